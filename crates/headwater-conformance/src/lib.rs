@@ -1,0 +1,1 @@
+//! The laws of a Headwater log as one test suite, run against every backend.

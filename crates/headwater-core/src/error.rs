@@ -1,0 +1,221 @@
+//! One error type for each family of operations. The driver's own errors stay inside [`Fault`].
+
+use std::error::Error as StdError;
+
+use uuid::Uuid;
+
+use crate::{DecodeError, ExpectedVersion, InvalidName, JsonError, StreamId};
+
+/// A failure of the backend below: lost connections, a full disk, a bug.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// What failed, and what to do.
+    pub message: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// The driver's error.
+    #[source]
+    pub source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// Why an append failed. Nothing of it is stored, unless [`AppendError::outcome_unknown`] says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The stream is not as expected (WH007). Read it again, decide again, append again.
+    #[error("stream {stream_id:?} is at version {actual}, expected {expected}")]
+    Conflict {
+        /// The stream.
+        stream_id: StreamId,
+        /// What was expected of it.
+        expected: ExpectedVersion,
+        /// Its version; 0: it does not exist.
+        actual: u64,
+    },
+    /// Some of the event ids are stored already, but not as this append has them (WH005).
+    #[error("event id {event_id} was used before for something else: a new event needs a new id")]
+    IdReused {
+        /// The first such id.
+        event_id: Uuid,
+    },
+    /// A payload is larger than the namespace allows (WH004).
+    #[error("payload of {bytes} bytes is larger than the {limit} that the namespace allows")]
+    PayloadTooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The namespace's `max_payload_bytes`.
+        limit: u64,
+    },
+    /// A name, size or value that cannot be (WH002).
+    #[error("{0}")]
+    InvalidInput(String),
+    /// The namespace does not exist (WH001).
+    #[error("namespace {0:?} does not exist: create it first")]
+    NamespaceNotFound(String),
+    /// The log is shutting down and takes no more appends.
+    #[error("the log is shutting down")]
+    ShuttingDown,
+    /// The database could not be reached, or failed. The append may have been stored: retry with the same events.
+    #[error("failed to append: {0}")]
+    Unavailable(#[source] Fault),
+}
+
+impl AppendError {
+    /// Whether the same append, with the same event ids, may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, AppendError::Unavailable(fault) if fault.retryable)
+    }
+
+    /// Whether the stream was not as expected.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, AppendError::Conflict { .. })
+    }
+
+    /// Whether the events may be stored all the same. A retry with the same event ids finds out, and does no harm.
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, AppendError::Unavailable(_))
+    }
+
+    /// The code of the error's page in `docs/errors/`.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            AppendError::NamespaceNotFound(_) => Some("WH001"),
+            AppendError::InvalidInput(_) => Some("WH002"),
+            AppendError::PayloadTooLarge { .. } => Some("WH004"),
+            AppendError::IdReused { .. } => Some("WH005"),
+            AppendError::Conflict { .. } => Some("WH007"),
+            AppendError::ShuttingDown | AppendError::Unavailable(_) => None,
+        }
+    }
+}
+
+impl From<InvalidName> for AppendError {
+    fn from(name: InvalidName) -> Self {
+        AppendError::InvalidInput(name.to_string())
+    }
+}
+
+impl From<JsonError> for AppendError {
+    fn from(error: JsonError) -> Self {
+        AppendError::InvalidInput(error.to_string())
+    }
+}
+
+/// Why a read failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The namespace does not exist (WH001).
+    #[error("namespace {0:?} does not exist: create it first")]
+    NamespaceNotFound(String),
+    /// A name, size or value that cannot be (WH002).
+    #[error("{0}")]
+    InvalidInput(String),
+    /// The log is read where nothing can be proved about it (WH006): in a transaction that keeps one snapshot, or on a standby.
+    #[error("{0}")]
+    NoProof(String),
+    /// An event's data is not what the caller's type expects.
+    #[error("failed to decode event {global_sequence}: {source}")]
+    Decode {
+        /// Which event.
+        global_sequence: u64,
+        /// What is wrong with it.
+        #[source]
+        source: DecodeError,
+    },
+    /// The database could not be reached, or failed.
+    #[error("failed to read: {0}")]
+    Unavailable(#[source] Fault),
+}
+
+impl ReadError {
+    /// Whether the same read may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, ReadError::Unavailable(fault) if fault.retryable)
+    }
+
+    /// The code of the error's page in `docs/errors/`.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            ReadError::NamespaceNotFound(_) => Some("WH001"),
+            ReadError::InvalidInput(_) => Some("WH002"),
+            ReadError::NoProof(_) => Some("WH006"),
+            ReadError::Decode { .. } | ReadError::Unavailable(_) => None,
+        }
+    }
+}
+
+impl From<InvalidName> for ReadError {
+    fn from(name: InvalidName) -> Self {
+        ReadError::InvalidInput(name.to_string())
+    }
+}
+
+/// Why connecting, migrating or managing namespaces failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdminError {
+    /// The namespace does not exist (WH001).
+    #[error("namespace {0:?} does not exist: create it first")]
+    NamespaceNotFound(String),
+    /// A name, size or value that cannot be (WH002).
+    #[error("{0}")]
+    InvalidInput(String),
+    /// The namespace exists with other settings (WH003).
+    #[error("namespace {0:?} exists with other settings: leave them out to use it as it is, or alter it")]
+    NamespaceDiffers(String),
+    /// The database was migrated by a newer Headwater (WH008).
+    #[error("the database is at schema version {database}, this Headwater knows up to {known}: use a newer one")]
+    DatabaseTooNew {
+        /// The database's schema version.
+        database: i64,
+        /// The highest that this build knows.
+        known: i64,
+    },
+    /// A migration was changed after it had been applied (WH009).
+    #[error(
+        "migration {version} is not the one that the database was migrated with: the build or the database was tampered with"
+    )]
+    MigrationChanged {
+        /// Which one.
+        version: i64,
+    },
+    /// The database has not been migrated, or not far enough (WH010).
+    #[error("the database is at schema version {database}, this Headwater needs {needed}: run `headwater migrate`")]
+    NotMigrated {
+        /// The database's schema version; 0: Headwater's schema is missing.
+        database: i64,
+        /// What this build needs.
+        needed: i64,
+    },
+    /// The database could not be reached, or failed.
+    #[error("{0}")]
+    Unavailable(#[source] Fault),
+}
+
+impl AdminError {
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, AdminError::Unavailable(fault) if fault.retryable)
+    }
+
+    /// The code of the error's page in `docs/errors/`.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            AdminError::NamespaceNotFound(_) => Some("WH001"),
+            AdminError::InvalidInput(_) => Some("WH002"),
+            AdminError::NamespaceDiffers(_) => Some("WH003"),
+            AdminError::DatabaseTooNew { .. } => Some("WH008"),
+            AdminError::MigrationChanged { .. } => Some("WH009"),
+            AdminError::NotMigrated { .. } => Some("WH010"),
+            AdminError::Unavailable(_) => None,
+        }
+    }
+}
+
+impl From<InvalidName> for AdminError {
+    fn from(name: InvalidName) -> Self {
+        AdminError::InvalidInput(name.to_string())
+    }
+}

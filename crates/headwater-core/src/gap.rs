@@ -1,0 +1,77 @@
+//! Missing places in the log, as values.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+/// A run of missing global_sequences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The first that is missing.
+    pub first: u64,
+    /// The last that is missing.
+    pub last: u64,
+    /// What is known about them.
+    pub state: GapState,
+}
+
+/// Whether the missing may still come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GapState {
+    /// A writer that may hold them is still at work: one of these.
+    Pending(Vec<Writer>),
+    /// Proved: they were rolled back, or trimmed, and will never come.
+    Permanent,
+}
+
+/// A transaction that may still commit events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    /// Its events lie above this sequence.
+    pub above_sequence: u64,
+    /// The server process; `None`: a prepared transaction.
+    pub pid: Option<i32>,
+    /// Its application_name, or the name of the prepared transaction; `None`: not visible to this role.
+    pub application_name: Option<String>,
+    /// When its transaction began, by the database's clock; `None`: not visible to this role.
+    pub started_at: Option<DateTime<Utc>>,
+    /// How long ago that was when it was read.
+    pub age: Option<Duration>,
+}
+
+/// How far the log is settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Horizon {
+    /// At or below this, nothing can still commit.
+    pub horizon: u64,
+    /// The highest sequence handed out so far.
+    pub head: u64,
+    /// Who may still commit between the two.
+    pub writers: Vec<Writer>,
+}
+
+/// The runs that are missing between `after` and `up_to` (included), given the sequences that are there, in order.
+pub fn missing_runs(after: u64, up_to: u64, present: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+    let mut runs = Vec::new();
+    let mut next = after + 1;
+    for sequence in present.into_iter().chain([up_to + 1]) {
+        if sequence > next {
+            runs.push((next, sequence - 1));
+        }
+        next = sequence + 1;
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_runs;
+
+    #[test]
+    fn runs_lie_before_between_and_after_what_is_there() {
+        assert_eq!(missing_runs(0, 10, [3, 4, 7]), [(1, 2), (5, 6), (8, 10)]);
+        assert_eq!(missing_runs(2, 4, [3, 4]), []);
+        assert_eq!(missing_runs(2, 4, []), [(3, 4)]);
+        assert_eq!(missing_runs(4, 4, []), []);
+    }
+}

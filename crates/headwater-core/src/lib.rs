@@ -1,0 +1,32 @@
+//! The vocabulary of Headwater: events, streams, queries, errors and pure decisions. No I/O.
+
+#[doc(hidden)]
+pub mod __private;
+mod append;
+mod error;
+mod event;
+mod event_builder;
+mod event_data;
+mod expected_version;
+mod gap;
+mod json;
+mod jsonb;
+mod log;
+pub mod names;
+mod namespace;
+mod query;
+mod stream_id;
+
+pub use append::{Append, Appended, Placed, Write};
+pub use error::{AdminError, AppendError, Fault, ReadError};
+pub use event::Event;
+pub use event_builder::{EventBuilder, EventBuilderError};
+pub use event_data::{DecodeError, EventData, NotInSubset};
+pub use expected_version::ExpectedVersion;
+pub use gap::{Gap, GapState, Horizon, Writer, missing_runs};
+pub use json::{Json, JsonError};
+pub use log::EventLog;
+pub use names::InvalidName;
+pub use namespace::{DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering};
+pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, MAX_PAGE_SIZE, StreamQuery};
+pub use stream_id::StreamId;

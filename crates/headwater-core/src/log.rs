@@ -1,0 +1,99 @@
+//! The log as a trait: what every backend promises. `headwater-conformance` holds them to it.
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use uuid::Uuid;
+
+use crate::{Append, AppendError, Appended, Direction, Event, Horizon, LogPage, LogQuery, ReadError, StreamQuery};
+
+/// The log of one namespace.
+///
+/// Laws: an append is all or nothing, and durable when it answers; a stream's versions have no holes; the log has one
+/// order, which no reader sees change; an append repeated with the same event ids answers as the first time.
+#[async_trait]
+pub trait EventLog: Send + Sync {
+    /// The namespace's name.
+    fn namespace(&self) -> &str;
+
+    /// Appends events, all or none.
+    async fn append(&self, append: Append) -> Result<Appended, AppendError>;
+
+    /// At most one page of a stream: `query.page_size` events or fewer, `query.limit` aside.
+    async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError>;
+
+    /// At most one page of the log, up to the horizon.
+    async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError>;
+
+    /// The event with this id.
+    async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError>;
+
+    /// Events of one correlation after a sequence, in order, at most `limit`.
+    async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError>;
+
+    /// What led to an event, itself, and what it led to, in order of the log, at most `limit`.
+    async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError>;
+
+    /// How far the log is settled, and who may still commit beyond.
+    async fn horizon(&self) -> Result<Horizon, ReadError>;
+
+    /// A stream's events, one page in memory at a time.
+    fn read_stream(&self, query: StreamQuery) -> BoxStream<'_, Result<Event, ReadError>> {
+        let pages = stream::try_unfold((query, false), move |(mut query, done)| async move {
+            if done || query.limit == Some(0) {
+                return Ok::<_, ReadError>(None);
+            }
+            let asked = capped(query.page_size, query.limit);
+            let page_size = std::mem::replace(&mut query.page_size, asked);
+            let events = self.stream_page(&query).await?;
+            query.page_size = page_size;
+            query.limit = query.limit.map(|limit| limit - events.len() as u64);
+            let mut done = events.len() < asked as usize;
+            if let Some(version) = events.last().and_then(|event| event.stream_version) {
+                match query.direction {
+                    Direction::Forwards => query.from_version = Some(version + 1),
+                    Direction::Backwards => {
+                        query.to_version = Some(version - 1);
+                        done |= version == 1;
+                    }
+                }
+            }
+            Ok(Some((stream::iter(events.into_iter().map(Ok)), (query, done))))
+        });
+        pages.try_flatten().boxed()
+    }
+
+    /// The log's events up to the horizon as it is when they are reached, one page in memory at a time.
+    fn read_log(&self, query: LogQuery) -> BoxStream<'_, Result<Event, ReadError>> {
+        self.read_log_pages(query).map_ok(|page| stream::iter(page.events.into_iter().map(Ok))).try_flatten().boxed()
+    }
+
+    /// The log page by page, with its gaps. The last page says what holds the rest back, if anything does.
+    fn read_log_pages(&self, query: LogQuery) -> BoxStream<'_, Result<LogPage, ReadError>> {
+        let pages = stream::try_unfold((query, false), move |(mut query, done)| async move {
+            if done || query.limit == Some(0) {
+                return Ok::<_, ReadError>(None);
+            }
+            let asked = capped(query.page_size, query.limit);
+            let page_size = std::mem::replace(&mut query.page_size, asked);
+            let page = self.log_page(&query).await?;
+            query.page_size = page_size;
+            query.limit = query.limit.map(|limit| limit - page.events.len() as u64);
+            match query.direction {
+                Direction::Forwards => query.after = page.cursor,
+                Direction::Backwards => query.up_to = Some(page.cursor.saturating_sub(1)),
+            }
+            let done = !page.more;
+            Ok(Some((page, (query, done))))
+        });
+        pages.boxed()
+    }
+
+    /// All events after a sequence.
+    fn read_all_events_since(&self, global_sequence: u64) -> BoxStream<'_, Result<Event, ReadError>> {
+        self.read_log(LogQuery::after(global_sequence))
+    }
+}
+
+fn capped(page_size: u32, limit: Option<u64>) -> u32 {
+    limit.map_or(page_size, |limit| page_size.min(limit.try_into().unwrap_or(u32::MAX)))
+}

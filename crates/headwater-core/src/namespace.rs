@@ -1,0 +1,150 @@
+//! A namespace: an isolated log with its settings.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::names::check_namespace;
+use crate::{AdminError, Json};
+
+/// Largest payload that a namespace allows unless it says otherwise.
+pub const DEFAULT_MAX_PAYLOAD_BYTES: u32 = 1024 * 1024;
+/// The most that a namespace may allow: a quarter of what one PostgreSQL value can hold.
+pub const LARGEST_MAX_PAYLOAD_BYTES: u32 = 256 * 1024 * 1024;
+
+/// How a namespace numbers its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ordering {
+    /// Writers never wait for each other; a rollback leaves a gap.
+    #[default]
+    Sequence,
+    /// No gaps, and commit order is sequence order; writers wait for each other.
+    Gapless,
+}
+
+impl Ordering {
+    /// As it stands in the database and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ordering::Sequence => "sequence",
+            Ordering::Gapless => "gapless",
+        }
+    }
+}
+
+impl std::str::FromStr for Ordering {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self, AdminError> {
+        match text {
+            "sequence" => Ok(Ordering::Sequence),
+            "gapless" => Ok(Ordering::Gapless),
+            _ => Err(AdminError::InvalidInput(format!("invalid ordering {text:?}: it is sequence or gapless"))),
+        }
+    }
+}
+
+/// What a namespace is to be. A setting that is `None` takes its default when the namespace is created, and is not
+/// compared when it is there already.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamespaceConfig {
+    /// The name.
+    pub name: String,
+    /// How events are numbered; it cannot be changed later.
+    pub ordering: Option<Ordering>,
+    /// Whether SQL callers NOTIFY in their own transaction.
+    pub notify: Option<bool>,
+    /// How long events are kept.
+    pub retention: Option<Duration>,
+    /// Largest payload of an event.
+    pub max_payload_bytes: Option<u32>,
+    /// Whatever the owner wants to note: a JSON object.
+    pub metadata: Option<Json>,
+}
+
+impl NamespaceConfig {
+    /// A namespace with the defaults.
+    pub fn new(name: impl Into<String>) -> Self {
+        NamespaceConfig {
+            name: name.into(),
+            ordering: None,
+            notify: None,
+            retention: None,
+            max_payload_bytes: None,
+            metadata: None,
+        }
+    }
+
+    /// Numbers events in this way.
+    pub fn ordering(mut self, ordering: Ordering) -> Self {
+        self.ordering = Some(ordering);
+        self
+    }
+
+    /// Whether SQL callers NOTIFY in their own transaction.
+    pub fn notify(mut self, notify: bool) -> Self {
+        self.notify = Some(notify);
+        self
+    }
+
+    /// Keeps events for so long.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention = Some(retention);
+        self
+    }
+
+    /// Allows payloads up to this size.
+    pub fn max_payload_bytes(mut self, bytes: u32) -> Self {
+        self.max_payload_bytes = Some(bytes);
+        self
+    }
+
+    /// Notes this with the namespace: a JSON object.
+    pub fn metadata(mut self, metadata: impl Into<Json>) -> Self {
+        self.metadata = Some(metadata.into());
+        self
+    }
+
+    /// Checks names and ranges.
+    pub fn validate(&self) -> Result<(), AdminError> {
+        check_namespace(&self.name)?;
+        let invalid = |message: String| Err(AdminError::InvalidInput(message));
+        if self.retention.is_some_and(|retention| retention.is_zero()) {
+            return invalid("invalid retention 0: leave it out to keep events for ever".into());
+        }
+        if let Some(bytes) = self.max_payload_bytes
+            && !(1..=LARGEST_MAX_PAYLOAD_BYTES).contains(&bytes)
+        {
+            return invalid(format!("invalid max_payload_bytes {bytes}: it is 1 to {LARGEST_MAX_PAYLOAD_BYTES}"));
+        }
+        if let Some(metadata) = &self.metadata
+            && !metadata.as_str().starts_with('{')
+        {
+            return invalid("invalid metadata: it is a JSON object".into());
+        }
+        Ok(())
+    }
+}
+
+/// A namespace as it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamespaceInfo {
+    /// The name.
+    pub name: String,
+    /// Its number in the database.
+    pub id: u16,
+    /// How events are numbered.
+    pub ordering: Ordering,
+    /// Whether SQL callers NOTIFY in their own transaction.
+    pub notify: bool,
+    /// How long events are kept; `None`: for ever.
+    pub retention: Option<Duration>,
+    /// Largest payload of an event.
+    pub max_payload_bytes: u32,
+    /// Whatever the owner wants to note.
+    pub metadata: Json,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}

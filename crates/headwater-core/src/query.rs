@@ -1,0 +1,213 @@
+//! What to read: a stream, or the log.
+
+use crate::names::check_stream_id;
+use crate::{Event, Gap, ReadError, StreamId};
+
+/// Events fetched at a time when a read does not say otherwise: large enough to spread the cost of a round trip,
+/// small enough that a page of large payloads fits.
+pub const DEFAULT_PAGE_SIZE: u32 = 1_000;
+/// The most that may be fetched at a time.
+pub const MAX_PAGE_SIZE: u32 = 100_000;
+
+/// Which way to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// Oldest first.
+    #[default]
+    Forwards,
+    /// Newest first.
+    Backwards,
+}
+
+/// A read of one stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamQuery {
+    /// The stream.
+    pub stream_id: StreamId,
+    /// Lowest version, included.
+    pub from_version: Option<u64>,
+    /// Highest version, included.
+    pub to_version: Option<u64>,
+    /// Which way.
+    pub direction: Direction,
+    /// At most so many events.
+    pub limit: Option<u64>,
+    /// So many at a time.
+    pub page_size: u32,
+}
+
+impl StreamQuery {
+    /// The whole stream, forwards.
+    pub fn new(stream_id: impl Into<StreamId>) -> Self {
+        StreamQuery {
+            stream_id: stream_id.into(),
+            from_version: None,
+            to_version: None,
+            direction: Direction::Forwards,
+            limit: None,
+            page_size: DEFAULT_PAGE_SIZE,
+        }
+    }
+
+    /// From this version on, included.
+    pub fn from_version(mut self, version: u64) -> Self {
+        self.from_version = Some(version);
+        self
+    }
+
+    /// Up to this version, included.
+    pub fn to_version(mut self, version: u64) -> Self {
+        self.to_version = Some(version);
+        self
+    }
+
+    /// Highest version first.
+    pub fn backwards(mut self) -> Self {
+        self.direction = Direction::Backwards;
+        self
+    }
+
+    /// At most so many events.
+    pub fn limit(mut self, events: u64) -> Self {
+        self.limit = Some(events);
+        self
+    }
+
+    /// Fetches so many at a time.
+    pub fn page_size(mut self, events: u32) -> Self {
+        self.page_size = events;
+        self
+    }
+
+    /// Checks names and ranges.
+    pub fn validate(&self) -> Result<(), ReadError> {
+        check_stream_id(&self.stream_id)?;
+        check_page_size(self.page_size)
+    }
+}
+
+/// A read of the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogQuery {
+    /// Above this sequence, which is not included.
+    pub after: u64,
+    /// Up to this sequence, included.
+    pub up_to: Option<u64>,
+    /// Only these event types; empty: all.
+    pub event_types: Vec<String>,
+    /// Only this stream.
+    pub stream: Option<StreamId>,
+    /// Only streams whose id starts so.
+    pub stream_prefix: Option<String>,
+    /// Which way.
+    pub direction: Direction,
+    /// At most so many events.
+    pub limit: Option<u64>,
+    /// So many at a time.
+    pub page_size: u32,
+}
+
+impl Default for LogQuery {
+    fn default() -> Self {
+        LogQuery::after(0)
+    }
+}
+
+impl LogQuery {
+    /// Everything after a sequence, forwards; after 0 is everything.
+    pub fn after(sequence: u64) -> Self {
+        LogQuery {
+            after: sequence,
+            up_to: None,
+            event_types: Vec::new(),
+            stream: None,
+            stream_prefix: None,
+            direction: Direction::Forwards,
+            limit: None,
+            page_size: DEFAULT_PAGE_SIZE,
+        }
+    }
+
+    /// Up to this sequence, included.
+    pub fn up_to(mut self, sequence: u64) -> Self {
+        self.up_to = Some(sequence);
+        self
+    }
+
+    /// Only these event types.
+    pub fn event_types(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.event_types = types.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Only this stream.
+    pub fn stream(mut self, stream_id: impl Into<StreamId>) -> Self {
+        self.stream = Some(stream_id.into());
+        self
+    }
+
+    /// Only streams whose id starts so.
+    pub fn stream_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.stream_prefix = Some(prefix.into());
+        self
+    }
+
+    /// Newest first, from the horizon down.
+    pub fn backwards(mut self) -> Self {
+        self.direction = Direction::Backwards;
+        self
+    }
+
+    /// At most so many events.
+    pub fn limit(mut self, events: u64) -> Self {
+        self.limit = Some(events);
+        self
+    }
+
+    /// Fetches so many at a time.
+    pub fn page_size(mut self, events: u32) -> Self {
+        self.page_size = events;
+        self
+    }
+
+    /// Whether some events are left out, so that missing sequences say nothing about gaps.
+    pub fn is_filtered(&self) -> bool {
+        !self.event_types.is_empty() || self.stream.is_some() || self.stream_prefix.is_some()
+    }
+
+    /// Whether an event passes the filters.
+    pub fn matches(&self, event: &Event) -> bool {
+        let stream_id = event.stream_id.as_deref();
+        (self.event_types.is_empty() || self.event_types.contains(&event.event_type))
+            && self.stream.as_deref().is_none_or(|stream| stream_id == Some(stream))
+            && self.stream_prefix.as_deref().is_none_or(|prefix| stream_id.is_some_and(|id| id.starts_with(prefix)))
+    }
+
+    /// Checks names and ranges.
+    pub fn validate(&self) -> Result<(), ReadError> {
+        if let Some(stream) = &self.stream {
+            check_stream_id(stream)?;
+        }
+        check_page_size(self.page_size)
+    }
+}
+
+/// One page of the log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LogPage {
+    /// The events that pass the query's filters, in its direction.
+    pub events: Vec<Event>,
+    /// Forwards and without filters: the permanent gaps up to `cursor`, and the pending one that holds the rest back.
+    pub gaps: Vec<Gap>,
+    /// Forwards: all at or below is settled, read on after it. Backwards: read on below it.
+    pub cursor: u64,
+    /// Whether reading on at once may give more.
+    pub more: bool,
+}
+
+fn check_page_size(page_size: u32) -> Result<(), ReadError> {
+    if (1..=MAX_PAGE_SIZE).contains(&page_size) {
+        return Ok(());
+    }
+    Err(ReadError::InvalidInput(format!("invalid page_size {page_size}: it is 1 to {MAX_PAGE_SIZE}")))
+}

@@ -1,0 +1,64 @@
+//! Derive macros of Headwater. Users get them from the crate `headwater`.
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+mod attrs;
+mod event_data;
+mod subset_enum;
+mod subset_of;
+
+/// Implements `EventData` for an enum (one event type a variant) or a struct (one event type).
+///
+/// The type must also derive `Clone`, `Debug` and serde's `Serialize` and `Deserialize`. Stored is the content of the
+/// variant alone, as serde writes it: field attributes of serde work, those that change the variant's tag
+/// are refused, because the event's type stands beside the data.
+///
+/// ```
+/// # extern crate headwater_core as headwater;
+/// # use headwater_derive::EventData;
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Debug, Clone, Serialize, Deserialize, EventData)]
+/// #[event(schema_version = 2)]                 // of all variants; 1 if not given
+/// enum OrderEvent {
+///     OrderPlaced { total: u64 },              // event type "OrderPlaced"
+///     #[event(type = "order.cancelled", schema_version = 3)]
+///     Cancelled,
+/// }
+/// # fn main() {}
+/// ```
+///
+/// An event of a newer schema version than the declared one is refused when it is decoded.
+///
+/// On the consumer's side `#[subset_of(AppEvent)]` declares an enum that holds some of another's variants, and
+/// generates `TryFrom<AppEvent>` for it and `From` of it for `AppEvent`. Variants and fields must be the same
+/// as there.
+///
+/// `#[event(crate = "…")]` names another path to Headwater than `::headwater`.
+#[proc_macro_derive(EventData, attributes(event, subset_of))]
+pub fn derive_event_data(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    event_data::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Generates an enum that holds some of the variants of the enum that it stands on, on the producer's side.
+///
+/// ```
+/// # extern crate headwater_core as headwater;
+/// # use headwater_derive::{EventData, subset_enum};
+/// # use serde::{Deserialize, Serialize};
+/// #[subset_enum(UserEvent, UserCreated, UserNameUpdated)]
+/// #[subset_enum(BillingEvent, OrderPaid)]
+/// #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EventData)]
+/// enum AppEvent { UserCreated { name: String }, UserNameUpdated { name: String }, OrderPaid }
+/// # fn main() {}
+/// ```
+///
+/// The subset has the enum's visibility, attributes and derives, `From<UserEvent> for AppEvent`, and
+/// `TryFrom<AppEvent> for UserEvent`. The compiler hides derives that stand above an attribute: below the
+/// derive line, the subset derives only what events need (`Clone`, `Debug`, `Serialize`, `Deserialize`, `EventData`),
+/// and what you add: `#[subset_enum(UserEvent, UserCreated, derive(PartialEq))]`.
+#[proc_macro_attribute]
+pub fn subset_enum(args: TokenStream, item: TokenStream) -> TokenStream {
+    subset_enum::expand(args.into(), item.into()).into()
+}

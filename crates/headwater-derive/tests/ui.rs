@@ -1,0 +1,8 @@
+//! What the macros refuse, and in which words. After a change: `TRYBUILD=overwrite cargo test -p headwater-derive`.
+
+#[test]
+fn ui() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("tests/ui/pass/*.rs");
+    cases.compile_fail("tests/ui/fail/*.rs");
+}

@@ -1,0 +1,136 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::binaries::Binaries;
+use crate::folder::Folder;
+use crate::instance::Instance;
+use crate::postmaster::Postmaster;
+use crate::watchdog::Watchdog;
+use crate::{EmbeddedError, Server, pidfile, port, settings};
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// A free port may be taken before the server has it; that often is no accident.
+const PORT_ATTEMPTS: usize = 5;
+
+/// What kind of server to start, and where.
+///
+/// Every server has the superuser `headwater`, a database `headwater` beside `postgres`, UTF8 with the C locale,
+/// the time zone UTC, `wal_level = logical`, 200 connections, 10 WAL senders, 10 replication slots and 16
+/// prepared transactions; [`ServerBuilder::setting`] changes what is a setting.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct ServerBuilder {
+    folder: Option<PathBuf>,
+    fsync: bool,
+    port: Option<u16>,
+    settings: Vec<(String, String)>,
+    bin_dir: Option<PathBuf>,
+    start_timeout: Duration,
+    stop_timeout: Duration,
+}
+
+impl ServerBuilder {
+    /// A server whose data is kept in `folder` (made if need be, initialised once) and is safe there: fsync,
+    /// synchronous commit, full page writes and data checksums are on.
+    ///
+    /// The server uses `pgdata` and `headwater.lock` in the folder and leaves everything else alone.
+    pub fn durable(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: Some(folder.into()), fsync: true, ..Self::disposable() }
+    }
+
+    /// A server in a temporary folder that is removed in the end. fsync is off: a crash of the machine loses
+    /// the data, a crash of the server does not.
+    pub fn disposable() -> Self {
+        Self {
+            folder: None,
+            fsync: false,
+            port: None,
+            settings: Vec::new(),
+            bin_dir: None,
+            start_timeout: START_TIMEOUT,
+            stop_timeout: STOP_TIMEOUT,
+        }
+    }
+
+    /// Switches fsync (and full page writes) on in a disposable server, for benchmarks. A durable one has no choice.
+    pub fn fsync(mut self, on: bool) -> Self {
+        self.fsync = on;
+        self
+    }
+
+    /// The port to listen on; without it, a free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// A setting as in `postgresql.conf`. Given twice, the later one counts.
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// The folder of `initdb`, `pg_ctl` and `postgres`. Without it: `HEADWATER_PG_BIN`, then
+    /// `pg_config --bindir`, `PATH`, and the newest of `/usr/lib/postgresql/*/bin`.
+    pub fn bin_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.bin_dir = Some(dir.into());
+        self
+    }
+
+    /// How long a start may take, recovery included. 60 seconds unless told.
+    pub fn start_timeout(mut self, timeout: Duration) -> Self {
+        self.start_timeout = timeout;
+        self
+    }
+
+    /// How long [`Server::stop`] and [`Server::restart`] wait for the server to end. 60 seconds unless told.
+    pub fn stop_timeout(mut self, timeout: Duration) -> Self {
+        self.stop_timeout = timeout;
+        self
+    }
+
+    /// Starts the server and returns when it takes connections.
+    pub fn start(self) -> Result<Server, EmbeddedError> {
+        let settings = settings::resolve(self.folder.is_some(), self.fsync, self.settings)?;
+        let binaries = Binaries::find(self.bin_dir.as_deref())?;
+        let folder = match &self.folder {
+            Some(path) => Folder::durable(path)?,
+            None => Folder::disposable()?,
+        };
+        folder.run_as.check_reach(&binaries.program("postgres"))?;
+        // Held until the server runs, and PostgreSQL's own lock with it.
+        let _lock = folder.lock()?;
+        pidfile::claim(&folder.data_dir, &folder.run_as, self.stop_timeout)?;
+        let socket_home = folder.socket_home()?;
+        let socket_path = socket_home.as_ref().map(TempDir::path);
+        let temporary: Vec<_> = folder.temporary().into_iter().chain(socket_path).collect();
+        let watchdog = Watchdog::start(&folder.run_as, &binaries, &folder.data_dir, &temporary)?;
+        folder.prepare(&binaries)?;
+        let (start_timeout, stop_timeout) = (self.start_timeout, self.stop_timeout);
+        let mut instance =
+            Instance { folder, socket_home, watchdog, binaries, port: 0, settings, start_timeout, stop_timeout };
+        let postmaster = match self.port {
+            Some(port) => {
+                instance.port = port;
+                instance.launch()?
+            }
+            None => launch_on_a_free_port(&mut instance)?,
+        };
+        instance.ensure_database()?;
+        Ok(Server::new(postmaster, instance))
+    }
+}
+
+fn launch_on_a_free_port(instance: &mut Instance) -> Result<Postmaster, EmbeddedError> {
+    let mut attempt = 1;
+    loop {
+        instance.port = port::free().map_err(EmbeddedError::io("find a free port on", "127.0.0.1".as_ref()))?;
+        match instance.launch() {
+            Err(EmbeddedError::PortTaken { .. }) if attempt < PORT_ATTEMPTS => attempt += 1,
+            result => return result,
+        }
+    }
+}

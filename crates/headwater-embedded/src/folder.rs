@@ -1,0 +1,132 @@
+//! The server's folder: `pgdata` is the data folder, made whole or not at all; `headwater.lock` is held by
+//! whoever is starting a server there, so that two starts do not meet in the middle.
+
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::binaries::Binaries;
+use crate::run_as::RunAs;
+use crate::{EmbeddedError, HEADWATER};
+
+/// `sockaddr_un` holds 107 bytes and a zero; the longest name in it is `/.s.PGSQL.65535`.
+const SOCKET_DIR_MAX: usize = 107 - "/.s.PGSQL.65535".len();
+
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) run_as: RunAs,
+    temporary: Option<TempDir>,
+}
+
+impl Folder {
+    pub(crate) fn durable(path: &Path) -> Result<Self, EmbeddedError> {
+        let made = !path.exists();
+        if made {
+            fs::create_dir_all(path).map_err(EmbeddedError::io("create", path))?;
+        }
+        let path = path.canonicalize().map_err(EmbeddedError::io("open", path))?;
+        if path.join("PG_VERSION").exists() {
+            return Err(EmbeddedError::ForeignCluster { folder: path });
+        }
+        let data_dir = path.join("pgdata");
+        let run_as = RunAs::for_data_dir(&data_dir)?;
+        if made {
+            run_as.give(&path)?;
+        }
+        run_as.check_reach(&path)?;
+        Ok(Self { path, data_dir, run_as, temporary: None })
+    }
+
+    pub(crate) fn disposable() -> Result<Self, EmbeddedError> {
+        let temporary = temp_dir()?;
+        let path = temporary.path().to_path_buf();
+        let data_dir = path.join("pgdata");
+        let run_as = RunAs::for_data_dir(&data_dir)?;
+        run_as.give(&path)?;
+        run_as.check_reach(&path)?;
+        Ok(Self { path, data_dir, run_as, temporary: Some(temporary) })
+    }
+
+    /// What to remove in the end.
+    pub(crate) fn temporary(&self) -> Option<&Path> {
+        self.temporary.as_ref().map(TempDir::path)
+    }
+
+    /// Waits for other starts in this folder to be through. Released when the file is dropped.
+    pub(crate) fn lock(&self) -> Result<File, EmbeddedError> {
+        let path = self.path.join("headwater.lock");
+        let file = File::create(&path).map_err(EmbeddedError::io("create", &path))?;
+        file.lock().map_err(EmbeddedError::io("lock", &path))?;
+        Ok(file)
+    }
+
+    /// Makes the data folder if there is none, and else checks that these binaries can use it. Wants the lock.
+    pub(crate) fn prepare(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
+        let path = self.data_dir.join("PG_VERSION");
+        if !self.data_dir.exists() {
+            return self.initdb(binaries);
+        }
+        let found = fs::read_to_string(&path).map_err(EmbeddedError::io("read", &path))?;
+        if found.trim() == binaries.version.major.to_string() {
+            return Ok(());
+        }
+        Err(EmbeddedError::VersionMismatch {
+            data_dir: self.data_dir.clone(),
+            found: found.trim().into(),
+            server: binaries.version,
+            bin_dir: binaries.dir.clone(),
+        })
+    }
+
+    /// Into another name first: a data folder that an interrupted initdb left half made looks much like a whole one.
+    fn initdb(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
+        let unfinished = self.path.join("pgdata.new");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished).map_err(EmbeddedError::io("remove", &unfinished))?;
+        }
+        fs::create_dir(&unfinished).map_err(EmbeddedError::io("create", &unfinished))?;
+        self.run_as.give(&unfinished)?;
+        let program = binaries.program("initdb");
+        let mut command = self.run_as.command(&program);
+        command.arg("-D").arg(&unfinished);
+        command.args(["-U", HEADWATER, "--auth=trust", "--encoding=UTF8", "--locale=C"]);
+        command.arg(if self.temporary.is_some() { "--no-sync" } else { "--data-checksums" });
+        let output = command.output().map_err(EmbeddedError::io("run", &program))?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
+            return Err(EmbeddedError::Program {
+                program,
+                status: output.status,
+                output: String::from_utf8_lossy(&said).trim().into(),
+            });
+        }
+        fs::rename(&unfinished, &self.data_dir).map_err(EmbeddedError::io("rename", &unfinished))?;
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(EmbeddedError::io("sync", &self.path))
+    }
+
+    /// Where the socket goes: the data folder, which is private already, unless its path is too long for one.
+    pub(crate) fn socket_home(&self) -> Result<Option<TempDir>, EmbeddedError> {
+        if self.data_dir.as_os_str().as_bytes().len() <= SOCKET_DIR_MAX {
+            return Ok(None);
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("headwater-")
+            .tempdir_in("/tmp")
+            .map_err(EmbeddedError::io("create a folder for the socket in", Path::new("/tmp")))?;
+        self.run_as.give(folder.path())?;
+        Ok(Some(folder))
+    }
+}
+
+fn temp_dir() -> Result<TempDir, EmbeddedError> {
+    let base = std::env::temp_dir();
+    let base = base.canonicalize().map_err(EmbeddedError::io("open", &base))?;
+    tempfile::Builder::new()
+        .prefix("headwater-")
+        .tempdir_in(&base)
+        .map_err(EmbeddedError::io("create a folder in", &base))
+}

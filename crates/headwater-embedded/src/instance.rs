@@ -1,0 +1,130 @@
+//! A server that may or may not be running: its folder, its port, its settings, and how to launch it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::binaries::Binaries;
+use crate::folder::Folder;
+use crate::log::{Log, last_lines};
+use crate::pidfile::{self, PidFile};
+use crate::postmaster::Postmaster;
+use crate::watchdog::Watchdog;
+use crate::{EmbeddedError, HEADWATER, wire};
+
+const POLL: Duration = Duration::from_millis(20);
+/// So much of the log goes into an error.
+const LOG_LINES: usize = 20;
+const EXISTS: &str = include_str!("sql/database_exists.sql");
+const CREATE: &str = include_str!("sql/create_database.sql");
+
+/// Fields are dropped in order: folders go while the watchdog still stands behind us.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) folder: Folder,
+    pub(crate) socket_home: Option<TempDir>,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) binaries: Binaries,
+    pub(crate) port: u16,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) start_timeout: Duration,
+    pub(crate) stop_timeout: Duration,
+}
+
+impl Instance {
+    pub(crate) fn log(&self) -> Log {
+        Log::in_dir(&self.folder.data_dir)
+    }
+
+    pub(crate) fn socket_dir(&self) -> &Path {
+        self.socket_home.as_ref().map_or(&self.folder.data_dir, TempDir::path)
+    }
+
+    /// Starts the server and waits until it takes connections.
+    ///
+    /// After the postmaster was killed its backends need a moment to notice and leave; PostgreSQL refuses to start
+    /// while they hold its shared memory, so that refusal is waited out.
+    pub(crate) fn launch(&self) -> Result<Postmaster, EmbeddedError> {
+        let deadline = Instant::now() + self.start_timeout;
+        loop {
+            match self.launch_once(deadline) {
+                Err(EmbeddedError::DiedEarly { log, .. })
+                    if log.contains("pre-existing shared memory block") && Instant::now() < deadline =>
+                {
+                    sleep(POLL);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn launch_once(&self, deadline: Instant) -> Result<Postmaster, EmbeddedError> {
+        let log = self.log();
+        log.turn_over();
+        let offset = log.len();
+        let mut command = self.folder.run_as.command("/bin/sh");
+        // exec: the process we have is the postmaster.
+        command.args(["-c", r#"umask 077; log=$1; shift; exec "$@" >>"$log" 2>&1"#, "sh"]);
+        command.arg(log.path()).arg(self.binaries.program("postgres")).args(self.arguments());
+        let mut postmaster = Postmaster::spawn(command)?;
+        self.watchdog.watch(postmaster.pid());
+        loop {
+            if let Some(status) = postmaster.ended() {
+                let text = log.since(offset);
+                return Err(self
+                    .why_it_died(&text)
+                    .unwrap_or_else(|| EmbeddedError::DiedEarly { status, log: last_lines(&text, LOG_LINES) }));
+            }
+            let file = PidFile::read(&self.folder.data_dir);
+            if file.is_some_and(|file| file.pid == postmaster.pid() && file.status == "ready") {
+                return Ok(postmaster);
+            }
+            if Instant::now() > deadline {
+                let log = log.tail(LOG_LINES);
+                return Err(EmbeddedError::StartTimeout { after: self.start_timeout, log });
+            }
+            sleep(POLL);
+        }
+    }
+
+    fn why_it_died(&self, log: &str) -> Option<EmbeddedError> {
+        if log.contains("could not bind IPv4 address") {
+            return Some(EmbeddedError::PortTaken { port: self.port });
+        }
+        // Somebody started a server on this folder by hand, between our look and our start.
+        let file = PidFile::read(&self.folder.data_dir)?;
+        let locked = log.contains("lock file \"postmaster.pid\" already exists");
+        locked.then(|| pidfile::already_running(&file, &self.folder.data_dir))
+    }
+
+    fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = vec!["-D".into(), self.folder.data_dir.clone().into_os_string()];
+        let mut socket = OsString::from("unix_socket_directories=");
+        socket.push(quoted(self.socket_dir()));
+        let port = format!("port={}", self.port).into();
+        let settings = self.settings.iter().map(|(name, value)| format!("{name}={value}").into());
+        for setting in settings.chain([port, socket]) {
+            arguments.push("-c".into());
+            arguments.push(setting);
+        }
+        arguments
+    }
+
+    /// Not only at the first start: that one may have been cut short.
+    pub(crate) fn ensure_database(&self) -> Result<(), EmbeddedError> {
+        let run = |sql| wire::query(self.port, HEADWATER, "postgres", sql);
+        let create = || if run(EXISTS)?.is_empty() { run(CREATE).map(drop) } else { Ok(()) };
+        create().map_err(|source| EmbeddedError::CreateDatabase { source })
+    }
+}
+
+/// The setting is a list: a path with a comma or a blank in it needs quotes. One with a quote is not worth a rule.
+fn quoted(path: &Path) -> OsString {
+    let mut text = OsString::from("\"");
+    text.push(path);
+    text.push("\"");
+    text
+}

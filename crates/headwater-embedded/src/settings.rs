@@ -1,0 +1,91 @@
+//! The server's settings: what Headwater needs, then what the builder was given, which wins.
+
+use crate::EmbeddedError;
+
+/// What every server gets. Logical decoding and two-phase commit are on because Headwater's tests and followers use them.
+const COMMON: [(&str, &str); 11] = [
+    ("listen_addresses", "127.0.0.1"),
+    ("wal_level", "logical"),
+    ("max_wal_senders", "10"),
+    ("max_replication_slots", "10"),
+    ("max_prepared_transactions", "16"),
+    ("max_connections", "200"),
+    ("timezone", "UTC"),
+    ("log_timezone", "UTC"),
+    // The log is read for a few messages, which must not be translated.
+    ("lc_messages", "C"),
+    // On with fsync off as well: off, a commit is visible before it is in the log, which no test should depend on.
+    ("synchronous_commit", "on"),
+    ("log_line_prefix", "%m [%p] %q%u@%d "),
+];
+
+/// Settings that have a method of their own, or that the handle relies on.
+const OWNED: [(&str, &str); 6] = [
+    ("port", "use .port()"),
+    ("fsync", "use .fsync()"),
+    ("full_page_writes", "it goes with fsync: use .fsync()"),
+    ("data_directory", "it is the folder of the server"),
+    ("unix_socket_directories", "it is chosen for you: see Server::socket_dir"),
+    ("logging_collector", "the log goes to server.log in the data folder"),
+];
+
+/// All settings but the port and the socket, in the order the server gets them: the last one wins.
+pub(crate) fn resolve(
+    durable: bool,
+    fsync: bool,
+    extra: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, EmbeddedError> {
+    if durable && !fsync {
+        return Err(invalid("fsync", "off", "a durable server has it on; use ServerBuilder::disposable"));
+    }
+    let on_off = if fsync { "on" } else { "off" };
+    let mut settings: Vec<(String, String)> = COMMON
+        .iter()
+        .chain(&[("fsync", on_off), ("full_page_writes", on_off)])
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    for (name, value) in extra {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(invalid(&name, &value, "a name has letters, digits, `_` and `.` only"));
+        }
+        if value.contains('\0') {
+            return Err(invalid(&name, &value, "a value can not hold a zero byte"));
+        }
+        if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| name.eq_ignore_ascii_case(owned)) {
+            return Err(invalid(&name, &value, reason));
+        }
+        settings.push((name, value));
+    }
+    Ok(settings)
+}
+
+fn invalid(name: &str, value: &str, reason: &'static str) -> EmbeddedError {
+    EmbeddedError::InvalidSetting { name: name.into(), value: value.into(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_durable_server_is_never_without_fsync() {
+        assert!(resolve(true, false, vec![]).is_err());
+        let extra = vec![("fsync".to_owned(), "off".to_owned())];
+        let error = resolve(true, true, extra).unwrap_err().to_string();
+        assert_eq!(error, "the setting `fsync` can not be `off`: use .fsync()");
+    }
+
+    #[test]
+    fn settings_of_the_caller_come_last() {
+        let extra = vec![("max_connections".to_owned(), "400".to_owned())];
+        let settings = resolve(false, false, extra).unwrap();
+        assert_eq!(settings.last().unwrap().1, "400");
+    }
+
+    #[test]
+    fn a_name_that_is_no_name_is_refused() {
+        assert!(resolve(false, false, vec![("a b".into(), "1".into())]).is_err());
+        assert!(resolve(false, false, vec![(String::new(), "1".into())]).is_err());
+    }
+}

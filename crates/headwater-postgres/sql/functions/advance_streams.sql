@@ -1,0 +1,61 @@
+-- headwater.advance_streams(namespace_id, write_request, write_stream, write_count, write_expected)
+-- Checks each write's expected version and moves the streams of the requests that pass (see append_batch for the arrays).
+-- Answers: bases, the version of each write's stream before; succeeded, by request, NULL if all passed.
+-- Raises: nothing. Locks: the rows of the streams, in order of their ids. Writes: these rows.
+CREATE OR REPLACE FUNCTION headwater.advance_streams(
+    namespace_id int, write_request int[], write_stream text[], write_count int[], write_expected bigint[],
+    OUT bases bigint[], OUT succeeded boolean[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    made text[] := '{}';
+BEGIN
+    -- New streams first, with the version that they will have. Who meets another's uncommitted one waits here.
+    IF write_expected IS NULL OR 0 = ANY (write_expected) OR array_position(write_expected, NULL) IS NOT NULL THEN
+        WITH inserted AS (
+            INSERT INTO headwater.streams AS s (namespace_id, stream_id, version)
+            SELECT namespace_id, w.stream, sum(w.count)
+              FROM unnest(write_stream, write_count, write_expected) AS w(stream, count, expected)
+             WHERE coalesce(w.expected, 0) = 0
+             GROUP BY w.stream ORDER BY w.stream
+            ON CONFLICT DO NOTHING
+            RETURNING s.stream_id
+        )
+        SELECT coalesce(array_agg(i.stream_id), '{}') INTO made FROM inserted i;
+    END IF;
+
+    WITH locked AS MATERIALIZED (
+        SELECT s.stream_id, s.version FROM headwater.streams s
+         WHERE s.namespace_id = namespace_id AND s.stream_id = ANY (write_stream) AND s.stream_id <> ALL (made)
+         ORDER BY s.stream_id FOR NO KEY UPDATE
+    ), judged AS (
+        SELECT w.ord, w.request, coalesce(l.version, 0) AS base,
+               CASE WHEN w.expected IS NULL THEN true
+                    WHEN w.expected = -1 THEN coalesce(l.version, 0) > 0
+                    ELSE coalesce(l.version, 0) = w.expected END AS passed
+          FROM unnest(write_stream, write_request, write_expected) WITH ORDINALITY AS w(stream, request, expected, ord)
+          LEFT JOIN locked l ON l.stream_id = w.stream
+    )
+    SELECT array_agg(j.base ORDER BY j.ord),
+           CASE WHEN NOT bool_and(j.passed) THEN
+               ARRAY(SELECT coalesce(bool_and(f.passed), true)
+                       FROM generate_series(1, (SELECT max(m.request) FROM judged m)) AS r(request)
+                       LEFT JOIN judged f USING (request) GROUP BY r.request ORDER BY r.request)
+           END
+      INTO bases, succeeded FROM judged j;
+
+    UPDATE headwater.streams s SET version = s.version + w.count
+      FROM (SELECT w.stream, sum(w.count) AS count
+              FROM unnest(write_stream, write_request, write_count) AS w(stream, request, count)
+             WHERE succeeded IS NULL OR succeeded[w.request]
+             GROUP BY w.stream) AS w
+     WHERE s.namespace_id = namespace_id AND s.stream_id = w.stream AND s.stream_id <> ALL (made);
+
+    IF succeeded IS NOT NULL AND made <> '{}' THEN
+        DELETE FROM headwater.streams s
+         USING unnest(write_stream, write_request) AS w(stream, request)
+         WHERE NOT succeeded[w.request] AND s.namespace_id = namespace_id AND s.stream_id = w.stream
+           AND s.stream_id = ANY (made);
+    END IF;
+END
+$$;

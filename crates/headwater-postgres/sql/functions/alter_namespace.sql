@@ -1,0 +1,26 @@
+-- headwater.alter_namespace(namespace, notify, retention, max_payload_bytes, metadata, keep_for_ever)
+-- Changes settings of a namespace; what is NULL stays. keep_for_ever => true removes the retention.
+-- The ordering of a namespace cannot be changed.
+-- Raises: WH001, WH002. Locks, writes: the namespace's row.
+CREATE OR REPLACE FUNCTION headwater.alter_namespace(
+    namespace         text,
+    notify            boolean DEFAULT NULL,
+    retention         interval DEFAULT NULL,
+    max_payload_bytes int DEFAULT NULL,
+    metadata          jsonb DEFAULT NULL,
+    keep_for_ever     boolean DEFAULT false
+) RETURNS headwater.namespaces LANGUAGE plpgsql AS $$
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(alter_namespace.namespace);
+BEGIN
+    PERFORM headwater.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata);
+    UPDATE headwater.namespaces n
+       SET notify = coalesce(alter_namespace.notify, n.notify),
+           retention = CASE WHEN keep_for_ever THEN NULL ELSE coalesce(alter_namespace.retention, n.retention) END,
+           max_payload_bytes = coalesce(alter_namespace.max_payload_bytes, n.max_payload_bytes),
+           metadata = coalesce(alter_namespace.metadata, n.metadata)
+     WHERE n.namespace_id = ns.namespace_id
+    RETURNING n.* INTO ns;
+    RETURN ns;
+END
+$$;

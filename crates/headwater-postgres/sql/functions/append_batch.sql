@@ -1,0 +1,160 @@
+-- headwater.append_batch(namespace, …)
+-- Appends the events of one or more requests, in the given order, in one statement. Each request succeeds or fails by
+-- itself: a version conflict of one leaves the others alone. headwater.append and headwater.emit stand on it,
+-- and so does the Rust client, which sends what its callers queued as one batch.
+--
+-- Per event: request (NULL: all are request 1), event_id, event_type, data, … ; an array may be NULL when no event has a
+-- value there. `write` names the event's row in the write arrays (NULL: an event without a stream), and `write_offset` its
+-- place among the batch's events of that stream, from 1.
+-- Per write (one a request and stream): write_request, write_stream, write_count (events), write_expected:
+--     NULL any version, 0 no stream, -1 the stream exists, n exactly version n.
+-- `notify`: wake readers from within this transaction, unless the namespace says not to. `patience_ms`: give up (55P03) after waiting
+-- so long for a lock; NULL: as the session has it.
+-- Several requests may write to one stream only if each expects any version and has no other write.
+--
+-- Answers: sequences, aligned with the events (NULL: its request failed); bases, aligned with the writes: the stream's version
+-- before; succeeded, aligned with the requests (NULL: all did); retried (the one request was stored before;
+-- sequences and versions are those of then); echoes, requests of several that failed but are stored: send them alone;
+-- recorded_at; transaction_id.
+--
+-- Raises: WH001 (no namespace), WH004 (payload too large), WH005 (event id used again).
+--     23505 if a batch of several requests holds events that are stored already: send them one by one.
+-- Locks: shared advisory lock of the horizon; the rows of existing streams, in order of their ids; the counter row (gapless).
+-- Writes: one row an event, one a stream.
+CREATE OR REPLACE FUNCTION headwater.append_batch(
+    namespace      text,
+    request        int[],
+    event_id       uuid[],
+    event_type     text[],
+    data           text[],
+    stream_id      text[],
+    write          int[],
+    write_offset   int[],
+    schema_version int[],
+    key            text[],
+    actor_id       text[],
+    correlation_id uuid[],
+    causation_id   uuid[],
+    headers        text[],
+    created_at     timestamptz[],
+    write_request  int[],
+    write_stream   text[],
+    write_count    int[],
+    write_expected bigint[],
+    notify         boolean,
+    patience_ms    int,
+    OUT sequences bigint[], OUT bases bigint[], OUT succeeded boolean[], OUT retried boolean,
+    OUT versions bigint[], OUT echoes int[], OUT recorded_at timestamptz, OUT transaction_id bigint
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    ns       headwater.namespaces := headwater.namespace_row(namespace);
+    several  boolean := coalesce(request[cardinality(request)] > 1, false);
+    last_seq bigint;
+    too_big  int;
+BEGIN
+    retried := false;
+    transaction_id := pg_current_xact_id()::text::bigint;
+    IF octet_length(data[1]) > ns.max_payload_bytes OR cardinality(data) > 1 THEN
+        SELECT max(octet_length(d)) INTO too_big FROM unnest(data) d WHERE octet_length(d) > ns.max_payload_bytes;
+        IF too_big IS NOT NULL THEN
+            PERFORM headwater.fail('WH004',
+                format('payload of %s bytes is larger than the %s that namespace %L allows', too_big, ns.max_payload_bytes, namespace),
+                jsonb_build_object('bytes', too_big, 'limit', ns.max_payload_bytes),
+                'keep large data elsewhere and refer to it, or raise max_payload_bytes with headwater.alter_namespace');
+        END IF;
+    END IF;
+    IF patience_ms IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', patience_ms::text, true);
+    END IF;
+    -- The lock, then the clock, then the sequence: the proofs of horizon and maintain_namespace rest on that order.
+    IF ns.sequence IS NOT NULL THEN
+        PERFORM headwater.enter_log(ns.namespace_id, ns.sequence);
+    ELSE
+        SELECT c.last_sequence INTO last_seq FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+    END IF;
+    recorded_at := clock_timestamp();
+    IF recorded_at >= ns.leaves_until THEN
+        PERFORM headwater.maintain_namespace(namespace);
+        ns := headwater.namespace_row(namespace);
+    END IF;
+
+    -- The leaf's unique index finds an event that is stored already; what is in older leaves it cannot see.
+    IF ns.sealed_before < date_trunc('month', recorded_at, 'UTC')
+       OR EXISTS (SELECT FROM unnest(event_id) id WHERE id <= ns.sealed_max_id) THEN
+        IF several THEN
+            IF EXISTS (SELECT FROM headwater.find_events(ns.namespace_id, event_id)) THEN
+                RAISE unique_violation USING MESSAGE = 'the batch holds events that are stored already';
+            END IF;
+        ELSE
+            SELECT s.* INTO sequences, versions FROM headwater.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
+            IF sequences IS NOT NULL THEN
+                retried := true;
+                RETURN;
+            END IF;
+        END IF;
+    END IF;
+
+    BEGIN
+        IF write_stream IS NOT NULL THEN
+            SELECT s.* INTO bases, succeeded
+              FROM headwater.advance_streams(ns.namespace_id, write_request, write_stream, write_count, write_expected) s;
+        END IF;
+        IF succeeded IS NULL THEN
+            IF ns.sequence IS NOT NULL THEN
+                sequences := ARRAY(SELECT nextval(ns.sequence) FROM generate_series(1, cardinality(event_id)));
+            ELSE
+                sequences := ARRAY(SELECT generate_series(last_seq + 1, last_seq + cardinality(event_id)));
+            END IF;
+        ELSIF ns.sequence IS NOT NULL THEN
+            sequences := ARRAY(SELECT CASE WHEN coalesce(succeeded[r.request], true) THEN nextval(ns.sequence) END
+                                 FROM unnest(coalesce(request, array_fill(1, ARRAY[cardinality(event_id)]))) AS r(request));
+        ELSE
+            sequences := ARRAY(SELECT CASE WHEN coalesce(succeeded[r.request], true) THEN last_seq + count(*)
+                                          FILTER (WHERE coalesce(succeeded[r.request], true)) OVER (ORDER BY r.ord) END
+                                 FROM unnest(coalesce(request, array_fill(1, ARRAY[cardinality(event_id)])))
+                                      WITH ORDINALITY AS r(request, ord) ORDER BY r.ord);
+        END IF;
+        IF ns.sequence IS NULL THEN
+            UPDATE headwater.counters c
+               SET last_sequence = coalesce((SELECT max(s) FROM unnest(sequences) s), last_seq)
+             WHERE c.namespace_id = ns.namespace_id;
+        END IF;
+        INSERT INTO headwater.events (global_sequence, stream_version, transaction_id, created_at, recorded_at, namespace_id,
+                                      schema_version, event_id, correlation_id, causation_id, event_type, stream_id, key,
+                                      actor_id, headers, data)
+        SELECT sequences[e.ord], bases[e.write] + e.write_offset, transaction_id, coalesce(e.created_at, recorded_at),
+               recorded_at, ns.namespace_id, coalesce(e.schema_version, 1), e.event_id, e.correlation_id, e.causation_id,
+               e.event_type, e.stream_id, e.key, e.actor_id, e.headers::jsonb, e.data::jsonb
+          FROM unnest(event_id, event_type, data, stream_id, write, write_offset, schema_version, key, actor_id,
+                      correlation_id, causation_id, headers, created_at)
+               WITH ORDINALITY AS e(event_id, event_type, data, stream_id, write, write_offset, schema_version, key, actor_id,
+                                    correlation_id, causation_id, headers, created_at, ord)
+         WHERE sequences[e.ord] IS NOT NULL;
+    EXCEPTION WHEN unique_violation THEN
+        IF several THEN
+            RAISE;
+        END IF;
+        SELECT s.* INTO sequences, versions FROM headwater.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
+        IF sequences IS NULL THEN
+            RAISE;
+        END IF;
+        retried := true;
+        RETURN;
+    END;
+
+    -- A conflict may be the echo of success: the same append, sent again.
+    IF NOT several AND NOT succeeded[1] THEN
+        SELECT s.* INTO sequences, versions FROM headwater.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
+        retried := sequences IS NOT NULL;
+        RETURN;
+    ELSIF succeeded IS NOT NULL THEN
+        echoes := ARRAY(SELECT DISTINCT r.request FROM unnest(request, event_id) AS r(request, event_id)
+                          JOIN headwater.find_events(ns.namespace_id, event_id) f ON f.event_id = r.event_id
+                         WHERE NOT succeeded[r.request]);
+    END IF;
+    IF notify AND ns.notify THEN
+        PERFORM pg_notify('headwater_' || namespace, '');
+    END IF;
+END
+$$;

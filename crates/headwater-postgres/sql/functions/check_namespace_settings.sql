@@ -1,0 +1,22 @@
+-- headwater.check_namespace_settings(ordering, retention, max_payload_bytes, metadata)
+-- Checks the settings of a namespace; NULL means not given.
+-- Raises: WH002. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.check_namespace_settings(
+    ordering text, retention interval, max_payload_bytes int, metadata jsonb
+) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF ordering NOT IN ('sequence', 'gapless') THEN
+        PERFORM headwater.fail('WH002', format('invalid ordering %L', left(ordering, 80)),
+            jsonb_build_object('what', 'ordering', 'value', left(ordering, 80)), 'ordering is sequence or gapless');
+    ELSIF retention <= interval '0' THEN
+        PERFORM headwater.fail('WH002', format('invalid retention %L', retention),
+            jsonb_build_object('what', 'retention', 'value', retention), 'retention is a positive interval, or NULL to keep events for ever');
+    ELSIF max_payload_bytes NOT BETWEEN 1 AND 268435456 THEN
+        PERFORM headwater.fail('WH002', format('invalid max_payload_bytes %s', max_payload_bytes),
+            jsonb_build_object('what', 'max_payload_bytes', 'value', max_payload_bytes), 'max_payload_bytes is 1 to 268435456 (256 MiB)');
+    ELSIF jsonb_typeof(metadata) <> 'object' THEN
+        PERFORM headwater.fail('WH002', 'invalid metadata: not a JSON object',
+            jsonb_build_object('what', 'metadata', 'value', jsonb_typeof(metadata)), 'metadata is a JSON object');
+    END IF;
+END
+$$;

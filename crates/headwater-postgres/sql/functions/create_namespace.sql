@@ -1,0 +1,65 @@
+-- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata)
+-- Makes a namespace, or answers with the one that is there. A setting left NULL takes its default on creation and
+-- is not compared afterwards; a setting given that differs from what is there is an error, never a silent change.
+--   ordering           'sequence' (default): writers never wait for each other; rollbacks leave holes
+--                      'gapless': no holes, commit order = sequence order; writers wait for each other
+--   notify             NOTIFY in the transaction of SQL callers (default true)
+--   retention          how long events are kept (default: for ever)
+--   max_payload_bytes  largest payload of an event (default 1 MiB)
+-- Raises: WH002 (bad name or setting), WH003 (exists with other settings).
+-- Locks: one advisory lock against other creators. Writes: the namespace, its sequence or counter, its partitions.
+CREATE OR REPLACE FUNCTION headwater.create_namespace(
+    namespace         text,
+    ordering          text DEFAULT NULL,
+    notify            boolean DEFAULT NULL,
+    retention         interval DEFAULT NULL,
+    max_payload_bytes int DEFAULT NULL,
+    metadata          jsonb DEFAULT NULL
+) RETURNS headwater.namespaces LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    ns    headwater.namespaces;
+    epoch timestamptz := date_trunc('month', clock_timestamp(), 'UTC');
+BEGIN
+    IF namespace IS NULL OR namespace !~ '^[a-z][a-z0-9_-]{0,47}$' THEN
+        PERFORM headwater.fail('WH002', format('invalid namespace %L', left(namespace, 80)),
+            jsonb_build_object('what', 'namespace', 'value', left(namespace, 80)),
+            'a namespace is 1 to 48 characters, lowercase letters, digits, ''-'' and ''_'', and starts with a letter');
+    END IF;
+    PERFORM headwater.check_namespace_settings(ordering, retention, max_payload_bytes, metadata);
+    -- 0x48570001: Headwater's class of locks on the list of namespaces
+    PERFORM pg_advisory_xact_lock(1213661185, 0);
+    SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace = create_namespace.namespace;
+    IF FOUND THEN
+        IF ordering <> ns.ordering OR notify <> ns.notify OR retention IS DISTINCT FROM coalesce(ns.retention, retention)
+           OR (retention IS NOT NULL AND ns.retention IS NULL)
+           OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata THEN
+            PERFORM headwater.fail('WH003', format('namespace %L exists with other settings', namespace),
+                to_jsonb(ns) - 'sequence' - 'leaves_until' - 'sealed_before' - 'sealed_max_id',
+                'leave out the settings to use it as it is, or change them with headwater.alter_namespace');
+        END IF;
+        RETURN ns;
+    END IF;
+
+    INSERT INTO headwater.namespaces AS n (namespace, ordering, notify, retention, max_payload_bytes, metadata,
+                                           leaves_until, sealed_before)
+    VALUES (namespace, coalesce(ordering, 'sequence'), coalesce(notify, true), retention,
+            coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch)
+    RETURNING n.* INTO ns;
+    IF ns.ordering = 'gapless' THEN
+        INSERT INTO headwater.counters (namespace_id) VALUES (ns.namespace_id);
+    ELSE
+        -- CACHE 1, and the first value consumed here: the horizon rests on last_value being below every event.
+        EXECUTE format('CREATE SEQUENCE headwater.sequence_n%s MINVALUE 0 START 0 CACHE 1', ns.namespace_id);
+        ns.sequence := format('headwater.sequence_n%s', ns.namespace_id)::regclass;
+        PERFORM nextval(ns.sequence);
+        UPDATE headwater.namespaces n SET sequence = ns.sequence WHERE n.namespace_id = ns.namespace_id;
+    END IF;
+    EXECUTE format('CREATE TABLE headwater.%I (LIKE headwater.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
+                    PARTITION BY RANGE (recorded_at)', format('events_n%s', ns.namespace_id));
+    EXECUTE format('ALTER TABLE headwater.events ATTACH PARTITION headwater.%I FOR VALUES IN (%s)',
+                   format('events_n%s', ns.namespace_id), ns.namespace_id);
+    PERFORM headwater.maintain_namespace(namespace);
+    RETURN headwater.namespace_row(namespace);
+END
+$$;

@@ -1,0 +1,26 @@
+-- headwater.emit(namespace, event_type, data, …)
+-- Appends one event without a stream, in the caller's transaction, and answers with its global_sequence.
+-- Sent again with the same event_id, it answers as the first time.
+-- Raises: WH001, WH002 (bad input), WH004, WH005. Locks, writes: see append_batch.
+CREATE OR REPLACE FUNCTION headwater.emit(
+    namespace      text,
+    event_type     text,
+    data           jsonb DEFAULT 'null',
+    event_id       uuid DEFAULT NULL,
+    key            text DEFAULT NULL,
+    headers        jsonb DEFAULT NULL,
+    actor_id       text DEFAULT NULL,
+    correlation_id uuid DEFAULT NULL,
+    causation_id   uuid DEFAULT NULL,
+    schema_version int DEFAULT NULL,
+    created_at     timestamptz DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM headwater.check_event(emit.event_type, emit.key, emit.actor_id, emit.headers, emit.schema_version);
+    RETURN (SELECT b.sequences[1] FROM headwater.append_batch(
+        emit.namespace, NULL, ARRAY[coalesce(emit.event_id, headwater.uuid_v7())], ARRAY[emit.event_type],
+        ARRAY[coalesce(emit.data, 'null')::text], NULL, NULL, NULL, ARRAY[emit.schema_version], ARRAY[emit.key], ARRAY[emit.actor_id],
+        ARRAY[emit.correlation_id], ARRAY[emit.causation_id], ARRAY[nullif(emit.headers, 'null')::text], ARRAY[emit.created_at],
+        NULL, NULL, NULL, NULL, true, NULL) b);
+END
+$$;

@@ -1,0 +1,8 @@
+-- headwater.find_events(namespace_id, event_ids)
+-- The stored events with these ids, in no order.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.find_events(namespace_id int, event_ids uuid[])
+RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
+    SELECT e.* FROM headwater.events e
+     WHERE e.namespace_id = find_events.namespace_id AND e.event_id = ANY (find_events.event_ids)
+$$;

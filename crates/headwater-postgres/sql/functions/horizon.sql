@@ -1,0 +1,22 @@
+-- headwater.horizon(namespace)
+-- The highest global_sequence at or below which nothing can still commit. Whoever reads the log up to it, in a
+-- statement that starts after this one has ended, sees all that will ever be there; what is missing is a permanent gap.
+-- `head` is the highest sequence handed out so far; between the two lies what is pending.
+-- Raises: WH001, WH006 (nothing can be proved here). Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.horizon(namespace text, OUT horizon bigint, OUT head bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(horizon.namespace);
+BEGIN
+    PERFORM headwater.require_proof();
+    IF ns.ordering = 'gapless' THEN
+        SELECT c.last_sequence, c.last_sequence INTO horizon, head
+          FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id;
+        RETURN;
+    END IF;
+    -- The order is the proof: a value handed out before `head` was read had its lock before that; if the lock
+    -- is gone when the locks are read, its transaction has ended, and the next snapshot shows what it committed.
+    head := pg_sequence_last_value(ns.sequence);
+    SELECT least(head, min(w.above_sequence)) INTO horizon FROM headwater.writers(ns.namespace_id) w;
+END
+$$;

@@ -1,0 +1,39 @@
+-- headwater.maintain_namespace(namespace, at)
+-- Keeps the leaves of this month and the next two ready, and seals past months, so that an append need not look
+-- for its event ids in them. Appends call it when they must; calling it daily keeps that off their path.
+-- `at` is for tests.
+-- Locks: the namespace's row, and what create_leaf locks. Writes: leaves, the namespace's row. Raises: WH001.
+CREATE OR REPLACE FUNCTION headwater.maintain_namespace(namespace text, at timestamptz DEFAULT clock_timestamp())
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    ns          headwater.namespaces := headwater.namespace_row(maintain_namespace.namespace);
+    this_month  timestamptz := date_trunc('month', at, 'UTC');
+    until_month timestamptz := (date_trunc('month', at AT TIME ZONE 'UTC') + interval '3 months') AT TIME ZONE 'UTC';
+    max_id      uuid;
+BEGIN
+    IF ns.leaves_until < until_month THEN
+        PERFORM headwater.create_leaf(ns.namespace_id, month AT TIME ZONE 'UTC')
+           FROM generate_series(this_month AT TIME ZONE 'UTC', (until_month - interval '1 day') AT TIME ZONE 'UTC',
+                                interval '1 month') AS month;
+        UPDATE headwater.namespaces n SET leaves_until = greatest(n.leaves_until, until_month)
+         WHERE n.namespace_id = ns.namespace_id;
+    END IF;
+
+    -- A month is sealed when nobody can still add to it. An append takes its lock before it reads the clock, so who
+    -- holds none now will record in this month; who holds one, and began before this month (or is prepared, or
+    -- hidden from us), may still commit into the last. In a gapless namespace the counter row is that lock.
+    IF ns.sealed_before < this_month AND at <= clock_timestamp() THEN
+        IF ns.ordering = 'gapless' THEN
+            PERFORM FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+        ELSIF EXISTS (SELECT FROM headwater.writers(ns.namespace_id) w
+                       WHERE w.pid IS NULL OR w.started_at IS NULL OR w.started_at < this_month) THEN
+            RETURN;
+        END IF;
+        SELECT e.event_id INTO max_id FROM headwater.events e
+         WHERE e.namespace_id = ns.namespace_id AND e.recorded_at < this_month
+         ORDER BY e.event_id DESC LIMIT 1;
+        UPDATE headwater.namespaces n SET sealed_before = this_month, sealed_max_id = max_id
+         WHERE n.namespace_id = ns.namespace_id AND n.sealed_before < this_month;
+    END IF;
+END
+$$;

@@ -1,0 +1,18 @@
+-- headwater.namespace_row(namespace)
+-- The settings of a namespace.
+-- Raises: WH001 if there is no such namespace. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.namespace_row(namespace text)
+RETURNS headwater.namespaces LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    ns headwater.namespaces;
+BEGIN
+    SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace = namespace_row.namespace;
+    IF NOT FOUND THEN
+        PERFORM headwater.fail('WH001',
+            format('namespace %L does not exist', left(namespace_row.namespace, 80)),
+            jsonb_build_object('namespace', left(namespace_row.namespace, 80)),
+            'create it: SELECT headwater.create_namespace(''name'')');
+    END IF;
+    RETURN ns;
+END
+$$;

@@ -1,0 +1,22 @@
+-- headwater.read_log(namespace, after_sequence, max_events, event_types, stream_prefix)
+-- Events of the log after a sequence, in order, up to the horizon: whoever reads on from the last event it got misses none,
+-- however late the others commit. Fewer than max_events: the end, or what headwater.writers shows holds the rest back.
+-- Raises: WH001, WH002, WH006. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.read_log(
+    namespace      text,
+    after_sequence bigint DEFAULT 0,
+    max_events     int DEFAULT 1000,
+    event_types    text[] DEFAULT NULL,
+    stream_prefix  text DEFAULT NULL
+) RETURNS SETOF headwater.events LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    ns   headwater.namespaces := headwater.namespace_row(read_log.namespace);
+    safe bigint;
+BEGIN
+    PERFORM headwater.check_max_events(read_log.max_events);
+    -- Two statements, in this order: the second takes its snapshot after the locks were read.
+    SELECT h.horizon INTO safe FROM headwater.horizon(read_log.namespace) h;
+    RETURN QUERY SELECT p.* FROM headwater.log_page(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe, read_log.max_events,
+                                                    read_log.event_types, NULL, read_log.stream_prefix) p;
+END
+$$;

@@ -1,0 +1,25 @@
+-- headwater.read_stream(namespace, stream_id, from_version, to_version, max_events, backwards)
+-- Events of a stream by version, both bounds included; NULL: no bound. A stream that does not exist has none.
+-- Raises: WH001, WH002. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.read_stream(
+    namespace    text,
+    stream_id    text,
+    from_version bigint DEFAULT NULL,
+    to_version   bigint DEFAULT NULL,
+    max_events   int DEFAULT 1000,
+    backwards    boolean DEFAULT false
+) RETURNS SETOF headwater.events LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(read_stream.namespace);
+BEGIN
+    PERFORM headwater.check_max_events(read_stream.max_events);
+    PERFORM headwater.check_name('stream_id', coalesce(read_stream.stream_id, ''), 512);
+    IF backwards THEN
+        RETURN QUERY SELECT p.* FROM headwater.stream_page_back(ns.namespace_id, read_stream.stream_id,
+                                     read_stream.from_version, read_stream.to_version, read_stream.max_events) p;
+    ELSE
+        RETURN QUERY SELECT p.* FROM headwater.stream_page(ns.namespace_id, read_stream.stream_id,
+                                     read_stream.from_version, read_stream.to_version, read_stream.max_events) p;
+    END IF;
+END
+$$;

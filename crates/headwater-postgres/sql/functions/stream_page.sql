@@ -1,0 +1,14 @@
+-- headwater.stream_page(namespace_id, stream_id, from_version, to_version, max_events)
+-- Events of a stream with versions from … to, both included, in order. NULL: no bound. A stream has no gaps: its next version
+-- cannot be appended while the transaction of the last is open.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.stream_page(
+    namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int
+) RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
+    SELECT e.* FROM headwater.events e
+     WHERE e.namespace_id = stream_page.namespace_id AND e.stream_id = stream_page.stream_id
+       AND e.stream_version >= coalesce(stream_page.from_version, 1)
+       AND e.stream_version <= coalesce(stream_page.to_version, 9223372036854775807)
+     ORDER BY e.stream_version
+     LIMIT stream_page.max_events
+$$;

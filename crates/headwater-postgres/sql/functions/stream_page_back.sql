@@ -1,0 +1,13 @@
+-- headwater.stream_page_back(namespace_id, stream_id, from_version, to_version, max_events)
+-- headwater.stream_page backwards: the highest version first.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.stream_page_back(
+    namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int
+) RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
+    SELECT e.* FROM headwater.events e
+     WHERE e.namespace_id = stream_page_back.namespace_id AND e.stream_id = stream_page_back.stream_id
+       AND e.stream_version >= coalesce(stream_page_back.from_version, 1)
+       AND e.stream_version <= coalesce(stream_page_back.to_version, 9223372036854775807)
+     ORDER BY e.stream_version DESC
+     LIMIT stream_page_back.max_events
+$$;

@@ -1,0 +1,3 @@
+-- Appends a batch of requests.
+SELECT sequences, bases, succeeded, retried, versions, echoes
+  FROM headwater.append_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)

@@ -1,0 +1,2 @@
+-- The migrations that the database has.
+SELECT version, checksum FROM headwater.migrations ORDER BY version

@@ -1,0 +1,2 @@
+-- Wakes the readers of a namespace.
+SELECT headwater.wake($1)

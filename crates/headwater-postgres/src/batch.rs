@@ -1,0 +1,275 @@
+//! Requests to append, as the arrays that `headwater.append_batch` takes, and its answer, as theirs.
+
+use chrono::{DateTime, Utc};
+use headwater_core::{Append, AppendError, Appended, Event, ExpectedVersion, Placed};
+use sqlx::postgres::{PgHasArrayType, PgRow, Postgres};
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::error::append_error;
+use crate::sql;
+
+/// One request's answer.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Done(Result<Appended, AppendError>),
+    /// It failed, but its events are stored already: sent alone, it is answered as the first time.
+    SendAlone,
+}
+
+/// How a batch is run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// Wake readers from within the transaction.
+    pub(crate) notify: bool,
+    /// Give up after waiting so long for a lock.
+    pub(crate) patience_ms: Option<i32>,
+}
+
+/// Appends `requests` in one statement; answers in their order. An error concerns the whole batch.
+pub(crate) async fn append_batch(
+    conn: &mut PgConnection,
+    namespace: &str,
+    requests: &[&Append],
+    manner: Manner,
+) -> Result<Vec<Answer>, sqlx::Error> {
+    let batch = Batch::new(requests);
+    let row = batch.bind(namespace, manner).fetch_one(conn).await?;
+    batch.answers(requests, &Reply::try_from(&row)?)
+}
+
+/// Appends one request in a transaction of the caller's.
+pub(crate) async fn append_one(
+    conn: &mut PgConnection,
+    namespace: &str,
+    request: &Append,
+    manner: Manner,
+) -> Result<Appended, AppendError> {
+    let answers = append_batch(conn, namespace, &[request], manner).await.map_err(append_error)?;
+    match answers.into_iter().next() {
+        Some(Answer::Done(result)) => result,
+        answer => unreachable!("one request has one answer of its own, not {answer:?}"),
+    }
+}
+
+/// A column that most batches have no value in: NULL as a whole then, which costs nothing to send.
+struct Sparse<T> {
+    values: Vec<Option<T>>,
+    used: bool,
+}
+
+impl<T> Sparse<T> {
+    fn new(capacity: usize) -> Self {
+        Sparse { values: Vec::with_capacity(capacity), used: false }
+    }
+
+    fn push(&mut self, value: Option<T>) {
+        self.used |= value.is_some();
+        self.values.push(value);
+    }
+
+    fn array(&self) -> Option<&[Option<T>]> {
+        self.used.then_some(&self.values)
+    }
+}
+
+struct Batch<'a> {
+    request: Vec<i32>,
+    event_id: Vec<Uuid>,
+    event_type: Vec<&'a str>,
+    data: Vec<&'a str>,
+    stream_id: Sparse<&'a str>,
+    write: Sparse<i32>,
+    write_offset: Sparse<i32>,
+    schema_version: Vec<i32>,
+    key: Sparse<&'a str>,
+    actor_id: Sparse<&'a str>,
+    correlation_id: Sparse<Uuid>,
+    causation_id: Sparse<Uuid>,
+    headers: Sparse<String>,
+    created_at: Vec<DateTime<Utc>>,
+    writes: Vec<StreamWrite<'a>>,
+}
+
+struct StreamWrite<'a> {
+    request: usize,
+    stream_id: &'a str,
+    count: usize,
+    expected: ExpectedVersion,
+}
+
+impl<'a> Batch<'a> {
+    fn new(requests: &[&'a Append]) -> Self {
+        let events = requests.iter().map(|request| request.events().len()).sum();
+        let mut batch = Batch {
+            request: Vec::with_capacity(events),
+            event_id: Vec::with_capacity(events),
+            event_type: Vec::with_capacity(events),
+            data: Vec::with_capacity(events),
+            stream_id: Sparse::new(events),
+            write: Sparse::new(events),
+            write_offset: Sparse::new(events),
+            schema_version: Vec::with_capacity(events),
+            key: Sparse::new(events),
+            actor_id: Sparse::new(events),
+            correlation_id: Sparse::new(events),
+            causation_id: Sparse::new(events),
+            headers: Sparse::new(events),
+            created_at: Vec::with_capacity(events),
+            writes: Vec::new(),
+        };
+        // How many events of this batch each stream has so far: an event's offset counts across requests.
+        let mut lengths = std::collections::HashMap::new();
+        for (index, request) in requests.iter().enumerate() {
+            let first_write = batch.writes.len();
+            let writes = request.writes();
+            let places: std::collections::HashMap<&str, usize> =
+                writes.iter().enumerate().map(|(place, write)| (write.stream_id.as_ref(), place)).collect();
+            batch.writes.extend(writes.iter().map(|write| StreamWrite {
+                request: index,
+                stream_id: write.stream_id,
+                count: write.count,
+                expected: write.expected,
+            }));
+            for event in request.events() {
+                let stream_id = event.stream_id.as_deref();
+                batch.push(index, event);
+                batch.write.push(stream_id.map(|stream| (first_write + places[stream] + 1) as i32));
+                batch.write_offset.push(stream_id.map(|stream| {
+                    let length = lengths.entry(stream).or_insert(0);
+                    *length += 1;
+                    *length
+                }));
+            }
+        }
+        batch
+    }
+
+    fn push(&mut self, request: usize, event: &'a Event) {
+        self.request.push(request as i32 + 1);
+        self.event_id.push(event.id);
+        self.event_type.push(&event.event_type);
+        self.data.push(event.data.as_ref().map_or("null", |data| data.as_str()));
+        self.stream_id.push(event.stream_id.as_deref());
+        self.schema_version.push(event.schema_version as i32);
+        self.key.push(event.key.as_deref());
+        self.actor_id.push(event.actor_id.as_deref());
+        self.correlation_id.push(event.correlation_id);
+        self.causation_id.push(event.causation_id);
+        self.headers.push(
+            (!event.headers.is_empty())
+                .then(|| serde_json::to_string(&event.headers).expect("a map of strings is always JSON")),
+        );
+        self.created_at.push(event.created_at);
+    }
+
+    fn bind<'q>(
+        &'q self,
+        namespace: &'q str,
+        manner: Manner,
+    ) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
+        let several = self.request.last() != Some(&1);
+        let default_schema = self.schema_version.iter().all(|version| *version == 1);
+        sqlx::query(sql::APPEND_BATCH)
+            .bind(namespace)
+            .bind(several.then_some(&self.request))
+            .bind(&self.event_id)
+            .bind(&self.event_type)
+            .bind(&self.data)
+            .bind(self.stream_id.array())
+            .bind(self.write.array())
+            .bind(self.write_offset.array())
+            .bind((!default_schema).then_some(&self.schema_version))
+            .bind(self.key.array())
+            .bind(self.actor_id.array())
+            .bind(self.correlation_id.array())
+            .bind(self.causation_id.array())
+            .bind(self.headers.array())
+            .bind(&self.created_at)
+            .bind(self.per_write(|write| write.request as i32 + 1))
+            .bind(self.per_write(|write| write.stream_id))
+            .bind(self.per_write(|write| write.count as i32))
+            .bind(self.per_write(|write| match write.expected {
+                ExpectedVersion::Any => None,
+                ExpectedVersion::NoStream => Some(0),
+                ExpectedVersion::Exists => Some(-1),
+                // No stream reaches 2^63 events: what is above is a conflict, as it should be.
+                ExpectedVersion::Exact(version) => Some(version.min(i64::MAX as u64) as i64),
+            }))
+            .bind(manner.notify)
+            .bind(manner.patience_ms)
+    }
+
+    fn per_write<T>(&self, value: impl FnMut(&StreamWrite<'a>) -> T) -> Option<Vec<T>>
+    where
+        T: PgHasArrayType,
+    {
+        (!self.writes.is_empty()).then(|| self.writes.iter().map(value).collect())
+    }
+
+    fn answers(&self, requests: &[&Append], reply: &Reply) -> Result<Vec<Answer>, sqlx::Error> {
+        let mut at = 0;
+        let answers = requests.iter().enumerate().map(|(index, request)| {
+            let events = at..at + request.events().len();
+            at = events.end;
+            if reply.echoes.contains(&(index as i32 + 1)) {
+                return Answer::SendAlone;
+            }
+            if !reply.retried && !reply.succeeded.get(index).copied().unwrap_or(true) {
+                return Answer::Done(Err(self.conflict(index, reply)));
+            }
+            let placed = events.map(|event| Placed {
+                id: self.event_id[event],
+                global_sequence: reply.sequences[event].unwrap_or_default() as u64,
+                stream_version: self.version(event, reply).map(|version| version as u64),
+            });
+            Answer::Done(Ok(Appended { events: placed.collect(), retried: reply.retried }))
+        });
+        Ok(answers.collect())
+    }
+
+    fn version(&self, event: usize, reply: &Reply) -> Option<i64> {
+        if reply.retried {
+            return reply.versions[event];
+        }
+        let (write, offset) = (self.write.values[event]?, self.write_offset.values[event]?);
+        Some(reply.bases[write as usize - 1] + offset as i64)
+    }
+
+    fn conflict(&self, request: usize, reply: &Reply) -> AppendError {
+        let mut writes = self.writes.iter().zip(&reply.bases).filter(|(write, _)| write.request == request);
+        match writes.find(|(write, actual)| !write.expected.allows(**actual as u64)) {
+            Some((write, actual)) => AppendError::Conflict {
+                stream_id: write.stream_id.into(),
+                expected: write.expected,
+                actual: *actual as u64,
+            },
+            None => unreachable!("a request fails only by a write that conflicts"),
+        }
+    }
+}
+
+/// The answer of `headwater.append_batch`.
+struct Reply {
+    sequences: Vec<Option<i64>>,
+    bases: Vec<i64>,
+    succeeded: Vec<bool>,
+    retried: bool,
+    versions: Vec<Option<i64>>,
+    echoes: Vec<i32>,
+}
+
+impl TryFrom<&PgRow> for Reply {
+    type Error = sqlx::Error;
+
+    fn try_from(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Reply {
+            sequences: row.try_get::<Option<_>, _>(0)?.unwrap_or_default(),
+            bases: row.try_get::<Option<_>, _>(1)?.unwrap_or_default(),
+            succeeded: row.try_get::<Option<_>, _>(2)?.unwrap_or_default(),
+            retried: row.try_get(3)?,
+            versions: row.try_get::<Option<_>, _>(4)?.unwrap_or_default(),
+            echoes: row.try_get::<Option<_>, _>(5)?.unwrap_or_default(),
+        })
+    }
+}

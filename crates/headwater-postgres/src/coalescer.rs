@@ -1,0 +1,268 @@
+//! The coalescer: concurrent appends of one process become one statement and one commit.
+//!
+//! Callers queue their appends; a few flushers each take what is queued, send it as one batch, and answer after the commit.
+//! There is no artificial delay: a batch is what queued while the last one was written.
+//!
+//! Who has authority: the database. A caller is answered only by what the server said after the commit.
+//! What failing calls do:
+//! - a conflict is part of the server's answer, and fails only its own caller;
+//! - any other error of a batch of several (a bad payload, events stored already, a stream whose row another transaction
+//!   holds) sends each of them alone, on connections of the pool, so that the flusher goes on with the others;
+//! - a lost connection leaves the outcome unknown: the batch is sent again, with the same event ids, which makes that safe, until
+//!   [`LogOptions::retry_for`] has passed; then callers get an error that says so;
+//! - a caller that goes away before its append is sent is left out; afterwards, its append stands.
+//!
+//! Bounds: the queue holds [`LogOptions::max_queued_bytes`]; callers beyond that wait.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::{Append, AppendError, Appended, ExpectedVersion};
+use sqlx::{ConnectOptions, PgConnection, PgPool};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::LogOptions;
+use crate::batch::{Answer, Manner, append_batch};
+use crate::error::{append_error, is_disconnect, is_retryable};
+use crate::notifier::Notifier;
+
+/// Most events in one statement: beyond, a batch gains nothing and holds its locks for longer.
+const MAX_BATCH_EVENTS: usize = 2_000;
+/// Most bytes in one statement.
+const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// How long a batch of several waits for a stream that another transaction holds, before each goes alone.
+const BATCH_PATIENCE_MS: i32 = 200;
+/// Appends sent alone at once.
+const LONERS: usize = 4;
+/// A flusher that has had nothing to do for so long gives its connection back.
+const IDLE: Duration = Duration::from_secs(10);
+
+type Outcome = Result<Appended, AppendError>;
+
+struct Job {
+    append: Append,
+    reply: oneshot::Sender<Outcome>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// The queue's front end.
+#[derive(Debug)]
+pub(crate) struct Coalescer {
+    queue: std::sync::Mutex<Option<mpsc::UnboundedSender<Job>>>,
+    room: Arc<Semaphore>,
+    max_queued_bytes: u32,
+    flushers: Mutex<JoinSet<()>>,
+}
+
+impl Coalescer {
+    pub(crate) fn start(pool: PgPool, namespace: String, options: &LogOptions) -> Self {
+        let (queue, jobs) = mpsc::unbounded_channel();
+        let flusher = Arc::new(Flusher {
+            notifier: Notifier::start(pool.clone(), namespace.clone()),
+            pool,
+            namespace,
+            jobs: Mutex::new(jobs),
+            retry_for: options.retry_for,
+            loners: Arc::new(Semaphore::new(LONERS)),
+        });
+        let mut flushers = JoinSet::new();
+        for _ in 0..options.flushers {
+            flushers.spawn(flusher.clone().run());
+        }
+        Coalescer {
+            queue: std::sync::Mutex::new(Some(queue)),
+            room: Arc::new(Semaphore::new(options.max_queued_bytes as usize)),
+            max_queued_bytes: options.max_queued_bytes,
+            flushers: Mutex::new(flushers),
+        }
+    }
+
+    pub(crate) async fn append(&self, append: Append) -> Outcome {
+        // What is larger than the queue goes alone through an empty one.
+        let weight = u32::try_from(append.weight()).unwrap_or(u32::MAX).min(self.max_queued_bytes);
+        let room = self.room.clone().acquire_many_owned(weight).await.map_err(|_| AppendError::ShuttingDown)?;
+        let (reply, outcome) = oneshot::channel();
+        let job = Job { append, reply, _room: room };
+        match &*self.queue.lock().expect("the queue's lock is never poisoned") {
+            Some(queue) => queue.send(job).map_err(|_| AppendError::ShuttingDown)?,
+            None => return Err(AppendError::ShuttingDown),
+        }
+        outcome.await.unwrap_or(Err(AppendError::ShuttingDown))
+    }
+
+    /// Takes no more appends, and returns when those that it has are answered.
+    pub(crate) async fn close(&self) {
+        self.room.close();
+        drop(self.queue.lock().expect("the queue's lock is never poisoned").take());
+        let mut flushers = self.flushers.lock().await;
+        while flushers.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for Coalescer {
+    fn drop(&mut self) {
+        // What is queued is still written: without senders, the flushers end when the queue is empty.
+        self.flushers.get_mut().detach_all();
+    }
+}
+
+struct Flusher {
+    pool: PgPool,
+    namespace: String,
+    jobs: Mutex<mpsc::UnboundedReceiver<Job>>,
+    notifier: Notifier,
+    retry_for: Duration,
+    loners: Arc<Semaphore>,
+}
+
+impl Flusher {
+    async fn run(self: Arc<Self>) {
+        let mut conn = None;
+        let mut taken = Vec::new();
+        let mut alone = JoinSet::new();
+        loop {
+            match tokio::time::timeout(IDLE, self.take_jobs(&mut taken)).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(_) => {
+                    conn = None;
+                    self.take_jobs(&mut taken).await;
+                }
+            }
+            let mut waiting = std::mem::take(&mut taken);
+            while !waiting.is_empty() {
+                waiting.retain(|job| !job.reply.is_closed());
+                let (batch, rest) = split_batch(waiting);
+                waiting = rest;
+                for job in self.flush(&mut conn, batch).await {
+                    let flusher = self.clone();
+                    alone.spawn(async move { flusher.flush_alone(job).await });
+                }
+            }
+            while alone.try_join_next().is_some() {}
+        }
+        while alone.join_next().await.is_some() {}
+    }
+
+    /// Waits for jobs and takes what is queued; 0: the queue is closed and empty.
+    async fn take_jobs(&self, taken: &mut Vec<Job>) -> usize {
+        self.jobs.lock().await.recv_many(taken, MAX_BATCH_EVENTS).await
+    }
+
+    /// Sends a batch and answers its callers. Returns those that must be sent alone.
+    async fn flush(&self, conn: &mut Option<PgConnection>, batch: Vec<Job>) -> Vec<Job> {
+        if batch.is_empty() {
+            return batch;
+        }
+        let manner = Manner { notify: false, patience_ms: Some(BATCH_PATIENCE_MS) };
+        let appends: Vec<&Append> = batch.iter().map(|job| &job.append).collect();
+        match self.send(conn, &appends, manner, batch.len() == 1).await {
+            Ok(answers) => {
+                self.notifier.poke();
+                let mut alone = Vec::new();
+                for (job, answer) in batch.into_iter().zip(answers) {
+                    match answer {
+                        Answer::Done(outcome) => _ = job.reply.send(outcome),
+                        Answer::SendAlone => alone.push(job),
+                    }
+                }
+                alone
+            }
+            Err(error) => {
+                tracing::debug!(namespace = self.namespace, %error, appends = batch.len(), "a batch failed: sending each alone");
+                batch
+            }
+        }
+    }
+
+    /// Sends one append by itself, on a connection of its own, so that it holds up nobody.
+    async fn flush_alone(&self, job: Job) {
+        let _turn = self.loners.acquire().await.expect("this semaphore is never closed");
+        let manner = Manner { notify: false, patience_ms: None };
+        let outcome = match self.send(&mut None, &[&job.append], manner, true).await {
+            Ok(mut answers) => match answers.pop() {
+                Some(Answer::Done(outcome)) => outcome,
+                answer => unreachable!("one append has one answer of its own, not {answer:?}"),
+            },
+            Err(error) => Err(append_error(error)),
+        };
+        self.notifier.poke();
+        _ = job.reply.send(outcome);
+    }
+
+    /// Runs a batch until the server answers, or cannot be reached for `retry_for`. `last`: nobody else will try this batch
+    /// in another way, so what may pass is tried again here.
+    async fn send(
+        &self,
+        conn: &mut Option<PgConnection>,
+        appends: &[&Append],
+        manner: Manner,
+        last: bool,
+    ) -> Result<Vec<Answer>, sqlx::Error> {
+        let deadline = Instant::now() + self.retry_for;
+        let mut pause = Duration::from_millis(20);
+        loop {
+            let error = match self.try_send(conn, appends, manner, deadline).await {
+                Ok(answers) => return Ok(answers),
+                Err(error) => error,
+            };
+            let lost = is_disconnect(&error);
+            if !(lost || last && is_retryable(&error)) || Instant::now() + pause > deadline {
+                return Err(error);
+            }
+            tracing::warn!(namespace = self.namespace, %error, "failed to append, trying again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+
+    async fn try_send(
+        &self,
+        conn: &mut Option<PgConnection>,
+        appends: &[&Append],
+        manner: Manner,
+        deadline: Instant,
+    ) -> Result<Vec<Answer>, sqlx::Error> {
+        // Taken out while it is used: a connection abandoned half-way, by an error or by the deadline, is not used again.
+        let attempt = async {
+            let mut held = match conn.take() {
+                Some(held) => held,
+                None => self.pool.connect_options().connect().await?,
+            };
+            let answers = append_batch(&mut held, &self.namespace, appends, manner).await;
+            Ok::<_, sqlx::Error>((held, answers))
+        };
+        let timed_out = |_| sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        let (held, answers) = tokio::time::timeout_at(deadline, attempt).await.map_err(timed_out)??;
+        if !answers.as_ref().is_err_and(is_disconnect) {
+            *conn = Some(held);
+        }
+        answers
+    }
+}
+
+/// The jobs that can go together, and the rest, in order. A stream that two of them write to must not decide between
+/// them: so both expect any version of it, and nothing else.
+fn split_batch(jobs: Vec<Job>) -> (Vec<Job>, Vec<Job>) {
+    let (mut batch, mut rest) = (Vec::with_capacity(jobs.len()), Vec::new());
+    let mut streams: HashMap<headwater_core::StreamId, bool> = HashMap::new();
+    let (mut events, mut bytes) = (0, 0);
+    for job in jobs {
+        let writes = job.append.writes();
+        let easy = matches!(writes[..], [write] if write.expected == ExpectedVersion::Any);
+        let fits = batch.is_empty()
+            || events + job.append.events().len() <= MAX_BATCH_EVENTS && bytes + job.append.weight() <= MAX_BATCH_BYTES;
+        if fits && writes.iter().all(|write| streams.get(write.stream_id).is_none_or(|there| *there && easy)) {
+            streams.extend(writes.iter().map(|write| (write.stream_id.clone(), easy)));
+            events += job.append.events().len();
+            bytes += job.append.weight();
+            batch.push(job);
+        } else {
+            rest.push(job);
+        }
+    }
+    (batch, rest)
+}

@@ -1,0 +1,106 @@
+//! The connection to a database that Headwater lives in.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use headwater_core::{AdminError, Fault};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions, Row};
+
+use crate::error::{admin_error, fault};
+use crate::sql;
+
+/// How to connect.
+#[derive(Debug, Clone)]
+pub struct DatabaseOptions {
+    /// Most connections that are open at once.
+    pub max_connections: u32,
+    /// How long to wait for a connection before giving up.
+    pub acquire_timeout: Duration,
+    /// What the sessions call themselves: it names them where they hold others back.
+    pub application_name: String,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        DatabaseOptions {
+            max_connections: 10,
+            acquire_timeout: Duration::from_secs(10),
+            application_name: "headwater".into(),
+        }
+    }
+}
+
+/// A database with Headwater in it, or about to have it: connects, migrates, manages namespaces, opens logs.
+#[derive(Debug, Clone)]
+pub struct Database {
+    pub(crate) pool: PgPool,
+}
+
+impl Database {
+    /// Connects to `url` (`postgres://user:password@host:port/database`).
+    pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Self, AdminError> {
+        let connect = PgConnectOptions::from_str(url)
+            .map_err(|error| AdminError::InvalidInput(format!("invalid database url: {error}")))?
+            .application_name(&options.application_name)
+            .disable_statement_logging();
+        let pool = PgPoolOptions::new()
+            .max_connections(options.max_connections)
+            .acquire_timeout(options.acquire_timeout)
+            // A ping before each use doubles the latency of an append; a dead connection is found by using it.
+            .test_before_acquire(false)
+            .connect_with(connect)
+            .await
+            .map_err(|error| {
+                let Fault { message, retryable, source } = fault(error);
+                AdminError::Unavailable(Fault { message: format!("failed to connect: {message}"), retryable, source })
+            })?;
+        Ok(Database { pool })
+    }
+
+    /// Uses a pool that the application has.
+    pub fn from_pool(pool: PgPool) -> Self {
+        Database { pool }
+    }
+
+    /// The pool, for the application's own queries and transactions.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Closes every connection.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// The server as it is.
+    pub async fn server_status(&self) -> Result<ServerStatus, AdminError> {
+        let row = sqlx::query(sql::SERVER_STATUS).fetch_one(&self.pool).await.map_err(admin_error)?;
+        Ok(ServerStatus {
+            server_version: row.get("server_version"),
+            database: row.get("database"),
+            durable: row.get("durable"),
+            wal_level: row.get("wal_level"),
+            started_at: row.get("started_at"),
+            schema_version: self.schema_version().await?,
+        })
+    }
+}
+
+/// The server as it is.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ServerStatus {
+    /// PostgreSQL's version.
+    pub server_version: String,
+    /// The database.
+    pub database: String,
+    /// Whether commits survive a crash (`fsync` and `synchronous_commit` are on).
+    pub durable: bool,
+    /// The server's `wal_level`.
+    pub wal_level: String,
+    /// When the server was started.
+    pub started_at: DateTime<Utc>,
+    /// Headwater's schema version; 0: not migrated.
+    pub schema_version: i64,
+}

@@ -1,0 +1,95 @@
+//! From the driver's errors to ours: by SQLSTATE and the JSON in DETAIL, never by prose.
+
+use headwater_core::{AdminError, AppendError, Fault, ReadError};
+use serde::Deserialize;
+use sqlx::postgres::PgDatabaseError;
+
+/// What the JSON in DETAIL may hold (see `sql/functions/`).
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Detail {
+    namespace: String,
+    bytes: u64,
+    limit: u64,
+    event_id: uuid::Uuid,
+}
+
+/// The SQLSTATE of an error, if the server raised it.
+pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
+    database_error(error).map(PgDatabaseError::code)
+}
+
+fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
+    error.as_database_error().and_then(|e| e.try_downcast_ref())
+}
+
+/// Whether the connection, or the server, went away: the same call may succeed on another.
+pub(crate) fn is_disconnect(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::WorkerCrashed => true,
+        // 08: connection exceptions; 57P: shutdown, crash, starting up; 53300: too many connections
+        error => {
+            sqlstate(error).is_some_and(|code| code.starts_with("08") || code.starts_with("57P") || code == "53300")
+        }
+    }
+}
+
+/// Whether the same call may succeed later: a lost connection, a serialisation failure or deadlock, a lock not had in time.
+pub(crate) fn is_retryable(error: &sqlx::Error) -> bool {
+    is_disconnect(error) || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200"))
+}
+
+pub(crate) fn fault(error: sqlx::Error) -> Fault {
+    Fault { message: error.to_string(), retryable: is_retryable(&error), source: Some(Box::new(error)) }
+}
+
+fn detail(error: &PgDatabaseError) -> Detail {
+    error.detail().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+fn message(error: &PgDatabaseError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{}: {hint}", error.message()),
+        None => error.message().to_owned(),
+    }
+}
+
+pub(crate) fn append_error(error: sqlx::Error) -> AppendError {
+    let Some(raised) = database_error(&error) else { return AppendError::Unavailable(fault(error)) };
+    let detail = detail(raised);
+    match raised.code() {
+        "WH001" => AppendError::NamespaceNotFound(detail.namespace),
+        "WH002" => AppendError::InvalidInput(message(raised)),
+        "WH004" => AppendError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
+        "WH005" => AppendError::IdReused { event_id: detail.event_id },
+        // 22: data that PostgreSQL cannot hold, as a number too large for jsonb; 23514: a check of the table
+        code if code.starts_with("22") || code == "23514" => AppendError::InvalidInput(message(raised)),
+        // nested deeper than the server's stack
+        "54001" => AppendError::InvalidInput(message(raised)),
+        _ => AppendError::Unavailable(fault(error)),
+    }
+}
+
+pub(crate) fn read_error(error: sqlx::Error) -> ReadError {
+    let Some(raised) = database_error(&error) else { return ReadError::Unavailable(fault(error)) };
+    match raised.code() {
+        "WH001" => ReadError::NamespaceNotFound(detail(raised).namespace),
+        "WH002" => ReadError::InvalidInput(message(raised)),
+        "WH006" => ReadError::NoProof(message(raised)),
+        _ => ReadError::Unavailable(fault(error)),
+    }
+}
+
+pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
+    let Some(raised) = database_error(&error) else { return AdminError::Unavailable(fault(error)) };
+    match raised.code() {
+        "WH001" => AdminError::NamespaceNotFound(detail(raised).namespace),
+        "WH002" => AdminError::InvalidInput(message(raised)),
+        "WH003" => AdminError::NamespaceDiffers(detail(raised).namespace),
+        _ => AdminError::Unavailable(fault(error)),
+    }
+}

@@ -1,0 +1,160 @@
+//! The log of one namespace in PostgreSQL.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use headwater_core::{
+    AdminError, Append, AppendError, Appended, Event, EventLog, Horizon, LogPage, LogQuery, NamespaceInfo, ReadError,
+    StreamQuery,
+};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::batch::{Manner, append_one};
+use crate::coalescer::Coalescer;
+use crate::error::read_error;
+use crate::{Database, read};
+
+/// How a log appends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogOptions {
+    /// Connections that write at once.
+    pub flushers: usize,
+    /// Most bytes of events that wait to be written; callers beyond that wait.
+    pub max_queued_bytes: u32,
+    /// How long appends are tried again while the database cannot be reached.
+    pub retry_for: Duration,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions { flushers: 2, max_queued_bytes: 64 * 1024 * 1024, retry_for: Duration::from_secs(30) }
+    }
+}
+
+impl LogOptions {
+    pub(crate) fn validate(&self) -> Result<(), AdminError> {
+        let invalid = |message: String| Err(AdminError::InvalidInput(message));
+        if !(1..=64).contains(&self.flushers) {
+            return invalid(format!("invalid flushers {}: it is 1 to 64", self.flushers));
+        }
+        if self.max_queued_bytes < 64 * 1024 {
+            return invalid(format!("invalid max_queued_bytes {}: it is at least 65536", self.max_queued_bytes));
+        }
+        Ok(())
+    }
+}
+
+/// The log of one namespace. Clones share one queue of appends.
+#[derive(Debug, Clone)]
+pub struct PgLog {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    info: NamespaceInfo,
+    coalescer: Coalescer,
+    /// At or below, everything is settled: proved once, true for ever.
+    settled: AtomicU64,
+}
+
+impl PgLog {
+    pub(crate) fn start(database: Database, info: NamespaceInfo, options: LogOptions) -> Self {
+        let coalescer = Coalescer::start(database.pool.clone(), info.name.clone(), &options);
+        PgLog { inner: Arc::new(Inner { database, info, coalescer, settled: AtomicU64::new(0) }) }
+    }
+
+    /// The namespace's settings as they were when the log was opened.
+    pub fn info(&self) -> &NamespaceInfo {
+        &self.inner.info
+    }
+
+    /// The database that the log is in.
+    pub fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    /// Appends in a transaction of the caller's: the events are there if and when it commits. A conflict leaves the
+    /// transaction usable; other errors abort it, as errors of PostgreSQL do.
+    pub async fn append_in(&self, conn: &mut PgConnection, append: &Append) -> Result<Appended, AppendError> {
+        append.validate(self.max_payload_bytes())?;
+        append_one(conn, self.namespace(), append, Manner { notify: true, patience_ms: None }).await
+    }
+
+    /// A page of a stream as a transaction of the caller's sees it, its own appends included.
+    pub async fn stream_page_in(&self, conn: &mut PgConnection, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
+        query.validate()?;
+        read::stream_page(conn, self.id(), query).await
+    }
+
+    /// A page of the log, read in a transaction of the caller's, which must be READ COMMITTED: what is committed, up to the horizon.
+    /// The caller's own appends lie beyond it.
+    pub async fn log_page_in(&self, conn: &mut PgConnection, query: &LogQuery) -> Result<LogPage, ReadError> {
+        query.validate()?;
+        let horizon = read::horizon(conn, &self.inner.info).await?;
+        read::log_page(conn, &self.inner.info, query, horizon.horizon).await.map(|(page, _)| page)
+    }
+
+    /// Takes no more appends, and returns when those that are queued are answered.
+    pub async fn close(&self) {
+        self.inner.coalescer.close().await;
+    }
+
+    fn id(&self) -> i32 {
+        self.inner.info.id.into()
+    }
+
+    fn max_payload_bytes(&self) -> usize {
+        self.inner.info.max_payload_bytes as usize
+    }
+
+    async fn connection(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, ReadError> {
+        self.inner.database.pool.acquire().await.map_err(read_error)
+    }
+}
+
+#[async_trait]
+impl EventLog for PgLog {
+    fn namespace(&self) -> &str {
+        &self.inner.info.name
+    }
+
+    async fn append(&self, append: Append) -> Result<Appended, AppendError> {
+        append.validate(self.max_payload_bytes())?;
+        self.inner.coalescer.append(append).await
+    }
+
+    async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
+        query.validate()?;
+        read::stream_page(&mut *self.connection().await?, self.id(), query).await
+    }
+
+    async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
+        query.validate()?;
+        let settled = self.inner.settled.load(Ordering::Acquire);
+        let mut conn = self.connection().await?;
+        let (page, proved) = read::log_page(&mut conn, &self.inner.info, query, settled).await?;
+        self.inner.settled.fetch_max(proved, Ordering::AcqRel);
+        Ok(page)
+    }
+
+    async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError> {
+        read::event(&mut *self.connection().await?, self.id(), id).await
+    }
+
+    async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError> {
+        read::correlated(&mut *self.connection().await?, self.id(), correlation_id, after, limit).await
+    }
+
+    async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
+        read::causation_chain(&mut *self.connection().await?, self.id(), id, limit).await
+    }
+
+    async fn horizon(&self) -> Result<Horizon, ReadError> {
+        read::horizon(&mut *self.connection().await?, &self.inner.info).await
+    }
+}

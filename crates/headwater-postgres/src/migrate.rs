@@ -1,0 +1,118 @@
+//! Migrations: embedded, versioned, checksummed, safe when many processes start at once.
+//!
+//! The database has the authority: its table of migrations says what it is. One transaction under one advisory lock
+//! does it all, so whoever comes second finds it done, and a failure leaves nothing half made. Tables migrate and are
+//! frozen once shipped; functions are replaced whole, never by an older build.
+
+use headwater_core::AdminError;
+use sha2::{Digest, Sha256};
+use sqlx::{PgConnection, Row};
+
+use crate::Database;
+use crate::error::admin_error;
+use crate::sql;
+
+/// What a migration did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// The schema version before; 0: there was none.
+    pub from: i64,
+    /// The schema version now.
+    pub to: i64,
+    /// Whether the functions were replaced.
+    pub functions_replaced: bool,
+}
+
+const KNOWN: i64 = sql::MIGRATIONS.len() as i64;
+
+impl Database {
+    /// Brings the database's schema to this build's version; does nothing if it is there.
+    pub async fn migrate(&self) -> Result<Migrated, AdminError> {
+        let mut tx = self.pool.begin().await.map_err(admin_error)?;
+        let migrated = migrate(&mut tx).await?;
+        tx.commit().await.map_err(admin_error)?;
+        Ok(migrated)
+    }
+
+    /// The database's schema version; 0: not migrated.
+    pub async fn schema_version(&self) -> Result<i64, AdminError> {
+        let mut conn = self.pool.acquire().await.map_err(admin_error)?;
+        let present: bool = sqlx::query_scalar(sql::SCHEMA_VERSION).fetch_one(&mut *conn).await.map_err(admin_error)?;
+        if !present {
+            return Ok(0);
+        }
+        Ok(applied(&mut conn).await?.last().map_or(0, |(version, _)| *version))
+    }
+
+    /// Fails unless the database's schema is this build's.
+    pub(crate) async fn require_migrated(&self) -> Result<(), AdminError> {
+        match self.schema_version().await? {
+            KNOWN => Ok(()),
+            database if database > KNOWN => Err(AdminError::DatabaseTooNew { database, known: KNOWN }),
+            database => Err(AdminError::NotMigrated { database, needed: KNOWN }),
+        }
+    }
+}
+
+async fn migrate(conn: &mut PgConnection) -> Result<Migrated, AdminError> {
+    sqlx::query(sql::MIGRATION_LOCK).execute(&mut *conn).await.map_err(admin_error)?;
+    sqlx::raw_sql(sql::MIGRATIONS_TABLE).execute(&mut *conn).await.map_err(admin_error)?;
+    let applied = applied(conn).await?;
+    let from = applied.last().map_or(0, |(version, _)| *version);
+    if from > KNOWN {
+        return Err(AdminError::DatabaseTooNew { database: from, known: KNOWN });
+    }
+    for (version, (name, text)) in (1i64..).zip(sql::MIGRATIONS) {
+        let checksum = checksum([*text]);
+        match applied.iter().find(|(there, _)| *there == version) {
+            Some((_, there)) if *there == checksum => {}
+            Some(_) => return Err(AdminError::MigrationChanged { version }),
+            None => {
+                sqlx::raw_sql(*text).execute(&mut *conn).await.map_err(admin_error)?;
+                sqlx::query(sql::NOTE_MIGRATION)
+                    .bind(version)
+                    .bind(*name)
+                    .bind(checksum)
+                    .execute(&mut *conn)
+                    .await
+                    .map_err(admin_error)?;
+                tracing::info!(version, name, "migrated");
+            }
+        }
+    }
+    let functions_replaced = replace_functions(conn).await?;
+    Ok(Migrated { from, to: KNOWN, functions_replaced })
+}
+
+async fn applied(conn: &mut PgConnection) -> Result<Vec<(i64, String)>, AdminError> {
+    let rows = sqlx::query(sql::APPLIED_MIGRATIONS).fetch_all(conn).await.map_err(admin_error)?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+async fn replace_functions(conn: &mut PgConnection) -> Result<bool, AdminError> {
+    let checksum = checksum(sql::FUNCTIONS.iter().map(|(_, text)| *text));
+    let row = sqlx::query(sql::FUNCTIONS_REVISION_ROW).fetch_optional(&mut *conn).await.map_err(admin_error)?;
+    if let Some(row) = row {
+        let (revision, there): (i64, String) = (row.get(0), row.get(1));
+        if revision > sql::FUNCTIONS_REVISION || there == checksum {
+            return Ok(false);
+        }
+    }
+    sqlx::raw_sql(sql::DEFER_FUNCTION_CHECKS).execute(&mut *conn).await.map_err(admin_error)?;
+    for (_, text) in sql::FUNCTIONS {
+        sqlx::raw_sql(*text).execute(&mut *conn).await.map_err(admin_error)?;
+    }
+    sqlx::query(sql::NOTE_FUNCTIONS)
+        .bind(sql::FUNCTIONS_REVISION)
+        .bind(checksum)
+        .execute(&mut *conn)
+        .await
+        .map_err(admin_error)?;
+    Ok(true)
+}
+
+fn checksum<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hasher = Sha256::new();
+    texts.into_iter().for_each(|text| hasher.update(text));
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,102 @@
+//! Namespaces: create, list, show, alter.
+
+use std::time::Duration;
+
+use headwater_core::{AdminError, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::error::admin_error;
+use crate::row::json;
+use crate::{Database, LogOptions, PgLog, sql};
+
+/// Settings of a namespace to change; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NamespaceChanges {
+    /// Whether SQL callers NOTIFY in their own transaction.
+    pub notify: Option<bool>,
+    /// How long events are kept; `Some(None)`: for ever.
+    pub retention: Option<Option<Duration>>,
+    /// Largest payload of an event.
+    pub max_payload_bytes: Option<u32>,
+    /// Whatever the owner wants to note.
+    pub metadata: Option<Json>,
+}
+
+impl Database {
+    /// Makes a namespace, or answers with the one that is there. A setting given that differs from what is there is
+    /// [`AdminError::NamespaceDiffers`].
+    pub async fn create_namespace(&self, config: &NamespaceConfig) -> Result<NamespaceInfo, AdminError> {
+        config.validate()?;
+        self.require_migrated().await?;
+        let row = sqlx::query(sql::CREATE_NAMESPACE)
+            .bind(&config.name)
+            .bind(config.ordering.map(|ordering| ordering.as_str()))
+            .bind(config.notify)
+            .bind(config.retention.map(|retention| retention.as_secs_f64()))
+            .bind(config.max_payload_bytes.map(|bytes| bytes as i32))
+            .bind(config.metadata.as_ref().map(json))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(admin_error)?;
+        namespace_info(&row)
+    }
+
+    /// Changes settings of a namespace.
+    pub async fn alter_namespace(&self, name: &str, changes: &NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
+        if let Some(bytes) = changes.max_payload_bytes
+            && !(1..=LARGEST_MAX_PAYLOAD_BYTES).contains(&bytes)
+        {
+            return Err(AdminError::InvalidInput(format!(
+                "invalid max_payload_bytes {bytes}: it is 1 to {LARGEST_MAX_PAYLOAD_BYTES}"
+            )));
+        }
+        self.require_migrated().await?;
+        let row = sqlx::query(sql::ALTER_NAMESPACE)
+            .bind(name)
+            .bind(changes.notify)
+            .bind(changes.retention.flatten().map(|retention| retention.as_secs_f64()))
+            .bind(changes.max_payload_bytes.map(|bytes| bytes as i32))
+            .bind(changes.metadata.as_ref().map(json))
+            .bind(changes.retention == Some(None))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(admin_error)?;
+        namespace_info(&row)
+    }
+
+    /// All namespaces, by name.
+    pub async fn namespaces(&self) -> Result<Vec<NamespaceInfo>, AdminError> {
+        self.require_migrated().await?;
+        let rows = sqlx::query(sql::NAMESPACES).fetch_all(&self.pool).await.map_err(admin_error)?;
+        rows.iter().map(namespace_info).collect()
+    }
+
+    /// One namespace.
+    pub async fn namespace(&self, name: &str) -> Result<NamespaceInfo, AdminError> {
+        self.require_migrated().await?;
+        let row = sqlx::query(sql::NAMESPACE).bind(name).fetch_one(&self.pool).await.map_err(admin_error)?;
+        namespace_info(&row)
+    }
+
+    /// Opens the log of a namespace. Cheap to clone, costly to open: open it once.
+    pub async fn open_log(&self, name: &str, options: LogOptions) -> Result<PgLog, AdminError> {
+        options.validate()?;
+        let info = self.namespace(name).await?;
+        sqlx::query(sql::MAINTAIN_NAMESPACE).bind(name).execute(&self.pool).await.map_err(admin_error)?;
+        Ok(PgLog::start(self.clone(), info, options))
+    }
+}
+
+fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
+    Ok(NamespaceInfo {
+        name: row.get("namespace"),
+        id: row.get::<i32, _>("namespace_id") as u16,
+        ordering: row.get::<&str, _>("ordering").parse()?,
+        notify: row.get("notify"),
+        retention: row.get::<Option<f64>, _>("retention").map(Duration::from_secs_f64),
+        max_payload_bytes: row.get::<i32, _>("max_payload_bytes") as u32,
+        metadata: row.get::<crate::row::PgJson, _>("metadata").0,
+        created_at: row.get("created_at"),
+    })
+}

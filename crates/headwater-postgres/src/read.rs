@@ -1,0 +1,209 @@
+//! Reads: pages of streams and of the log.
+//!
+//! The reader's half of the horizon. A contiguous run after the cursor needs no proof: nothing can be missing inside it. At a hole,
+//! ask the server how far the log is settled, then read again in a new statement, which has a new snapshot: what is still missing up
+//! to there is a permanent gap. What is beyond is pending, and its writers are named. The order of these two statements is
+//! the proof; they must never become one.
+
+use std::time::Duration;
+
+use headwater_core::{
+    Direction, Event, Gap, GapState, Horizon, LogPage, LogQuery, MAX_PAGE_SIZE, NamespaceInfo, ReadError, StreamQuery,
+    Writer, missing_runs,
+};
+use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::error::read_error;
+use crate::row::event as event_of;
+use crate::sql;
+
+async fn events(conn: &mut PgConnection, query: Query<'_, Postgres, PgArguments>) -> Result<Vec<Event>, ReadError> {
+    query.fetch_all(conn).await.map_err(read_error)?.iter().map(event_of).collect()
+}
+
+/// PostgreSQL counts in i64; what is above is beyond any event.
+fn bigint(number: u64) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+pub(crate) async fn stream_page(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    query: &StreamQuery,
+) -> Result<Vec<Event>, ReadError> {
+    let text = match query.direction {
+        Direction::Forwards => sql::STREAM_PAGE,
+        Direction::Backwards => sql::STREAM_PAGE_BACK,
+    };
+    let statement = sqlx::query(text)
+        .bind(namespace_id)
+        .bind(&*query.stream_id)
+        .bind(query.from_version.map(bigint))
+        .bind(query.to_version.map(bigint))
+        .bind(query.page_size as i32);
+    events(conn, statement).await
+}
+
+pub(crate) async fn event(conn: &mut PgConnection, namespace_id: i32, id: Uuid) -> Result<Option<Event>, ReadError> {
+    let statement = sqlx::query(sql::FIND_EVENTS).bind(namespace_id).bind(vec![id]);
+    Ok(events(conn, statement).await?.pop())
+}
+
+pub(crate) async fn correlated(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    correlation_id: Uuid,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<Event>, ReadError> {
+    let limit = limit.min(MAX_PAGE_SIZE) as i32;
+    let statement =
+        sqlx::query(sql::CORRELATION_PAGE).bind(namespace_id).bind(correlation_id).bind(bigint(after)).bind(limit);
+    events(conn, statement).await
+}
+
+pub(crate) async fn causation_chain(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    id: Uuid,
+    limit: u32,
+) -> Result<Vec<Event>, ReadError> {
+    let limit = limit.min(MAX_PAGE_SIZE) as i32;
+    events(conn, sqlx::query(sql::CAUSATION_CHAIN).bind(namespace_id).bind(id).bind(limit)).await
+}
+
+/// How far the log is settled, and who may still commit beyond.
+pub(crate) async fn horizon(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Horizon, ReadError> {
+    let row = sqlx::query(sql::HORIZON).bind(&info.name).fetch_one(&mut *conn).await.map_err(read_error)?;
+    let (horizon, head) = (row.get::<i64, _>(0) as u64, row.get::<i64, _>(1) as u64);
+    let writers = if horizon < head { writers(conn, info).await? } else { Vec::new() };
+    Ok(Horizon { horizon, head, writers })
+}
+
+async fn writers(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Vec<Writer>, ReadError> {
+    let rows = sqlx::query(sql::WRITERS).bind(i32::from(info.id)).fetch_all(conn).await.map_err(read_error)?;
+    let writer = |row: &sqlx::postgres::PgRow| Writer {
+        above_sequence: row.get::<i64, _>(0) as u64,
+        pid: row.get(1),
+        application_name: row.get(2),
+        started_at: row.get(3),
+        age: row.get::<Option<f64>, _>(4).map(|age| Duration::from_secs_f64(age.max(0.0))),
+    };
+    Ok(rows.iter().map(writer).collect())
+}
+
+/// One page of the log, given what is known to be settled. Also returns what is known to be settled now.
+pub(crate) async fn log_page(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    query: &LogQuery,
+    settled: u64,
+) -> Result<(LogPage, u64), ReadError> {
+    if query.direction == Direction::Backwards {
+        return log_page_back(conn, info, query, settled).await;
+    }
+    if query.up_to.is_some_and(|up_to| up_to <= query.after) {
+        return Ok((LogPage { cursor: query.after, ..LogPage::default() }, settled));
+    }
+    if settled > query.after {
+        return Ok((settled_page(conn, info, query, settled).await?, settled));
+    }
+    let mut beyond = None;
+    if !query.is_filtered() {
+        let mut rows = fetch(conn, info, query, query.up_to).await?;
+        let contiguous =
+            rows.iter().zip(query.after + 1..).take_while(|(event, next)| event.global_sequence == Some(*next));
+        let run = contiguous.count();
+        if run > 0 || rows.is_empty() {
+            let more = run < rows.len() || run == query.page_size as usize;
+            rows.truncate(run);
+            let cursor = query.after + run as u64;
+            return Ok((LogPage { events: rows, gaps: Vec::new(), cursor, more }, settled));
+        }
+        beyond = rows[0].global_sequence;
+    }
+    let proof = horizon(conn, info).await?;
+    if proof.horizon > query.after {
+        let page = settled_page(conn, info, query, proof.horizon).await?;
+        return Ok((page, proof.horizon));
+    }
+    let last = beyond.map_or(proof.head, |sequence| sequence - 1);
+    let pending = (last > query.after && !proof.writers.is_empty()).then(|| Gap {
+        first: query.after + 1,
+        last,
+        state: GapState::Pending(proof.writers.into_iter().filter(|writer| writer.above_sequence < last).collect()),
+    });
+    // The writer may have ended between the two looks: then there is no one to name, and reading on at once is right.
+    let more = pending.is_none() && beyond.is_some();
+    Ok((LogPage { events: Vec::new(), gaps: pending.into_iter().collect(), cursor: query.after, more }, proof.horizon))
+}
+
+/// A page in which everything is settled, so that what is missing is a permanent gap.
+async fn settled_page(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    query: &LogQuery,
+    settled: u64,
+) -> Result<LogPage, ReadError> {
+    let end = query.up_to.map_or(settled, |up_to| up_to.min(settled));
+    let events = fetch(conn, info, query, Some(end)).await?;
+    let full = events.len() == query.page_size as usize;
+    let cursor = events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(end);
+    let gaps = if query.is_filtered() {
+        Vec::new()
+    } else {
+        let present = events.iter().filter_map(|event| event.global_sequence);
+        let runs = missing_runs(query.after, cursor, present).into_iter();
+        runs.map(|(first, last)| Gap { first, last, state: GapState::Permanent }).collect()
+    };
+    let more = full || query.up_to.is_none_or(|up_to| up_to > cursor);
+    Ok(LogPage { events, gaps, cursor, more })
+}
+
+async fn log_page_back(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    query: &LogQuery,
+    settled: u64,
+) -> Result<(LogPage, u64), ReadError> {
+    // Without a known end, or with one that is not settled yet, the horizon is where to start.
+    let settled = match query.up_to {
+        Some(up_to) if up_to <= settled => settled,
+        _ => horizon(conn, info).await?.horizon.max(settled),
+    };
+    let top = query.up_to.map_or(settled, |up_to| up_to.min(settled));
+    let statement = sqlx::query(sql::LOG_PAGE_BACK)
+        .bind(i32::from(info.id))
+        .bind(bigint(top.saturating_add(1)))
+        .bind(bigint(query.after.saturating_add(1)))
+        .bind(query.page_size as i32);
+    let events = events(conn, filters(statement, query)).await?;
+    let full = events.len() == query.page_size as usize;
+    let cursor = events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(query.after + 1);
+    let more = full && cursor > query.after + 1;
+    Ok((LogPage { events, gaps: Vec::new(), cursor, more }, settled))
+}
+
+async fn fetch(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    query: &LogQuery,
+    up_to: Option<u64>,
+) -> Result<Vec<Event>, ReadError> {
+    let statement = sqlx::query(sql::LOG_PAGE)
+        .bind(i32::from(info.id))
+        .bind(bigint(query.after))
+        .bind(up_to.map(bigint))
+        .bind(query.page_size as i32);
+    events(conn, filters(statement, query)).await
+}
+
+fn filters<'q>(statement: Query<'q, Postgres, PgArguments>, query: &'q LogQuery) -> Query<'q, Postgres, PgArguments> {
+    statement
+        .bind((!query.event_types.is_empty()).then_some(&query.event_types))
+        .bind(query.stream.as_deref())
+        .bind(query.stream_prefix.as_deref())
+}

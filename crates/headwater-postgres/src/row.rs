@@ -1,0 +1,74 @@
+//! Events from rows, and JSON to and from jsonb without a parse in between.
+
+use headwater_core::{Event, Json, ReadError, StreamId};
+use sqlx::Row;
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArgumentBuffer, PgRow, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
+
+use crate::error::read_error;
+
+/// A [`Json`] as jsonb.
+pub(crate) struct PgJson(pub(crate) Json);
+
+pub(crate) fn json(json: &Json) -> PgJson {
+    PgJson(json.clone())
+}
+
+/// jsonb's binary form is its text behind one byte: the version of that form.
+const JSONB_VERSION: u8 = 1;
+
+impl sqlx::Type<Postgres> for PgJson {
+    fn type_info() -> PgTypeInfo {
+        <sqlx::types::Json<()> as sqlx::Type<Postgres>>::type_info()
+    }
+}
+
+impl sqlx::Encode<'_, Postgres> for PgJson {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        buffer.push(JSONB_VERSION);
+        buffer.extend_from_slice(self.0.as_str().as_bytes());
+        Ok(IsNull::No)
+    }
+}
+
+impl sqlx::Decode<'_, Postgres> for PgJson {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        let bytes = match (value.format(), value.as_bytes()?) {
+            (PgValueFormat::Binary, [JSONB_VERSION, text @ ..]) => text,
+            (PgValueFormat::Binary, other) => return Err(format!("unknown jsonb version {:?}", other.first()).into()),
+            (PgValueFormat::Text, text) => text,
+        };
+        Ok(PgJson(Json::from_trusted(std::str::from_utf8(bytes)?)))
+    }
+}
+
+/// An event from a row with the columns of `sql/statements/log_page.sql`, by position: names are looked up row by row.
+pub(crate) fn event(row: &PgRow) -> Result<Event, ReadError> {
+    decode(row).map_err(read_error)
+}
+
+fn decode(row: &PgRow) -> Result<Event, sqlx::Error> {
+    let PgJson(data) = row.try_get(6)?;
+    let headers = row.try_get::<Option<PgJson>, _>(11)?;
+    Ok(Event {
+        global_sequence: Some(row.try_get::<i64, _>(0)? as u64),
+        id: row.try_get(1)?,
+        stream_id: row.try_get::<Option<String>, _>(2)?.map(StreamId::from),
+        stream_version: row.try_get::<Option<i64>, _>(3)?.map(|version| version as u64),
+        event_type: row.try_get(4)?,
+        schema_version: row.try_get::<i32, _>(5)? as u32,
+        data: (data.as_str() != "null").then_some(data),
+        key: row.try_get(7)?,
+        actor_id: row.try_get(8)?,
+        correlation_id: row.try_get(9)?,
+        causation_id: row.try_get(10)?,
+        headers: match headers {
+            Some(PgJson(headers)) => headers.decode().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
+            None => Default::default(),
+        },
+        created_at: row.try_get(12)?,
+        recorded_at: row.try_get(13)?,
+        transaction_id: Some(row.try_get::<i64, _>(14)? as u64),
+    })
+}

@@ -1,0 +1,83 @@
+//! Every SQL text of Headwater, by name. The texts are in `sql/`; tests prepare each statement, and check that these
+//! lists hold every file.
+
+macro_rules! sql {
+    ($folder:literal, $name:literal) => {
+        include_str!(concat!("../sql/", $folder, "/", $name, ".sql"))
+    };
+}
+
+macro_rules! texts {
+    ($folder:literal: $($name:literal),+ $(,)?) => {
+        &[$(($name, sql!($folder, $name))),+]
+    };
+}
+
+/// Migrations, in order: applied once, frozen once shipped.
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log");
+
+/// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
+pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
+    "advance_streams",
+    "alter_namespace",
+    "append",
+    "append_batch",
+    "append_writes",
+    "causation_chain",
+    "check_event",
+    "check_max_events",
+    "check_name",
+    "check_namespace_settings",
+    "check_writes",
+    "correlation_page",
+    "create_leaf",
+    "create_namespace",
+    "emit",
+    "enter_log",
+    "fail",
+    "find_events",
+    "horizon",
+    "log_page",
+    "log_page_back",
+    "maintain_namespace",
+    "namespace_row",
+    "read_log",
+    "read_stream",
+    "require_proof",
+    "stored_append",
+    "stream_page",
+    "stream_page_back",
+    "uuid_v7",
+    "wake",
+    "writers",
+);
+
+/// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
+/// one's functions stay.
+pub(crate) const FUNCTIONS_REVISION: i64 = 1;
+
+pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
+pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
+pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
+pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
+pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
+pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
+pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
+pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
+pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
+pub(crate) const HORIZON: &str = sql!("statements", "horizon");
+pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
+pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
+pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
+pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
+pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
+pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
+pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
+pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
+pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
+pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
+pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
+pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
+pub(crate) const WAKE: &str = sql!("statements", "wake");
+pub(crate) const WRITERS: &str = sql!("statements", "writers");

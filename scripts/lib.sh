@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# What the scripts share. Source it: . "$(dirname "$0")/lib.sh"
+#
+# It sets REPO and goes there; it changes nothing else by itself. Functions named need_… install what is missing,
+# and only that, and say so.
+
+set -euo pipefail
+
+REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$REPO"
+
+# The server that Debian 12 packages; any from 15 on will do if it is there already.
+PG_PACKAGE=postgresql-15
+
+heading() { printf '\n== %s\n' "$*"; }
+note() { printf '%s\n' "$*" >&2; }
+fail() {
+    note "error: $*"
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Runs a command as root: directly, or through sudo.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif have sudo; then
+        sudo "$@"
+    else
+        fail "this needs root, and there is no sudo: $*"
+    fi
+}
+
+apt_is_updated=
+apt_install() {
+    have apt-get || fail "this is no Debian: install yourself what corresponds to: $*"
+    if [ -z "$apt_is_updated" ]; then
+        note "apt-get update"
+        as_root apt-get update -qq
+        apt_is_updated=yes
+    fi
+    note "apt-get install $*"
+    as_root env DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 \
+        apt-get install -y -qq --no-install-recommends "$@" </dev/null
+}
+
+holds_server() { [ -x "$1/initdb" ] && [ -x "$1/pg_ctl" ] && [ -x "$1/postgres" ]; }
+
+# Prints the folder of the server binaries, looking where the crate headwater-embedded looks.
+pg_bin() {
+    local dir dirs=()
+    if [ -n "${HEADWATER_PG_BIN:-}" ]; then
+        holds_server "$HEADWATER_PG_BIN" || fail "HEADWATER_PG_BIN=$HEADWATER_PG_BIN holds no initdb, pg_ctl and postgres"
+        echo "$HEADWATER_PG_BIN"
+        return
+    fi
+    if have pg_config; then dirs+=("$(pg_config --bindir)"); fi
+    IFS=: read -r -a path <<<"$PATH"
+    dirs+=("${path[@]}")
+    while read -r dir; do dirs+=("$dir"); done < <(printf '%s\n' /usr/lib/postgresql/*/bin | sort -rV)
+    for dir in "${dirs[@]}"; do
+        if holds_server "$dir"; then
+            echo "$dir"
+            return
+        fi
+    done
+    return 1
+}
+
+# PostgreSQL's server binaries, without the server that Debian's package would set up and start.
+need_postgres() {
+    local bin conf=/etc/postgresql-common/createcluster.conf
+    if ! bin=$(pg_bin); then
+        if [ -n "${HEADWATER_PG_BIN:-}" ]; then exit 1; fi
+        note "no PostgreSQL server binaries found"
+        if [ ! -e "$conf" ]; then
+            as_root mkdir -p "${conf%/*}"
+            echo 'create_main_cluster = false' | as_root tee "$conf" >/dev/null
+        fi
+        apt_install "$PG_PACKAGE"
+        bin=$(pg_bin) || fail "$PG_PACKAGE is installed, but its binaries were not found"
+    fi
+    note "$("$bin/postgres" --version), in $bin"
+}
+
+# cargo, its fmt and clippy, and a C compiler to link with.
+need_rust() {
+    have cargo || fail "cargo was not found: install Rust (the version is in Cargo.toml, rust-version)"
+    have cc || apt_install build-essential
+    local component
+    for component in fmt:rustfmt clippy:clippy; do
+        if ! cargo "${component%:*}" --version >/dev/null 2>&1; then
+            have rustup || fail "cargo ${component%:*} is missing: install it (rustup component add ${component#*:})"
+            note "rustup component add ${component#*:}"
+            rustup component add "${component#*:}"
+        fi
+    done
+}
+
+need_nextest() {
+    if ! cargo nextest --version >/dev/null 2>&1; then
+        note "cargo install cargo-nextest"
+        cargo install cargo-nextest --locked
+    fi
+}
+
+# Where cargo puts what it builds.
+target_dir() {
+    cargo metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
+}
+
+# Builds headwater-test-server, for with_server.
+build_test_server() {
+    # --workspace: with the features the tests use, so that nothing is built twice.
+    cargo build --quiet --workspace --locked --bin headwater-test-server
+    TEST_SERVER=$(target_dir)/debug/headwater-test-server
+}
+
+# Runs a command beside a disposable server, which it finds in HEADWATER_TEST_URL.
+with_server() { "$TEST_SERVER" -- "$@"; }
