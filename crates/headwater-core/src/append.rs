@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use crate::names::{check_actor_id, check_event_type, check_key, check_stream_id};
-use crate::{AppendError, Event, EventData, ExpectedVersion, JsonError, StreamId};
+use crate::{AppendError, Event, ExpectedVersion, IntoEvent, JsonError, StreamId};
 
 /// Events to be appended atomically, with what is expected of their streams.
 ///
@@ -49,8 +49,8 @@ impl Append {
     }
 
     /// Adds an event with typed data.
-    pub fn typed<D: EventData>(self, event: impl Into<Event<D>>) -> Result<Self, JsonError> {
-        Ok(self.event(event.into().encode()?))
+    pub fn typed(self, event: impl IntoEvent) -> Result<Self, JsonError> {
+        Ok(self.event(event.into_event()?))
     }
 
     /// Expects a version of one of the streams; without this, any version will do.

@@ -86,6 +86,12 @@ impl StreamQuery {
     }
 }
 
+impl<S: Into<StreamId>> From<S> for StreamQuery {
+    fn from(stream_id: S) -> Self {
+        StreamQuery::new(stream_id)
+    }
+}
+
 /// A read of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogQuery {

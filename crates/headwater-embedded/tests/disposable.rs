@@ -83,6 +83,24 @@ fn a_killed_server_comes_back_with_restart() {
     assert_eq!(value(&server, "SELECT n FROM t"), "42");
 }
 
+/// A backend that computes does not notice that its postmaster is gone, and keeps the shared memory until it is done.
+#[test]
+fn a_restart_waits_for_backends_that_outlive_a_killed_postmaster() {
+    const BUSY: &str = "DO $$ DECLARE until timestamptz := clock_timestamp() + '2 s';
+        BEGIN WHILE clock_timestamp() < until LOOP END LOOP; END $$";
+    const IS_BUSY: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO %'";
+    let mut server = Server::builder().start().unwrap();
+    let port = server.port();
+    let client = std::thread::spawn(move || common::value_at(port, BUSY));
+    common::eventually("the backend computes", || value(&server, IS_BUSY) == "1");
+    kill(server.pid(), Signal::KILL);
+    common::eventually("the postmaster is dead", || !server.is_running());
+    server.restart(Shutdown::Fast).unwrap();
+    assert_eq!(value(&server, "SELECT 1"), "1");
+    // Whether it got its answer is not the point.
+    let _ = client.join().unwrap();
+}
+
 #[test]
 fn a_smart_shutdown_that_clients_hold_up_is_an_error_and_the_server_lives() {
     let mut server = Server::builder().stop_timeout(Duration::from_millis(300)).start().unwrap();

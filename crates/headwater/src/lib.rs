@@ -1,1 +1,46 @@
 //! An event store, event bus, work queue and scheduler on the PostgreSQL you already run.
+//!
+//! ```no_run
+//! use futures::TryStreamExt;
+//! use headwater::{EventData, ExpectedVersion, Headwater, NamespaceConfig};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Debug, Clone, Serialize, Deserialize, EventData)]
+//! enum OrderEvent {
+//!     Placed { total: u32 },
+//!     Shipped,
+//! }
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let headwater = Headwater::connect("postgres://localhost/app").await?;
+//! headwater.migrate().await?;
+//! headwater.create_namespace(NamespaceConfig::new("shop")).await?;
+//! let shop = headwater.namespace("shop").await?;
+//!
+//! shop.append("order-1", ExpectedVersion::NoStream, [OrderEvent::Placed { total: 120 }]).await?;
+//! shop.append("order-1", ExpectedVersion::Exact(1), [OrderEvent::Shipped]).await?;
+//!
+//! let events: Vec<_> = shop.read_stream_as::<OrderEvent>("order-1").try_collect().await?;
+//! assert_eq!(events.len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Start with [`Headwater`]; [`Namespace`] appends and reads; [`Event`] is what is appended and read.
+
+mod namespace;
+mod system;
+
+pub use namespace::Namespace;
+pub use system::{Headwater, HeadwaterBuilder};
+
+#[doc(hidden)]
+pub use headwater_core::__private;
+pub use headwater_core::{
+    AdminError, Append, AppendError, Appended, DecodeError, Direction, Event, EventBuilder, EventBuilderError,
+    EventData, EventLog, ExpectedVersion, Fault, Gap, GapState, Horizon, IntoEvent, InvalidName, Json, JsonError,
+    LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NotInSubset, Ordering, Placed, ReadError, StreamId, StreamQuery,
+    Writer,
+};
+pub use headwater_derive::{EventData, subset_enum};
+pub use headwater_postgres::{DatabaseOptions, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus};

@@ -1,0 +1,180 @@
+//! A namespace, as applications use it: typed or raw events, in their own transactions or not.
+
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use headwater_core::{
+    Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
+    NamespaceInfo, ReadError, StreamId, StreamQuery,
+};
+use headwater_postgres::PgLog;
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// A namespace: append to it, read from it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Namespace {
+    log: PgLog,
+}
+
+type Events<'a, D> = BoxStream<'a, Result<Event<D>, ReadError>>;
+
+impl Namespace {
+    pub(crate) fn new(log: PgLog) -> Self {
+        Namespace { log }
+    }
+
+    /// The settings, as they were when the namespace was opened.
+    pub fn info(&self) -> &NamespaceInfo {
+        self.log.info()
+    }
+
+    /// The log itself, for code that works with any [`EventLog`].
+    pub fn log(&self) -> &PgLog {
+        &self.log
+    }
+
+    /// Appends events to a stream, all or none: data, [`Event`]s with data, or raw events.
+    pub async fn append<E: IntoEvent>(
+        &self,
+        stream_id: impl Into<StreamId>,
+        expected: ExpectedVersion,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<Appended, AppendError> {
+        self.log.append(to_stream(stream_id, expected, events)?).await
+    }
+
+    /// Appends one event without a stream; an event that names a stream goes there, whatever its version.
+    pub async fn emit(&self, event: impl IntoEvent) -> Result<Appended, AppendError> {
+        self.log.append(event.into_event()?.into()).await
+    }
+
+    /// Appends to several streams, all or none.
+    pub async fn append_all(&self, append: Append) -> Result<Appended, AppendError> {
+        self.log.append(append).await
+    }
+
+    /// Appends an event that says which stream_version it is to have: if the stream is not just below, it conflicts.
+    pub async fn store_event(&self, event: impl IntoEvent) -> Result<Appended, AppendError> {
+        let event = event.into_event()?;
+        let expected = match (&event.stream_id, event.stream_version) {
+            (Some(stream_id), Some(version)) => Some((stream_id.clone(), version)),
+            _ => None,
+        };
+        let append = Append::from(event);
+        self.log
+            .append(match expected {
+                Some((_, 0)) => {
+                    return Err(AppendError::InvalidInput("invalid stream_version 0: the first is 1".into()));
+                }
+                Some((stream_id, version)) => append.expect(stream_id, ExpectedVersion::Exact(version - 1)),
+                None => append,
+            })
+            .await
+    }
+
+    /// [`Namespace::append`] in a transaction of the caller's: the events are there if and when it commits.
+    pub async fn append_in<E: IntoEvent>(
+        &self,
+        conn: &mut PgConnection,
+        stream_id: impl Into<StreamId>,
+        expected: ExpectedVersion,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<Appended, AppendError> {
+        self.log.append_in(conn, &to_stream(stream_id, expected, events)?).await
+    }
+
+    /// [`Namespace::emit`] in a transaction of the caller's.
+    pub async fn emit_in(&self, conn: &mut PgConnection, event: impl IntoEvent) -> Result<Appended, AppendError> {
+        self.log.append_in(conn, &event.into_event()?.into()).await
+    }
+
+    /// [`Namespace::append_all`] in a transaction of the caller's.
+    pub async fn append_all_in(&self, conn: &mut PgConnection, append: &Append) -> Result<Appended, AppendError> {
+        self.log.append_in(conn, append).await
+    }
+
+    /// A stream's events with their data as JSON, one page in memory at a time.
+    pub fn read_stream(&self, query: impl Into<StreamQuery>) -> BoxStream<'_, Result<Event, ReadError>> {
+        self.log.read_stream(query.into())
+    }
+
+    /// A stream's events with typed data.
+    pub fn read_stream_as<D: EventData>(&self, query: impl Into<StreamQuery>) -> Events<'_, D> {
+        self.read_stream(query).and_then(|event| async { decode(event) }).boxed()
+    }
+
+    /// The last event of a stream.
+    pub async fn last_event(&self, stream_id: impl Into<StreamId>) -> Result<Option<Event>, ReadError> {
+        let query = StreamQuery::new(stream_id).backwards().page_size(1);
+        Ok(self.log.stream_page(&query).await?.pop())
+    }
+
+    /// A page of a stream as a transaction of the caller's sees it, its own appends included.
+    pub async fn read_stream_in(
+        &self,
+        conn: &mut PgConnection,
+        query: impl Into<StreamQuery>,
+    ) -> Result<Vec<Event>, ReadError> {
+        self.log.stream_page_in(conn, &query.into()).await
+    }
+
+    /// The log's events up to the horizon, with their data as JSON, one page in memory at a time.
+    pub fn read_log(&self, query: LogQuery) -> BoxStream<'_, Result<Event, ReadError>> {
+        self.log.read_log(query)
+    }
+
+    /// The log's events of the types that `D` has, with typed data.
+    pub fn read_log_as<D: EventData>(&self, query: LogQuery) -> Events<'_, D> {
+        let query =
+            if query.event_types.is_empty() { query.event_types(D::EVENT_TYPES.iter().copied()) } else { query };
+        self.read_log(query).and_then(|event| async { decode(event) }).boxed()
+    }
+
+    /// The log page by page, with its gaps.
+    pub fn read_log_pages(&self, query: LogQuery) -> BoxStream<'_, Result<LogPage, ReadError>> {
+        self.log.read_log_pages(query)
+    }
+
+    /// All events after a sequence.
+    pub fn read_all_events_since(&self, global_sequence: u64) -> BoxStream<'_, Result<Event, ReadError>> {
+        self.log.read_all_events_since(global_sequence)
+    }
+
+    /// A page of the log, read in a transaction of the caller's, which must be READ COMMITTED.
+    pub async fn read_log_in(&self, conn: &mut PgConnection, query: &LogQuery) -> Result<LogPage, ReadError> {
+        self.log.log_page_in(conn, query).await
+    }
+
+    /// The event with this id.
+    pub async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError> {
+        self.log.event(id).await
+    }
+
+    /// Events of one correlation after a sequence, in order, at most `limit`.
+    pub async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError> {
+        self.log.correlated(correlation_id, after, limit).await
+    }
+
+    /// What led to an event, itself, and what it led to, in order of the log, at most `limit`.
+    pub async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
+        self.log.causation_chain(id, limit).await
+    }
+
+    /// How far the log is settled, and who may still commit beyond.
+    pub async fn horizon(&self) -> Result<Horizon, ReadError> {
+        self.log.horizon().await
+    }
+}
+
+fn to_stream<E: IntoEvent>(
+    stream_id: impl Into<StreamId>,
+    expected: ExpectedVersion,
+    events: impl IntoIterator<Item = E>,
+) -> Result<Append, AppendError> {
+    let events = events.into_iter().map(IntoEvent::into_event).collect::<Result<Vec<_>, _>>()?;
+    Ok(Append::to_stream(stream_id, expected, events))
+}
+
+fn decode<D: EventData>(event: Event) -> Result<Event<D>, ReadError> {
+    let global_sequence = event.global_sequence.unwrap_or_default();
+    event.decode().map_err(|source| ReadError::Decode { global_sequence, source })
+}

@@ -1,0 +1,147 @@
+//! The way in: connect, migrate, manage namespaces, open them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::{AdminError, NamespaceConfig, NamespaceInfo};
+use headwater_postgres::{Database, DatabaseOptions, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus};
+use sqlx::PgPool;
+
+use crate::Namespace;
+
+/// Headwater in one database. Clones share the connections and the open namespaces.
+#[derive(Debug, Clone)]
+pub struct Headwater {
+    database: Database,
+    log_options: LogOptions,
+    open: Arc<futures::lock::Mutex<HashMap<String, PgLog>>>,
+}
+
+impl Headwater {
+    /// Connects to `url` (`postgres://user:password@host:port/database`).
+    pub async fn connect(url: &str) -> Result<Self, AdminError> {
+        Headwater::builder().connect(url).await
+    }
+
+    /// Settings other than the defaults.
+    pub fn builder() -> HeadwaterBuilder {
+        HeadwaterBuilder::default()
+    }
+
+    /// Brings the database's schema to this build's version; does nothing if it is there. Safe to call from every
+    /// process at its start.
+    pub async fn migrate(&self) -> Result<Migrated, AdminError> {
+        self.database.migrate().await
+    }
+
+    /// Makes a namespace, or answers with the one that is there. A setting given that differs from what is there is
+    /// [`AdminError::NamespaceDiffers`].
+    pub async fn create_namespace(&self, config: NamespaceConfig) -> Result<NamespaceInfo, AdminError> {
+        self.database.create_namespace(&config).await
+    }
+
+    /// Changes settings of a namespace. Processes that have it open see them when they open it again.
+    pub async fn alter_namespace(&self, name: &str, changes: NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
+        let info = self.database.alter_namespace(name, &changes).await?;
+        self.open.lock().await.remove(name);
+        Ok(info)
+    }
+
+    /// All namespaces, by name.
+    pub async fn namespaces(&self) -> Result<Vec<NamespaceInfo>, AdminError> {
+        self.database.namespaces().await
+    }
+
+    /// The settings of a namespace.
+    pub async fn namespace_info(&self, name: &str) -> Result<NamespaceInfo, AdminError> {
+        self.database.namespace(name).await
+    }
+
+    /// A namespace to append to and to read. All handles of one namespace share one queue of appends.
+    pub async fn namespace(&self, name: &str) -> Result<Namespace, AdminError> {
+        let mut open = self.open.lock().await;
+        if let Some(log) = open.get(name) {
+            return Ok(Namespace::new(log.clone()));
+        }
+        let log = self.database.open_log(name, self.log_options.clone()).await?;
+        open.insert(name.to_owned(), log.clone());
+        Ok(Namespace::new(log))
+    }
+
+    /// The server as it is.
+    pub async fn status(&self) -> Result<ServerStatus, AdminError> {
+        self.database.server_status().await
+    }
+
+    /// The pool, for the application's own queries and transactions.
+    pub fn pool(&self) -> &PgPool {
+        self.database.pool()
+    }
+
+    /// Finishes what is queued, takes no more, and closes the connections.
+    pub async fn shutdown(&self) {
+        let logs: Vec<PgLog> = self.open.lock().await.drain().map(|(_, log)| log).collect();
+        for log in logs {
+            log.close().await;
+        }
+        self.database.close().await;
+    }
+}
+
+/// Settings of [`Headwater`].
+#[derive(Debug, Clone, Default)]
+pub struct HeadwaterBuilder {
+    database: DatabaseOptions,
+    log: LogOptions,
+}
+
+impl HeadwaterBuilder {
+    /// Most connections that are open at once for reads and transactions (default 10). Each namespace that is being
+    /// appended to has [`HeadwaterBuilder::flushers`] of its own besides.
+    pub fn max_connections(mut self, connections: u32) -> Self {
+        self.database.max_connections = connections;
+        self
+    }
+
+    /// How long to wait for a connection (default 10 s).
+    pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
+        self.database.acquire_timeout = timeout;
+        self
+    }
+
+    /// What the sessions call themselves: it names them where they hold others back (default `headwater`).
+    pub fn application_name(mut self, name: impl Into<String>) -> Self {
+        self.database.application_name = name.into();
+        self
+    }
+
+    /// Connections that write at once, per namespace (default 2).
+    pub fn flushers(mut self, flushers: usize) -> Self {
+        self.log.flushers = flushers;
+        self
+    }
+
+    /// Most bytes of events that wait to be written, per namespace (default 64 MiB); callers beyond that wait.
+    pub fn max_queued_bytes(mut self, bytes: u32) -> Self {
+        self.log.max_queued_bytes = bytes;
+        self
+    }
+
+    /// How long appends are tried again while the database cannot be reached (default 30 s).
+    pub fn retry_for(mut self, duration: Duration) -> Self {
+        self.log.retry_for = duration;
+        self
+    }
+
+    /// Connects.
+    pub async fn connect(self, url: &str) -> Result<Headwater, AdminError> {
+        let database = Database::connect(url, self.database).await?;
+        Ok(Headwater { database, log_options: self.log, open: Arc::default() })
+    }
+
+    /// Uses a pool that the application has; the settings of connections are the pool's.
+    pub fn with_pool(self, pool: PgPool) -> Headwater {
+        Headwater { database: Database::from_pool(pool), log_options: self.log, open: Arc::default() }
+    }
+}
