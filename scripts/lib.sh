@@ -42,14 +42,14 @@ apt_install() {
     fi
     note "apt-get install $*"
     as_root env DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 \
-        apt-get install -y -qq --no-install-recommends "$@" </dev/null
+        apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null
 }
 
 holds_server() { [ -x "$1/initdb" ] && [ -x "$1/pg_ctl" ] && [ -x "$1/postgres" ]; }
 
 # Prints the folder of the server binaries, looking where the crate headwater-embedded looks.
 pg_bin() {
-    local dir dirs=()
+    local dir dirs=() path
     if [ -n "${HEADWATER_PG_BIN:-}" ]; then
         holds_server "$HEADWATER_PG_BIN" || fail "HEADWATER_PG_BIN=$HEADWATER_PG_BIN holds no initdb, pg_ctl and postgres"
         echo "$HEADWATER_PG_BIN"

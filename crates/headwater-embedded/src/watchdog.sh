@@ -5,13 +5,13 @@ trap '' HUP INT QUIT TERM
 pg_ctl=$1 data=$2 pid=
 shift 2
 while read -r word; do
-    [ "$word" = done ] && exit 0
+    [ "$word" = "done" ] && exit 0
     pid=$word
 done
 
 # The owner may have gone while the server was starting: its pid file then takes a moment to appear.
 for _ in 1 2 3 4 5; do
-    [ -n "$pid" ] && kill -0 "$pid" || break
+    if [ -z "$pid" ] || ! kill -0 "$pid"; then break; fi
     if [ "$(head -n 1 "$data/postmaster.pid")" = "$pid" ]; then
         "$pg_ctl" stop -s -D "$data" -m fast -t 30 || "$pg_ctl" stop -s -D "$data" -m immediate -t 30
         break

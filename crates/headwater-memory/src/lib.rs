@@ -1,1 +1,34 @@
 //! The log in memory: Headwater's reference model, and the backend for tests of what you build on it.
+//!
+//! ```
+//! use headwater_core::{Append, Event, EventLog, ExpectedVersion, StreamQuery};
+//! use headwater_memory::MemoryLog;
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let log = MemoryLog::new("orders");
+//! let placed = Event::raw("OrderPlaced", json!({ "total": 5 }));
+//! log.append(Append::to_stream("order-1", ExpectedVersion::NoStream, [placed])).await?;
+//! let stored = log.stream_page(&StreamQuery::new("order-1")).await?;
+//! assert_eq!(stored[0].stream_version, Some(1));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It answers as PostgreSQL does in a gapless namespace; `headwater-conformance` holds both to the same laws and compares
+//! them command by command. What differs:
+//!
+//! - Nothing is durable, and nothing is ever trimmed: [`NamespaceConfig::retention`] and the other settings that speak
+//!   of a database are checked, and then mean nothing.
+//! - There are no transactions that outlive a call, so there are no gaps and no writers: the horizon is the head.
+//! - Data stays the text that was appended. PostgreSQL's jsonb keeps its meaning, but orders keys, spaces, and drops all
+//!   but the last of equal keys: compare data decoded, not as text.
+//!
+//! [`NamespaceConfig::retention`]: headwater_core::NamespaceConfig::retention
+
+mod log;
+mod read;
+mod state;
+
+pub use log::MemoryLog;

@@ -1,0 +1,2 @@
+-- The queue to send to.
+SELECT pgmq.create('bench')

@@ -1,0 +1,2 @@
+-- Readers find the table as a day later: no hint bits left to set.
+VACUUM (ANALYZE) headwater.events

@@ -1,0 +1,107 @@
+//! The server under test: disposable, but as durable as one that is not.
+
+use anyhow::{Context, ensure};
+use futures::future::try_join_all;
+use headwater::{Headwater, Namespace, NamespaceConfig};
+use headwater_embedded::Server;
+use serde::Serialize;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, FromRow, Row};
+
+/// The namespace that everything is appended to.
+pub(crate) const NAMESPACE: &str = "bench";
+
+/// Stock settings, but for memory as any installation has it, and checkpoints only where this program asks for one.
+const SETTINGS: [(&str, &str); 4] =
+    [("wal_level", "replica"), ("shared_buffers", "256MB"), ("max_wal_size", "32GB"), ("checkpoint_timeout", "1h")];
+
+/// A running server with Headwater in it.
+#[derive(Debug)]
+pub(crate) struct BenchServer {
+    pub(crate) url: String,
+    pub(crate) settings: ServerSettings,
+    /// With default options, as an application has it.
+    pub(crate) headwater: Headwater,
+    pub(crate) namespace: Namespace,
+    pub(crate) sequence: Oid,
+    options: PgConnectOptions,
+    _server: Server,
+}
+
+/// What the figures depend on, as the server says.
+#[derive(Debug, Clone, Serialize, FromRow)]
+pub(crate) struct ServerSettings {
+    pub(crate) version: String,
+    pub(crate) fsync: String,
+    pub(crate) synchronous_commit: String,
+    pub(crate) full_page_writes: String,
+    pub(crate) wal_level: String,
+    pub(crate) shared_buffers: String,
+    pub(crate) max_wal_size: String,
+    pub(crate) autovacuum: String,
+}
+
+impl BenchServer {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let builder = SETTINGS
+            .iter()
+            .fold(Server::builder().fsync(true), |builder, (name, value)| builder.setting(*name, *value));
+        let server = builder.start().context("failed to start a server")?;
+        let url = server.url("headwater");
+        let options = url.parse::<PgConnectOptions>()?.disable_statement_logging();
+
+        let headwater = Headwater::connect(&url).await?;
+        headwater.migrate().await?;
+        headwater.create_namespace(NamespaceConfig::new(NAMESPACE)).await?;
+        let namespace = headwater.namespace(NAMESPACE).await?;
+
+        let mut conn = options.connect().await?;
+        let settings: ServerSettings =
+            sqlx::query_as(include_str!("../sql/server_settings.sql")).fetch_one(&mut conn).await?;
+        for (name, value) in [("fsync", &settings.fsync), ("synchronous_commit", &settings.synchronous_commit)] {
+            ensure!(value == "on", "{name} is {value}: the figures would mean nothing");
+        }
+        eprintln!("PostgreSQL {}, {}", settings.version, settings.summary());
+        let sequence = sequence(&mut conn).await?.0;
+        Ok(BenchServer { url, settings, headwater, namespace, sequence, options, _server: server })
+    }
+
+    pub(crate) async fn connect(&self) -> anyhow::Result<PgConnection> {
+        Ok(self.options.connect().await?)
+    }
+
+    /// Connections that each belong to one caller for good: no pool, no pings.
+    pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<PgConnection>> {
+        Ok(try_join_all((0..count).map(|_| self.options.connect())).await?)
+    }
+
+    pub(crate) fn namespace_id(&self) -> i32 {
+        self.namespace.info().id.into()
+    }
+
+    /// The highest sequence handed out.
+    pub(crate) async fn head(&self) -> anyhow::Result<i64> {
+        Ok(sequence(&mut self.connect().await?).await?.1)
+    }
+}
+
+impl ServerSettings {
+    fn summary(&self) -> String {
+        format!(
+            "fsync {}, synchronous_commit {}, full_page_writes {}, wal_level {}, shared_buffers {}, max_wal_size {}, autovacuum {}",
+            self.fsync,
+            self.synchronous_commit,
+            self.full_page_writes,
+            self.wal_level,
+            self.shared_buffers,
+            self.max_wal_size,
+            self.autovacuum
+        )
+    }
+}
+
+async fn sequence(conn: &mut PgConnection) -> anyhow::Result<(Oid, i64)> {
+    let row = sqlx::query(include_str!("../sql/sequence.sql")).bind(NAMESPACE).fetch_one(conn).await?;
+    Ok((row.get("oid"), row.get("last_value")))
+}

@@ -1,0 +1,63 @@
+//! Durations as people type and read them: `90s`, `36h`, `180d`.
+
+use std::time::Duration;
+
+const UNITS: [(&str, u64); 5] = [("w", 7 * 86_400), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+
+/// Reads a whole number with its unit.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration: it is a whole number with s, m, h, d or w, as 180d");
+    let (unit, seconds) = UNITS.iter().find(|(unit, _)| text.ends_with(unit)).ok_or_else(wrong)?;
+    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| wrong())?;
+    number.checked_mul(*seconds).map(Duration::from_secs).ok_or_else(wrong)
+}
+
+/// Writes a duration in the largest unit that gives a whole number, weeks aside: people count retention in days.
+pub(crate) fn format(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if duration.subsec_nanos() > 0 && seconds < 60 {
+        return format!("{:.1}s", duration.as_secs_f64());
+    }
+    let fits = |(_, unit): &&(&str, u64)| seconds >= *unit && seconds.is_multiple_of(*unit);
+    let (unit, size) = UNITS[1..].iter().find(fits).unwrap_or(&UNITS[4]);
+    format!("{}{unit}", seconds / size)
+}
+
+/// Writes an age: the two largest units that matter.
+pub(crate) fn format_age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match UNITS[1..].windows(2).find(|pair| seconds >= pair[0].1) {
+        Some([(large, large_size), (small, small_size)]) => {
+            format!("{}{large}{}{small}", seconds / large_size, seconds % large_size / small_size)
+        }
+        _ => format!("{:.1}s", age.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for text in ["1s", "90s", "45m", "36h", "180d"] {
+            assert_eq!(format(parse(text).unwrap()), text);
+        }
+        assert_eq!(parse("2w").unwrap(), parse("14d").unwrap());
+        assert_eq!(format(parse("60s").unwrap()), "1m");
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for text in ["", "d", "10", "1.5d", "-1d", "10y", "99999999999999999999d", "9999999999999999d"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_age_has_two_units() {
+        assert_eq!(format_age(Duration::from_millis(1_250)), "1.2s");
+        assert_eq!(format_age(Duration::from_secs(75)), "1m15s");
+        assert_eq!(format_age(Duration::from_secs(2 * 86_400 + 3_700)), "2d1h");
+    }
+}

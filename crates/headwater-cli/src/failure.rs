@@ -1,0 +1,181 @@
+//! Why a command ended without success: an exit code for scripts, and for people what is wrong and what to do.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use headwater::{AdminError, AppendError, Fault, JsonError, ReadError};
+use headwater_embedded::EmbeddedError;
+
+/// The exit codes, as `headwater --help` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Done = 0,
+    Unexpected = 1,
+    Invalid = 2,
+    Unreachable = 3,
+    NotFound = 4,
+    Conflict = 5,
+    Schema = 6,
+    Interrupted = 130,
+}
+
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+    /// The page in `docs/errors/`.
+    code: Option<&'static str>,
+    help: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Display) -> Self {
+        Failure { exit, message: message.to_string(), code: None, help: None }
+    }
+
+    pub(crate) fn unexpected(message: impl Display) -> Self {
+        Failure::new(Exit::Unexpected, message)
+    }
+
+    pub(crate) fn invalid(message: impl Display) -> Self {
+        Failure::new(Exit::Invalid, message)
+    }
+
+    pub(crate) fn interrupted() -> Self {
+        Failure::new(Exit::Interrupted, "interrupted")
+    }
+
+    /// What to do about it, in place of what was said before.
+    pub(crate) fn help(mut self, help: impl Display) -> Self {
+        self.help = Some(help.to_string());
+        self
+    }
+
+    /// Says where it happened, in front of the message.
+    pub(crate) fn at(mut self, place: impl Display) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    fn code(mut self, code: Option<&'static str>) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Tells the user, unless there is nothing to tell: whoever closes our pipe knows.
+    pub(crate) fn report(self) -> ExitCode {
+        if self.exit != Exit::Done {
+            let code = self.code.map(|code| format!(" [{code}]")).unwrap_or_default();
+            eprintln!("error: {}{code}", self.message);
+            if let Some(help) = self.help {
+                eprintln!("help: {help}");
+            }
+        }
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+/// Standard output that cannot be written. A reader that has seen enough (`| head`) is no error.
+pub(crate) fn output_failed(error: io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::new(Exit::Done, "the output was closed"),
+        _ => Failure::unexpected(format!("failed to write to standard output: {error}")),
+    }
+}
+
+fn namespace_not_found(name: &str) -> Failure {
+    Failure::new(Exit::NotFound, format!("namespace {name:?} does not exist"))
+        .help(format!("create it with `headwater namespace create {name}`"))
+}
+
+fn fault(what: &str, fault: &Fault) -> Failure {
+    let exit = if fault.retryable { Exit::Unreachable } else { Exit::Unexpected };
+    Failure::new(exit, format!("{what}{}", fault.message))
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Self {
+        let code = error.code();
+        let failure = match &error {
+            AdminError::NamespaceNotFound(name) => namespace_not_found(name),
+            AdminError::InvalidInput(message) => Failure::invalid(message),
+            AdminError::NamespaceDiffers(name) => {
+                Failure::invalid(format!("namespace {name:?} exists with other settings")).help(format!(
+                    "see them with `headwater namespace show {name}`, change them with `headwater namespace set {name}`"
+                ))
+            }
+            AdminError::DatabaseTooNew { database, known } => Failure::new(
+                Exit::Schema,
+                format!("the database is at schema version {database}, this headwater knows up to {known}"),
+            )
+            .help("use a newer headwater"),
+            AdminError::MigrationChanged { .. } => Failure::new(Exit::Schema, &error),
+            AdminError::NotMigrated { database: 0, .. } => {
+                Failure::new(Exit::Schema, "the database has no Headwater in it yet").help("run `headwater migrate`")
+            }
+            AdminError::NotMigrated { database, needed } => Failure::new(
+                Exit::Schema,
+                format!("the database is at schema version {database}, this headwater needs {needed}"),
+            )
+            .help("run `headwater migrate`"),
+            AdminError::Unavailable(unavailable) => fault("", unavailable),
+            _ => Failure::unexpected(&error),
+        };
+        failure.code(code)
+    }
+}
+
+impl From<AppendError> for Failure {
+    fn from(error: AppendError) -> Self {
+        let code = error.code();
+        let failure = match &error {
+            AppendError::NamespaceNotFound(name) => namespace_not_found(name),
+            AppendError::InvalidInput(message) => Failure::invalid(message),
+            AppendError::PayloadTooLarge { .. } => Failure::invalid(&error)
+                .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
+            AppendError::IdReused { .. } => Failure::invalid(&error),
+            AppendError::Conflict { .. } => {
+                Failure::new(Exit::Conflict, &error).help("read the stream again, decide again, append again")
+            }
+            AppendError::Unavailable(unavailable) => fault("failed to append: ", unavailable)
+                .help("it may be stored all the same: append again with the same event ids, which stores nothing twice"),
+            _ => Failure::unexpected(&error),
+        };
+        failure.code(code)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        let code = error.code();
+        let failure = match &error {
+            ReadError::NamespaceNotFound(name) => namespace_not_found(name),
+            ReadError::InvalidInput(message) => Failure::invalid(message),
+            ReadError::Unavailable(unavailable) => fault("failed to read: ", unavailable),
+            _ => Failure::unexpected(&error),
+        };
+        failure.code(code)
+    }
+}
+
+impl From<EmbeddedError> for Failure {
+    fn from(error: EmbeddedError) -> Self {
+        let failure = Failure::unexpected(&error);
+        match &error {
+            EmbeddedError::PortTaken { port } => {
+                Failure::unexpected(format!("port {port} is taken by another program"))
+                    .help("choose another one with --port, or any that is free with --port 0")
+            }
+            EmbeddedError::Io { .. } => failure.help("choose another folder with --data-dir or HEADWATER_DATA"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<JsonError> for Failure {
+    fn from(error: JsonError) -> Self {
+        Failure::invalid(error)
+    }
+}

@@ -1,0 +1,86 @@
+//! Standard output: buffered, and quiet when its reader goes away.
+
+use std::fmt::Display;
+use std::io::{BufWriter, IsTerminal, Stdout, Write};
+
+use serde::Serialize;
+
+use crate::failure::{Failure, output_failed};
+
+pub(crate) struct Output {
+    stdout: BufWriter<Stdout>,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Output { stdout: BufWriter::with_capacity(64 * 1024, std::io::stdout()) }
+    }
+
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
+        writeln!(self.stdout, "{text}").map_err(output_failed)
+    }
+
+    /// One line of JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.stdout, value).map_err(|error| output_failed(error.into()))?;
+        self.stdout.write_all(b"\n").map_err(output_failed)
+    }
+
+    /// Rows with their columns aligned; the first is the heading.
+    pub(crate) fn table<const N: usize>(&mut self, rows: &[[String; N]]) -> Result<(), Failure> {
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        for row in rows {
+            let cells = row.iter().enumerate().map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
+            self.line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// What was written, passed on. Dropped without this, an error at the end would go unseen.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.stdout.flush().map_err(output_failed)
+    }
+}
+
+/// The width to keep to; `None` when the output is no terminal, where nothing should be cut.
+pub(crate) fn width() -> Option<usize> {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    terminal_size::terminal_size_of(stdout).map(|(width, _)| width.0.into())
+}
+
+/// Text that others chose, harmless in a terminal: control characters, of which JSON and names may hold some, could
+/// move the cursor or worse.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// A number with its thousands apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn escapes_do_not_reach_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\u{9b}é"), "a\u{fffd}[31mb\u{fffd}é");
+    }
+}

@@ -1,0 +1,120 @@
+//! The log as users hold it: checks and a lock around the model.
+
+use std::sync::{Arc, RwLock, RwLockReadGuard};
+
+use async_trait::async_trait;
+use chrono::{SubsecRound, Utc};
+use headwater_core::{
+    AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Horizon, LogPage, LogQuery,
+    NamespaceConfig, ReadError, StreamQuery,
+};
+use uuid::Uuid;
+
+use crate::state::State;
+
+/// The log of one namespace in memory. Clones share it.
+#[derive(Debug, Clone)]
+pub struct MemoryLog {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    namespace: String,
+    max_payload_bytes: usize,
+    state: RwLock<State>,
+}
+
+impl MemoryLog {
+    /// An empty log with default settings.
+    ///
+    /// # Panics
+    ///
+    /// If the name breaks the rules for namespaces; [`with_config`](MemoryLog::with_config) says so instead.
+    pub fn new(namespace: impl Into<String>) -> Self {
+        MemoryLog::with_config(NamespaceConfig::new(namespace)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// An empty log.
+    pub fn with_config(config: NamespaceConfig) -> Result<Self, AdminError> {
+        config.validate()?;
+        let inner = Inner {
+            namespace: config.name,
+            max_payload_bytes: config.max_payload_bytes.unwrap_or(DEFAULT_MAX_PAYLOAD_BYTES) as usize,
+            state: RwLock::default(),
+        };
+        Ok(MemoryLog { inner: Arc::new(inner) })
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.inner.state.read().expect("the model does not panic")
+    }
+}
+
+#[async_trait]
+impl EventLog for MemoryLog {
+    fn namespace(&self) -> &str {
+        &self.inner.namespace
+    }
+
+    async fn append(&self, append: Append) -> Result<Appended, AppendError> {
+        append.validate(self.inner.max_payload_bytes)?;
+        for data in append.events().iter().filter_map(|event| event.data.as_ref()) {
+            data.validate()?;
+        }
+        // The clock is read under the lock, so that recorded_at follows the log's order.
+        let mut state = self.inner.state.write().expect("the model does not panic");
+        state.append(&append, Utc::now().trunc_subsecs(6))
+    }
+
+    async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
+        query.validate()?;
+        Ok(self.state().stream_page(query))
+    }
+
+    async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
+        query.validate()?;
+        Ok(self.state().log_page(query))
+    }
+
+    async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError> {
+        Ok(self.state().event(id).cloned())
+    }
+
+    async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError> {
+        Ok(self.state().correlated(correlation_id, after, limit))
+    }
+
+    async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
+        Ok(self.state().causation_chain(id, limit))
+    }
+
+    async fn horizon(&self) -> Result<Horizon, ReadError> {
+        let head = self.state().head();
+        Ok(Horizon { horizon: head, head, writers: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_is_checked() {
+        for name in ["", "Orders", "1st", "a b", &"a".repeat(49)] {
+            let refused = MemoryLog::with_config(NamespaceConfig::new(name));
+            assert!(matches!(refused, Err(AdminError::InvalidInput(_))), "{name:?}");
+        }
+        assert!(MemoryLog::with_config(NamespaceConfig::new("orders").max_payload_bytes(0)).is_err());
+        assert!(MemoryLog::with_config(NamespaceConfig::new("a".repeat(48))).is_ok());
+    }
+
+    #[tokio::test]
+    async fn clones_share_the_log() {
+        let log = MemoryLog::new("orders");
+        let placed = Event::raw("OrderPlaced", serde_json::json!({}));
+        let id = placed.id;
+        log.clone().append(placed.into()).await.unwrap();
+        assert!(log.event(id).await.unwrap().is_some());
+    }
+}
