@@ -12,7 +12,6 @@ use crate::failure::{Exit, Failure};
 
 /// Where `headwater up` listens unless told otherwise.
 pub(crate) const LOCAL_PORT: u16 = 54320;
-const LOCAL_URL: &str = "postgres://headwater@127.0.0.1:54320/headwater";
 /// What the sessions call themselves, where they hold others back.
 const APPLICATION_NAME: &str = "headwater-cli";
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,7 +34,8 @@ impl ConnectionArgs {
     }
 
     pub(crate) async fn connect_with(&self, builder: HeadwaterBuilder) -> Result<Headwater, Failure> {
-        let failed = match connect(self.given().unwrap_or(LOCAL_URL), builder).await {
+        let local = format!("postgres://headwater@127.0.0.1:{LOCAL_PORT}/headwater");
+        let failed = match connect(self.given().unwrap_or(&local), builder).await {
             Ok(headwater) => return Ok(headwater),
             Err(failed) => failed,
         };

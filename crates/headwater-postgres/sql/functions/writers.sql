@@ -29,6 +29,11 @@ BEGIN
                coalesce(a.application_name, 'prepared transaction ' || p.gid), coalesce(a.xact_start, p.prepared)
           FROM unnest(locks, xacts, pids) AS w(low, xact, pid)
           LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = w.pid
-          LEFT JOIN pg_catalog.pg_prepared_xacts p ON w.pid IS NULL AND '-1/' || p.transaction = w.xact;
+          -- A prepared transaction has no process, but it holds the lock on its own transaction id.
+          LEFT JOIN LATERAL (
+              SELECT p.gid, p.prepared FROM pg_catalog.pg_locks t
+                JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = t.transactionid
+               WHERE w.pid IS NULL AND t.locktype = 'transactionid' AND t.pid IS NULL AND t.virtualtransaction = w.xact
+               LIMIT 1) p ON true;
 END
 $$;

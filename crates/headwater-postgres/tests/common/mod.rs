@@ -7,14 +7,14 @@ use headwater_postgres::PgLog;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// Runs a SQL script in a session.
-pub async fn run(session: &mut PgConnection, script: &str) {
+pub(crate) async fn run(session: &mut PgConnection, script: &str) {
     if let Err(error) = sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(session).await {
         panic!("failed to run {script:?}: {error}");
     }
 }
 
 /// The SQLSTATE that a script fails with.
-pub async fn sqlstate_of(session: &mut PgConnection, script: &str) -> String {
+pub(crate) async fn sqlstate_of(session: &mut PgConnection, script: &str) -> String {
     match sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(session).await {
         Ok(_) => panic!("{script:?} succeeded"),
         Err(error) => error.as_database_error().and_then(|error| error.code()).expect("an error of the server").into(),
@@ -22,7 +22,7 @@ pub async fn sqlstate_of(session: &mut PgConnection, script: &str) -> String {
 }
 
 /// Emits one event of `event_type` in the session's transaction, and says which sequence it got.
-pub async fn emit(session: &mut PgConnection, namespace: &str, event_type: &str) -> u64 {
+pub(crate) async fn emit(session: &mut PgConnection, namespace: &str, event_type: &str) -> u64 {
     let sequence: i64 = sqlx::query_scalar("SELECT headwater.emit($1, $2)")
         .bind(namespace)
         .bind(event_type)
@@ -33,22 +33,22 @@ pub async fn emit(session: &mut PgConnection, namespace: &str, event_type: &str)
 }
 
 /// The types of all events that a reader gets from `after` on, now.
-pub async fn types_after(log: &PgLog, after: u64) -> Vec<String> {
+pub(crate) async fn types_after(log: &PgLog, after: u64) -> Vec<String> {
     let events: Vec<Event> = log.read_all_events_since(after).try_collect().await.expect("failed to read");
     events.into_iter().map(|event| event.event_type).collect()
 }
 
 /// All pages that a reader gets from `after` on, now.
-pub async fn pages_after(log: &PgLog, after: u64) -> Vec<LogPage> {
+pub(crate) async fn pages_after(log: &PgLog, after: u64) -> Vec<LogPage> {
     log.read_log_pages(LogQuery::after(after)).try_collect().await.expect("failed to read")
 }
 
 /// The permanent gaps of some pages.
-pub fn permanent(pages: &[LogPage]) -> Vec<(u64, u64)> {
+pub(crate) fn permanent(pages: &[LogPage]) -> Vec<(u64, u64)> {
     let gaps = pages.iter().flat_map(|page| &page.gaps);
     gaps.filter(|gap| gap.state == GapState::Permanent).map(|gap| (gap.first, gap.last)).collect()
 }
 
-pub fn raw(event_type: &str) -> Event {
+pub(crate) fn raw(event_type: &str) -> Event {
     Event::raw(event_type, Json::null())
 }

@@ -1,0 +1,179 @@
+//! `headwater append --file`: read ahead in a thread, append in lanes, tell how far it is.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::join_all;
+use headwater::{AppendError, ExpectedVersion, Headwater, Namespace, StreamId};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::lane::{Lane, Refused};
+use super::lines::{BadLine, Batch, Reader};
+use super::progress::Progress;
+use crate::connection::ConnectionArgs;
+use crate::failure::Failure;
+use crate::output::{Output, grouped};
+
+/// Batches in flight with --unordered; more gains little, and costs the server.
+const UNORDERED_LANES: usize = 4;
+/// Batches that wait for their lane: enough that it never waits for the reader, few enough to stay small.
+const READ_AHEAD: usize = 4;
+
+pub(super) struct Bulk {
+    pub(super) namespace: String,
+    pub(super) stream: Option<String>,
+    pub(super) expected: ExpectedVersion,
+    pub(super) file: PathBuf,
+    pub(super) unordered: bool,
+    pub(super) json: bool,
+}
+
+impl Bulk {
+    pub(super) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        let (input, total) = open(&self.file)?;
+        let lanes = if self.unordered { UNORDERED_LANES } else { 1 };
+        let headwater = connection.connect_with(Headwater::builder().flushers(lanes)).await?;
+        let namespace = headwater.namespace(&self.namespace).await?;
+        let progress = Arc::new(Progress::default());
+        let outcome = self.append(&namespace, input, total, lanes, &progress).await;
+        headwater.shutdown().await;
+        let stored = format!("{} events are stored", grouped(progress.new_events() + progress.known_events()));
+        outcome.map_err(|ended| match ended {
+            Ended::BadLine(BadLine { line, reason }) => Failure::invalid(reason)
+                .help(format!("{stored}, all of the lines before it; {AGAIN}"))
+                .at(format!("line {line}")),
+            Ended::Refused(Refused { line, error }) => {
+                let conflict = matches!(error, AppendError::Conflict { .. });
+                let help = if conflict { format!("{stored}, none of this or a later batch") } else { format!("{stored}; {AGAIN}") };
+                Failure::from(error).help(help).at(format!("line {line}"))
+            }
+            Ended::Interrupted => Failure::interrupted().help(format!("{stored}; {AGAIN}")),
+        })?;
+        self.print(&progress)
+    }
+
+    async fn append(
+        &self,
+        namespace: &Namespace,
+        input: Box<dyn BufRead + Send>,
+        total: Option<u64>,
+        lanes: usize,
+        progress: &Arc<Progress>,
+    ) -> Result<(), Ended> {
+        let stop = CancellationToken::new();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..lanes).map(|_| mpsc::channel(READ_AHEAD)).unzip();
+        let read = self.start_reader(namespace, input, senders, &stop, progress);
+        let running = join_all(receivers.into_iter().map(|batches| {
+            let lane = Lane { namespace: namespace.clone(), expected: self.watched() };
+            lane.run(batches, stop.clone(), progress)
+        }));
+        tokio::pin!(running);
+        let mut interrupted = false;
+        let refused = tokio::select! {
+            done = &mut running => done,
+            never = progress.tell(total) => never,
+            _ = tokio::signal::ctrl_c() => {
+                interrupted = true;
+                stop.cancel();
+                running.await
+            }
+        };
+        // Of several failures, the first in the file is the one to mend.
+        let refused = refused.into_iter().filter_map(Result::err).min_by_key(|refused| refused.line);
+        if interrupted {
+            // The reader may wait for a terminal: it is left to the end of the process.
+            return Err(refused.map_or(Ended::Interrupted, Ended::Refused));
+        }
+        let bad = match read.await {
+            Ok(outcome) => outcome.err(),
+            Err(_) => None,
+        };
+        match (refused, bad) {
+            (Some(refused), Some(bad)) if bad.line < refused.line => Err(Ended::BadLine(bad)),
+            (Some(refused), _) => Err(Ended::Refused(refused)),
+            (None, Some(bad)) => Err(Ended::BadLine(bad)),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn start_reader(
+        &self,
+        namespace: &Namespace,
+        input: Box<dyn BufRead + Send>,
+        lanes: Vec<mpsc::Sender<Batch>>,
+        stop: &CancellationToken,
+        progress: &Arc<Progress>,
+    ) -> oneshot::Receiver<Result<(), BadLine>> {
+        let (done, outcome) = oneshot::channel();
+        let (stop, progress) = (stop.clone(), progress.clone());
+        let default_stream = self.stream.as_deref().map(StreamId::from);
+        let max_payload_bytes = namespace.info().max_payload_bytes as usize;
+        std::thread::spawn(move || {
+            let reader = Reader { default_stream, max_payload_bytes, lanes, stop: &stop, progress: &progress };
+            _ = done.send(reader.read(input));
+        });
+        outcome
+    }
+
+    fn watched(&self) -> Option<(StreamId, ExpectedVersion)> {
+        let stream = self.stream.as_deref().filter(|_| self.expected != ExpectedVersion::Any)?;
+        Some((stream.into(), self.expected))
+    }
+
+    fn print(&self, progress: &Progress) -> Result<(), Failure> {
+        let (new, known) = (progress.new_events(), progress.known_events());
+        let mut output = Output::new();
+        if self.json {
+            output.json(&json!({
+                "events": new + known,
+                "stored": new,
+                "already_stored": known,
+                "seconds": progress.seconds(),
+                "events_per_second": progress.rate(),
+                "last_global_sequence": (new + known > 0).then(|| progress.last_sequence()),
+            }))?;
+            return output.finish();
+        }
+        if new + known == 0 {
+            output.line("no events: every line is blank")?;
+            return output.finish();
+        }
+        let there = if known > 0 { format!(" ({} of them were there already)", grouped(known)) } else { String::new() };
+        output.line(format_args!(
+            "appended {} events{there} in {:.2} s, {} events/s, last global_sequence {}",
+            grouped(new + known),
+            progress.seconds(),
+            grouped(progress.rate()),
+            progress.last_sequence()
+        ))?;
+        output.finish()
+    }
+}
+
+const AGAIN: &str = "the file can be run again: lines with an id are not stored twice";
+
+/// Why it ended early.
+enum Ended {
+    BadLine(BadLine),
+    Refused(Refused),
+    Interrupted,
+}
+
+/// The input, and its size if it is a file.
+fn open(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>), Failure> {
+    if path == Path::new("-") {
+        return Ok((Box::new(BufReader::new(std::io::stdin())), None));
+    }
+    let failed = |error| Failure::invalid(format!("failed to read {}: {error}", path.display()));
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(Failure::invalid(format!("failed to read {}: it is a folder", path.display())));
+    }
+    let total = metadata.is_file().then_some(metadata.len());
+    Ok((Box::new(BufReader::with_capacity(256 * 1024, file)), total))
+}

@@ -1,0 +1,118 @@
+//! How far a bulk append is, and telling it: a bar in a terminal, else a line now and then.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use headwater::Appended;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::grouped;
+
+/// What is done sooner needs no bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+const REDRAW: Duration = Duration::from_millis(100);
+/// Between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Progress {
+    begin: Instant,
+    read_bytes: AtomicU64,
+    new_events: AtomicU64,
+    known_events: AtomicU64,
+    last_sequence: AtomicU64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress {
+            begin: Instant::now(),
+            read_bytes: AtomicU64::new(0),
+            new_events: AtomicU64::new(0),
+            known_events: AtomicU64::new(0),
+            last_sequence: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Progress {
+    pub(super) fn read(&self, bytes: usize) {
+        self.read_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(super) fn stored(&self, appended: &Appended) {
+        let counter = if appended.retried { &self.known_events } else { &self.new_events };
+        counter.fetch_add(appended.events.len() as u64, Relaxed);
+        let highest = appended.events.iter().map(|placed| placed.global_sequence).max();
+        self.last_sequence.fetch_max(highest.unwrap_or_default(), Relaxed);
+    }
+
+    /// Events that this run stored.
+    pub(super) fn new_events(&self) -> u64 {
+        self.new_events.load(Relaxed)
+    }
+
+    /// Events that were stored before.
+    pub(super) fn known_events(&self) -> u64 {
+        self.known_events.load(Relaxed)
+    }
+
+    pub(super) fn last_sequence(&self) -> u64 {
+        self.last_sequence.load(Relaxed)
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
+
+    /// Events a second, so far.
+    pub(super) fn rate(&self) -> u64 {
+        ((self.new_events() + self.known_events()) as f64 / self.seconds().max(0.001)) as u64
+    }
+
+    fn text(&self) -> String {
+        let events = self.new_events() + self.known_events();
+        format!("{} events, {} events/s", grouped(events), grouped(self.rate()))
+    }
+
+    /// Tells how far it is, on stderr, for as long as it is polled. `total`: the size of the file, if it has one.
+    pub(super) async fn tell(&self, total: Option<u64>) {
+        if !std::io::stderr().is_terminal() {
+            loop {
+                tokio::time::sleep(LINE_EVERY).await;
+                let part = total.map(|total| format!(", {}% of the file", self.percent(total))).unwrap_or_default();
+                eprintln!("appended {}{part}", self.text());
+            }
+        }
+        tokio::time::sleep(PATIENCE).await;
+        let bar = Bar(self.bar(total));
+        loop {
+            bar.0.set_position(self.read_bytes.load(Relaxed));
+            bar.0.set_message(self.text());
+            tokio::time::sleep(REDRAW).await;
+        }
+    }
+
+    fn percent(&self, total: u64) -> u64 {
+        (self.read_bytes.load(Relaxed) * 100).checked_div(total).unwrap_or(100)
+    }
+
+    fn bar(&self, total: Option<u64>) -> ProgressBar {
+        let (bar, template) = match total {
+            Some(total) => (ProgressBar::new(total), "{wide_bar} {bytes}/{total_bytes}  {msg}  {eta} left"),
+            None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
+        };
+        bar.with_elapsed(self.begin.elapsed())
+            .with_style(ProgressStyle::with_template(template).expect("the template is a valid one"))
+    }
+}
+
+/// Leaves a clean line behind, however the telling ends.
+struct Bar(ProgressBar);
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,37 @@
+//! `headwater migrate`
+
+use clap::Args;
+use headwater::Headwater;
+
+use crate::connection::ConnectionArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Bring the database's schema to this version of Headwater
+///
+/// Does nothing if it is there already. Safe while applications run, and from several places at once.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  headwater migrate --database-url postgres://app@db.internal/app")]
+pub(crate) struct Migrate {}
+
+impl Migrate {
+    pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        let headwater = connection.connect().await?;
+        let said = migrate(&headwater).await?;
+        headwater.shutdown().await;
+        let mut output = Output::new();
+        output.line(said)?;
+        output.finish()
+    }
+}
+
+/// Migrates, and says what that did.
+pub(crate) async fn migrate(headwater: &Headwater) -> Result<String, Failure> {
+    let migrated = headwater.migrate().await?;
+    Ok(match (migrated.from, migrated.to) {
+        (0, to) => format!("migrated to schema version {to}"),
+        (from, to) if from < to => format!("migrated from schema version {from} to {to}"),
+        (_, to) if migrated.functions_replaced => format!("schema version {to}, functions replaced"),
+        (_, to) => format!("schema version {to}, nothing to do"),
+    })
+}

@@ -1,0 +1,35 @@
+//! The commands, one file each.
+
+pub(crate) mod append;
+pub(crate) mod emit;
+pub(crate) mod migrate;
+pub(crate) mod namespace;
+pub(crate) mod read;
+pub(crate) mod status;
+pub(crate) mod up;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+/// Runs the command that was typed.
+pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
+    let connection = cli.connection;
+    match cli.command {
+        // These two have work to finish when they are interrupted.
+        Command::Up(up) => up.run(&connection).await,
+        Command::Append(append) => append.run(&connection).await,
+        Command::Migrate(migrate) => interruptible(migrate.run(&connection)).await,
+        Command::Status(status) => interruptible(status.run(&connection)).await,
+        Command::Namespace(namespace) => interruptible(namespace.run(&connection)).await,
+        Command::Emit(emit) => interruptible(emit.run(&connection)).await,
+        Command::Read(read) => interruptible(read.run(&connection)).await,
+    }
+}
+
+/// Ends at Ctrl-C, with the exit code that says so.
+async fn interruptible(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    tokio::select! {
+        outcome = command => outcome,
+        _ = tokio::signal::ctrl_c() => Err(Failure::interrupted()),
+    }
+}

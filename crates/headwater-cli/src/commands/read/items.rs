@@ -1,0 +1,89 @@
+//! What was asked for, as one stream of events and gaps, a page in memory at a time.
+
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use headwater::{Event, Gap, LogPage, LogQuery, Namespace, ReadError, StreamQuery};
+
+use super::Read;
+
+/// Most events at a time.
+const PAGE_EVENTS: u32 = 1_000;
+/// About the most memory that a page of the largest payloads may take.
+const PAGE_BYTES: u32 = 128 * 1024 * 1024;
+/// Most events of a chain of causes, which is read at once.
+const CHAIN_EVENTS: u32 = 10_000;
+
+pub(super) enum Item {
+    Event(Box<Event>),
+    Gap(Gap),
+}
+
+type Items<'a> = BoxStream<'a, Result<Item, ReadError>>;
+
+impl Read {
+    pub(super) fn items<'a>(&'a self, namespace: &'a Namespace) -> Items<'a> {
+        let page_size = (PAGE_BYTES / namespace.info().max_payload_bytes.max(1)).clamp(1, PAGE_EVENTS);
+        if let Some(id) = self.id {
+            let found = stream::once(namespace.event(id)).try_filter_map(async |found| Ok(found));
+            return self.picked(found.boxed());
+        }
+        if let Some(id) = self.causation {
+            let limit = self.limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(CHAIN_EVENTS);
+            let chain = stream::once(namespace.causation_chain(id, if self.types.is_empty() { limit } else { CHAIN_EVENTS }));
+            return self.picked(chain.map_ok(|events| stream::iter(events).map(Ok)).try_flatten().boxed());
+        }
+        if let Some(id) = self.correlation {
+            let up_to = self.up_to.unwrap_or(u64::MAX);
+            let pages = stream::try_unfold(Some(self.after.unwrap_or(0)), move |after| async move {
+                let Some(after) = after else { return Ok::<_, ReadError>(None) };
+                let events = namespace.correlated(id, after, page_size).await?;
+                let next = events.last().and_then(|event| event.global_sequence);
+                let more = events.len() == page_size as usize;
+                Ok(Some((stream::iter(events).map(Ok), next.filter(|next| more && *next < up_to))))
+            });
+            let events = pages.try_flatten();
+            return self.picked(
+                events.try_filter(move |event| std::future::ready(event.global_sequence <= Some(up_to))).boxed(),
+            );
+        }
+        if let Some(stream_id) = &self.stream {
+            let mut query = StreamQuery::new(stream_id).page_size(page_size);
+            (query.from_version, query.to_version) = (self.from_version, self.to_version);
+            if self.backwards {
+                query = query.backwards();
+            }
+            // With types to pick, how many events to read is not known.
+            query.limit = self.limit.filter(|_| self.types.is_empty());
+            return self.picked(namespace.read_stream(query));
+        }
+        let pages = namespace.read_log_pages(self.log_query(page_size));
+        pages.map_ok(|page| stream::iter(in_order(page)).map(Ok)).try_flatten().boxed()
+    }
+
+    fn log_query(&self, page_size: u32) -> LogQuery {
+        let mut query = LogQuery::after(self.after.unwrap_or(0)).page_size(page_size).event_types(&self.types);
+        (query.up_to, query.limit) = (self.up_to, self.limit);
+        query.stream_prefix.clone_from(&self.stream_prefix);
+        if self.backwards { query.backwards() } else { query }
+    }
+
+    /// Picks the types here, where the database is not asked to.
+    fn picked<'a>(&'a self, events: BoxStream<'a, Result<Event, ReadError>>) -> Items<'a> {
+        let picked = events
+            .try_filter(|event| std::future::ready(self.types.is_empty() || self.types.contains(&event.event_type)));
+        let limit = self.limit.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX));
+        picked.take(limit).map_ok(|event| Item::Event(Box::new(event))).boxed()
+    }
+}
+
+/// The events and gaps of a page by their place in the log. A page backwards has no gaps.
+fn in_order(page: LogPage) -> impl Iterator<Item = Item> {
+    let mut gaps = page.gaps.into_iter().peekable();
+    let mut events = page.events.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let event = events.peek().map(|event| event.global_sequence.unwrap_or_default());
+        match (gaps.peek(), event) {
+            (Some(gap), event) if event.is_none_or(|sequence| gap.first < sequence) => gaps.next().map(Item::Gap),
+            _ => events.next().map(|event| Item::Event(Box::new(event))),
+        }
+    })
+}

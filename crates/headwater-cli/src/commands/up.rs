@@ -1,0 +1,171 @@
+//! `headwater up`
+//!
+//! Who has authority: this process over the server that it started, and nobody over one that it did not. It ends with 0 when it
+//! is told to (Ctrl-C, SIGTERM, or the terminal closing), and then the server is stopped fast, which keeps all that
+//! is committed. A server that ends by itself ends this process with 1: whoever supervises it starts both again. If this
+//! process is killed outright, the server's watchdog stops it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use headwater::{Headwater, NamespaceConfig};
+use headwater_embedded::{EmbeddedError, Server, ServerBuilder, Shutdown};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::spawn_blocking;
+
+use crate::commands::migrate::migrate;
+use crate::connection::{ConnectionArgs, LOCAL_PORT};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How often to look whether the server still runs.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Run Headwater in this terminal, with a PostgreSQL of its own
+///
+/// Starts a durable PostgreSQL server from the binaries on this machine (as an unprivileged user if you are root),
+/// brings its schema up to date, prints its DATABASE_URL on standard output, and stays until Ctrl-C. The data is
+/// kept. The server listens on 127.0.0.1 only, and asks for no password.
+///
+/// With --database-url or DATABASE_URL, that database is migrated and used, and no server is started.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  headwater up
+  headwater up --namespace shop --namespace billing
+  headwater up --data-dir /srv/headwater --port 0
+  headwater up --database-url postgres://app@db.internal/app")]
+pub(crate) struct Up {
+    /// Where the data is kept [default: /var/lib/headwater for root, else $XDG_DATA_HOME/headwater or
+    /// ~/.local/share/headwater]
+    #[arg(long, env = "HEADWATER_DATA", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The port to listen on; 0: any that is free
+    #[arg(long, default_value_t = LOCAL_PORT)]
+    port: u16,
+    /// A namespace to create unless it is there; may be repeated
+    #[arg(long = "namespace", value_name = "NAME", num_args = 1..)]
+    namespaces: Vec<String>,
+}
+
+impl Up {
+    pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        // First of all, so that no signal is missed, nor ends us while the server is being started.
+        let mut stop = StopSignals::listen()?;
+        match connection.given() {
+            Some(url) => {
+                eprintln!("using the database of DATABASE_URL; no server is started");
+                let headwater = connection.connect().await?;
+                self.prepare(&headwater, url).await?;
+                eprintln!("stopping on {}", stop.received().await);
+                headwater.shutdown().await;
+                Ok(())
+            }
+            None => self.run_with_server(&mut stop).await,
+        }
+    }
+
+    async fn run_with_server(self, stop: &mut StopSignals) -> Result<(), Failure> {
+        let folder = match &self.data_dir {
+            Some(folder) => folder.clone(),
+            None => default_data_dir()?,
+        };
+        let mut builder = ServerBuilder::durable(&folder);
+        if self.port != 0 {
+            builder = builder.port(self.port);
+        }
+        eprintln!("starting PostgreSQL in {}", folder.display());
+        let mut server = blocking(move || builder.start()).await?;
+        eprintln!("PostgreSQL {} runs as pid {} on port {}", server.version(), server.pid(), server.port());
+
+        let url = server.url("headwater");
+        let headwater = Headwater::builder().application_name("headwater-up").connect(&url).await?;
+        self.prepare(&headwater, &url).await?;
+        let outcome = tokio::select! {
+            signal = stop.received() => {
+                eprintln!("stopping on {signal}");
+                Ok(())
+            }
+            failure = ended(&mut server) => Err(failure),
+        };
+        headwater.shutdown().await;
+        if outcome.is_ok() {
+            blocking(move || server.stop(Shutdown::Fast)).await?;
+            eprintln!("stopped; the data is kept in {}", folder.display());
+        }
+        outcome
+    }
+
+    async fn prepare(&self, headwater: &Headwater, url: &str) -> Result<(), Failure> {
+        eprintln!("{}", migrate(headwater).await?);
+        for name in &self.namespaces {
+            headwater.create_namespace(NamespaceConfig::new(name)).await?;
+            eprintln!("namespace {name} is there");
+        }
+        // What others wait for: from here on all works. That nobody reads it is no reason to stop.
+        let mut output = Output::new();
+        _ = output.line(format_args!("DATABASE_URL={url}")).and_then(|()| output.finish());
+        eprintln!("ready; stop with Ctrl-C");
+        Ok(())
+    }
+}
+
+/// Returns when the server has ended by itself.
+async fn ended(server: &mut Server) -> Failure {
+    while server.is_running() {
+        tokio::time::sleep(LOOK).await;
+    }
+    Failure::unexpected(format!("the server ended by itself; its log ends with:\n{}", server.log_tail(20)))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, EmbeddedError> + Send + 'static,
+) -> Result<T, Failure> {
+    match spawn_blocking(work).await {
+        Ok(done) => Ok(done?),
+        Err(panicked) => Err(Failure::unexpected(panicked)),
+    }
+}
+
+fn default_data_dir() -> Result<PathBuf, Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Ok("/var/lib/headwater".into());
+    }
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    match (set("XDG_DATA_HOME"), std::env::home_dir()) {
+        (Some(data), _) => Ok(data.join("headwater")),
+        (None, Some(home)) => Ok(home.join(".local/share/headwater")),
+        (None, None) => {
+            Err(Failure::invalid("no home folder to keep the data in").help("choose a folder with --data-dir"))
+        }
+    }
+}
+
+/// What tells a process to stop.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl StopSignals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Failure::unexpected(format!("failed to listen for signals: {error}")))
+        };
+        Ok(StopSignals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn received(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "Ctrl-C",
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.hang_up.recv() => "SIGHUP",
+        }
+    }
+}
