@@ -203,7 +203,7 @@ impl Flusher {
         last: bool,
     ) -> Result<Vec<Answer>, sqlx::Error> {
         let deadline = Instant::now() + self.retry_for;
-        let mut pause = Duration::from_millis(20);
+        let mut pause = Duration::from_millis(10);
         loop {
             let error = match self.try_send(conn, appends, manner, deadline).await {
                 Ok(answers) => return Ok(answers),

@@ -81,3 +81,25 @@ pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
 pub(crate) const WAKE: &str = sql!("statements", "wake");
 pub(crate) const WRITERS: &str = sql!("statements", "writers");
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    fn files(folder: &str) -> BTreeSet<String> {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sql").join(folder);
+        let names = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.map(|name| name.trim_end_matches(".sql").to_owned()).collect()
+    }
+
+    #[test]
+    fn the_lists_hold_every_file() {
+        let names = |list: &[(&str, &str)]| list.iter().map(|(name, _)| name.to_string()).collect::<BTreeSet<_>>();
+        assert_eq!(names(super::MIGRATIONS), files("migrations"));
+        assert_eq!(names(super::FUNCTIONS), files("functions"));
+        let source = include_str!("sql.rs");
+        for name in files("statements") {
+            assert!(source.contains(&format!("sql!(\"statements\", \"{name}\")")), "statements/{name}.sql is not used");
+        }
+    }
+}

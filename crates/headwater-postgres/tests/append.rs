@@ -5,7 +5,9 @@ mod common;
 
 use common::{emit, raw, run, sqlstate_of, types_after};
 use headwater_conformance::TestDatabase;
-use headwater_core::{Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig, Ordering, StreamQuery};
+use headwater_core::{
+    Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig, Ordering, StreamQuery,
+};
 use headwater_postgres::LogOptions;
 use sqlx::Connection;
 
@@ -118,8 +120,14 @@ async fn sql_callers_get_clear_errors() {
         ("SELECT headwater.append('shop', 's', '{\"type\": \"a\"}', 1)", "WH007"),
         ("SELECT headwater.append('shop', 's', '{\"type\": \"a\"}', -1)", "WH007"),
         ("SELECT headwater.append('shop', '[]'::jsonb)", "WH002"),
-        ("SELECT headwater.append('shop', '[{\"stream_id\": \"a\", \"events\": {\"type\": \"x\"}}, {\"stream_id\": \"a\", \"events\": {\"type\": \"y\"}}]'::jsonb)", "WH002"),
-        ("SELECT headwater.append('shop', '[{\"expected_version\": 1, \"events\": {\"type\": \"x\"}}]'::jsonb)", "WH002"),
+        (
+            "SELECT headwater.append('shop', '[{\"stream_id\": \"a\", \"events\": {\"type\": \"x\"}}, {\"stream_id\": \"a\", \"events\": {\"type\": \"y\"}}]'::jsonb)",
+            "WH002",
+        ),
+        (
+            "SELECT headwater.append('shop', '[{\"expected_version\": 1, \"events\": {\"type\": \"x\"}}]'::jsonb)",
+            "WH002",
+        ),
         ("SELECT * FROM headwater.read_log('nowhere')", "WH001"),
         ("SELECT * FROM headwater.read_log('shop', max_events => 0)", "WH002"),
         ("SELECT * FROM headwater.read_stream('shop', '')", "WH002"),
@@ -129,7 +137,8 @@ async fn sql_callers_get_clear_errors() {
     for (script, expected) in cases {
         assert_eq!(sqlstate_of(&mut session, script).await, expected, "{script}");
     }
-    let stored: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater.events").fetch_one(&mut session).await.unwrap();
+    let stored: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM headwater.events").fetch_one(&mut session).await.unwrap();
     assert_eq!(stored, 0);
 }
 
@@ -149,8 +158,10 @@ async fn sql_callers_append_to_several_streams_at_once() {
         {\"stream_id\": \"c\", \"events\": {\"type\": \"x\"}},
         {\"stream_id\": \"a\", \"expected_version\": 1, \"events\": {\"type\": \"y\"}}]'::jsonb)";
     assert_eq!(sqlstate_of(&mut session, conflict).await, "WH007");
-    let streams: Vec<(String, i64)> =
-        sqlx::query_as("SELECT stream_id, version FROM headwater.streams ORDER BY 1").fetch_all(&mut session).await.unwrap();
+    let streams: Vec<(String, i64)> = sqlx::query_as("SELECT stream_id, version FROM headwater.streams ORDER BY 1")
+        .fetch_all(&mut session)
+        .await
+        .unwrap();
     assert_eq!(streams, [("a".to_owned(), 2), ("b".to_owned(), 1)], "a conflict leaves nothing behind");
 }
 
@@ -163,7 +174,8 @@ async fn a_failed_append_to_several_streams_leaves_no_stream_behind() {
         .event(raw("x").in_stream("new"))
         .event(raw("y").in_stream("old"));
     assert!(log.append(both).await.unwrap_err().is_conflict());
-    let streams: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater.streams").fetch_one(db.database.pool()).await.unwrap();
+    let streams: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM headwater.streams").fetch_one(db.database.pool()).await.unwrap();
     assert_eq!(streams, 0);
     let fresh = Append::to_stream("new", ExpectedVersion::NoStream, [raw("x")]);
     assert_eq!(log.append(fresh).await.unwrap().stream_version(), Some(1));
@@ -179,14 +191,20 @@ async fn an_id_is_remembered_across_months() {
         // As if the event had been stored last month.
         let mut session = db.session().await;
         run(&mut session, "SELECT headwater.create_leaf(1, now() - interval '1 month')").await;
-        run(&mut session, "UPDATE headwater.events SET recorded_at = date_trunc('month', now(), 'UTC') - interval '1 day'").await;
+        run(
+            &mut session,
+            "UPDATE headwater.events SET recorded_at = date_trunc('month', now(), 'UTC') - interval '1 day'",
+        )
+        .await;
         run(&mut session, "UPDATE headwater.namespaces SET sealed_before = sealed_before - interval '2 months'").await;
 
         let unsealed = log.append(event.clone().into()).await.unwrap();
         assert!(unsealed.retried && unsealed.events == first.events, "found in a month that is not sealed");
         run(&mut session, "SELECT headwater.maintain_namespace('shop')").await;
-        let sealed: bool =
-            sqlx::query_scalar("SELECT sealed_max_id IS NOT NULL FROM headwater.namespaces").fetch_one(&mut session).await.unwrap();
+        let sealed: bool = sqlx::query_scalar("SELECT sealed_max_id IS NOT NULL FROM headwater.namespaces")
+            .fetch_one(&mut session)
+            .await
+            .unwrap();
         assert!(sealed);
         let after = log.append(event.clone().into()).await.unwrap();
         assert!(after.retried && after.events == first.events, "found in a month that is sealed");

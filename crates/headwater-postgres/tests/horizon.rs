@@ -55,7 +55,8 @@ async fn a_commit_between_the_rows_and_the_locks_is_not_lost() {
     let seen: Vec<String> = sqlx::query_scalar(page).bind(None::<i64>).fetch_all(&mut reader).await.unwrap();
     assert_eq!(seen, ["second"], "the rows are read while the first is in flight");
     run(&mut early, "COMMIT").await;
-    let horizon: i64 = sqlx::query_scalar("SELECT horizon FROM headwater.horizon('shop')").fetch_one(&mut reader).await.unwrap();
+    let horizon: i64 =
+        sqlx::query_scalar("SELECT horizon FROM headwater.horizon('shop')").fetch_one(&mut reader).await.unwrap();
     assert_eq!(horizon, 2, "its lock is gone");
     let again: Vec<String> = sqlx::query_scalar(page).bind(Some(horizon)).fetch_all(&mut reader).await.unwrap();
     assert_eq!(again, ["first", "second"], "a new snapshot after the locks shows it");
@@ -132,7 +133,8 @@ async fn holes_between_committed_events_are_permanent_gaps() {
     }
     let pages = pages_after(&log, 0).await;
     assert_eq!(permanent(&pages), [(2, 2), (4, 5)]);
-    let sequences: Vec<_> = pages.iter().flat_map(|page| &page.events).map(|event| event.global_sequence.unwrap()).collect();
+    let sequences: Vec<_> =
+        pages.iter().flat_map(|page| &page.events).map(|event| event.global_sequence.unwrap()).collect();
     assert_eq!(sequences, [1, 3, 6]);
 }
 
@@ -250,7 +252,11 @@ async fn strangers_locks_hold_nothing_back() {
     emit(&mut writer, "shop", "one").await;
     // The key that a writer at 0 would take, but exclusive; any other key; and a writer in another database.
     run(&mut stranger, "SELECT pg_advisory_lock((18519::bigint << 48) | (1::bigint << 32))").await;
-    run(&mut stranger, "SELECT pg_advisory_lock_shared(0), pg_advisory_lock_shared(1), pg_advisory_lock_shared(18519, 1)").await;
+    run(
+        &mut stranger,
+        "SELECT pg_advisory_lock_shared(0), pg_advisory_lock_shared(1), pg_advisory_lock_shared(18519, 1)",
+    )
+    .await;
     run(&mut abroad, "BEGIN").await;
     emit(&mut abroad, "shop", "abroad").await;
     let horizon = log.horizon().await.unwrap();
@@ -294,11 +300,12 @@ async fn a_transaction_of_many_appends_takes_one_lock() {
     let mut writer = db.session().await;
     run(&mut writer, "BEGIN").await;
     run(&mut writer, "SELECT headwater.emit('shop', 'many') FROM generate_series(1, 500)").await;
-    let locks: i64 = sqlx::query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
-        .fetch_one(&mut writer)
-        .await
-        .unwrap()
-        .get(0);
+    let locks: i64 =
+        sqlx::query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+            .fetch_one(&mut writer)
+            .await
+            .unwrap()
+            .get(0);
     assert_eq!(locks, 1);
 }
 

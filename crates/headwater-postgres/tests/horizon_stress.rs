@@ -20,7 +20,8 @@ const TRANSACTIONS: usize = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_delivered_is_what_was_committed() {
-    let seed: u64 = std::env::var("HEADWATER_SEED").map_or_else(|_| u64::from(rand::random::<u32>()), |seed| seed.parse().expect("a number"));
+    let seed: u64 = std::env::var("HEADWATER_SEED")
+        .map_or_else(|_| u64::from(rand::random::<u32>()), |seed| seed.parse().expect("a number"));
     println!("HEADWATER_SEED={seed}");
     let db = TestDatabase::create().await;
     let log = db.log_with(NamespaceConfig::new("stress").notify(false), LogOptions::default()).await;
@@ -31,7 +32,8 @@ async fn what_is_delivered_is_what_was_committed() {
         .into_iter()
         .chain([tokio::spawn(read_sql(db.session().await, done.clone()))])
         .collect();
-    let writers: Vec<_> = (0..WRITERS).map(|n| tokio::spawn(write(db.clone(), StdRng::seed_from_u64(seed + n)))).collect();
+    let writers: Vec<_> =
+        (0..WRITERS).map(|n| tokio::spawn(write(db.clone(), StdRng::seed_from_u64(seed + n)))).collect();
     for writer in writers {
         writer.await.expect("a writer failed");
     }
@@ -60,7 +62,11 @@ async fn read_rust(log: PgLog, page_size: u32, done: Arc<AtomicBool>) -> Vec<i64
         let page = log.log_page(&LogQuery::after(cursor).page_size(page_size)).await.expect("failed to read");
         for event in &page.events {
             let sequence = event.global_sequence.unwrap();
-            assert!(sequence > cursor && sequence <= page.cursor && !gone.iter().any(|(a, b)| (*a..=*b).contains(&sequence)));
+            assert!(
+                sequence > cursor
+                    && sequence <= page.cursor
+                    && !gone.iter().any(|(a, b)| (*a..=*b).contains(&sequence))
+            );
             delivered.push(sequence as i64);
         }
         gone.extend(page.gaps.iter().filter(|gap| gap.state == GapState::Permanent).map(|gap| (gap.first, gap.last)));
