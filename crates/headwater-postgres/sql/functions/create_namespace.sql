@@ -31,8 +31,8 @@ BEGIN
     PERFORM pg_advisory_xact_lock(1213661185, 0);
     SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace = create_namespace.namespace;
     IF FOUND THEN
-        IF ordering <> ns.ordering OR notify <> ns.notify OR retention IS DISTINCT FROM coalesce(ns.retention, retention)
-           OR (retention IS NOT NULL AND ns.retention IS NULL)
+        IF ordering <> ns.ordering OR notify <> ns.notify
+           OR (retention IS NOT NULL AND retention IS DISTINCT FROM ns.retention)
            OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata THEN
             PERFORM headwater.fail('WH003', format('namespace %L exists with other settings', namespace),
                 to_jsonb(ns) - 'sequence' - 'leaves_until' - 'sealed_before' - 'sealed_max_id',
