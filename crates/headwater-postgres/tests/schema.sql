@@ -1,4 +1,5 @@
 -- Headwater's schema as text, the same on every PostgreSQL version: one line a table, column, constraint, index and function.
+SET search_path = pg_catalog;
 SELECT line FROM (
     SELECT 1 AS part, c.relname::text AS name, 0 AS nth,
            format('%s %s%s', CASE c.relkind WHEN 'p' THEN 'partitioned table' ELSE 'table' END, c.relname,
