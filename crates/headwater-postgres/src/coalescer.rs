@@ -6,8 +6,8 @@
 //! Who has authority: the database. A caller is answered only by what the server said after the commit.
 //! What failing calls do:
 //! - a conflict is part of the server's answer, and fails only its own caller;
-//! - any other error of a batch of several (a bad payload, events stored already, a stream whose row another transaction
-//!   holds) sends each of them alone, on connections of the pool, so that the flusher goes on with the others;
+//! - any other error of a batch (a bad payload, events stored already, a stream whose row another transaction
+//!   holds) sends each of its appends alone, on connections of the pool, so that the flusher goes on with the others;
 //! - a lost connection leaves the outcome unknown: the batch is sent again, with the same event ids, which makes that safe, until
 //!   [`LogOptions::retry_for`] has passed; then callers get an error that says so;
 //! - a caller that goes away before its append is sent is left out; afterwards, its append stands.
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{Append, AppendError, Appended, ExpectedVersion};
+use headwater_core::{Append, AppendError, Appended, ExpectedVersion, Fault, StreamId};
 use sqlx::{ConnectOptions, PgConnection, PgPool};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -33,10 +33,13 @@ use crate::notifier::Notifier;
 const MAX_BATCH_EVENTS: usize = 2_000;
 /// Most bytes in one statement.
 const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
-/// How long a batch of several waits for a stream that another transaction holds, before each goes alone.
+/// How long a batch waits for a stream that another transaction holds, before each goes alone.
 const BATCH_PATIENCE_MS: i32 = 200;
 /// Appends sent alone at once.
 const LONERS: usize = 4;
+/// Between tries, doubling from the one to the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A flusher that has had nothing to do for so long gives its connection back.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -159,7 +162,7 @@ impl Flusher {
         }
         let manner = Manner { notify: false, patience_ms: Some(BATCH_PATIENCE_MS) };
         let appends: Vec<&Append> = batch.iter().map(|job| &job.append).collect();
-        match self.send(conn, &appends, manner, batch.len() == 1).await {
+        match self.send(conn, &appends, manner, is_disconnect).await {
             Ok(answers) => {
                 self.notifier.poke();
                 let mut alone = Vec::new();
@@ -171,6 +174,13 @@ impl Flusher {
                 }
                 alone
             }
+            Err(error) if is_disconnect(&error) => {
+                for job in batch {
+                    let fault = Fault { message: error.to_string(), retryable: true, source: None };
+                    _ = job.reply.send(Err(AppendError::Unavailable(fault)));
+                }
+                Vec::new()
+            }
             Err(error) => {
                 tracing::debug!(namespace = self.namespace, %error, appends = batch.len(), "a batch failed: sending each alone");
                 batch
@@ -181,8 +191,12 @@ impl Flusher {
     /// Sends one append by itself, on a connection of its own, so that it holds up nobody.
     async fn flush_alone(&self, job: Job) {
         let _turn = self.loners.acquire().await.expect("this semaphore is never closed");
-        let manner = Manner { notify: false, patience_ms: None };
-        let outcome = match self.send(&mut None, &[&job.append], manner, true).await {
+        if job.reply.is_closed() {
+            return;
+        }
+        let patience_ms = i32::try_from(self.retry_for.as_millis()).unwrap_or(i32::MAX).max(1);
+        let manner = Manner { notify: false, patience_ms: Some(patience_ms) };
+        let outcome = match self.send(&mut None, &[&job.append], manner, is_retryable).await {
             Ok(mut answers) => match answers.pop() {
                 Some(Answer::Done(outcome)) => outcome,
                 answer => unreachable!("one append has one answer of its own, not {answer:?}"),
@@ -193,29 +207,27 @@ impl Flusher {
         _ = job.reply.send(outcome);
     }
 
-    /// Runs a batch until the server answers, or cannot be reached for `retry_for`. `last`: nobody else will try this batch
-    /// in another way, so what may pass is tried again here.
+    /// Runs a batch until the server answers, or `retry_for` has passed with errors that `may_pass`.
     async fn send(
         &self,
         conn: &mut Option<PgConnection>,
         appends: &[&Append],
         manner: Manner,
-        last: bool,
+        may_pass: fn(&sqlx::Error) -> bool,
     ) -> Result<Vec<Answer>, sqlx::Error> {
         let deadline = Instant::now() + self.retry_for;
-        let mut pause = Duration::from_millis(10);
+        let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.try_send(conn, appends, manner, deadline).await {
                 Ok(answers) => return Ok(answers),
                 Err(error) => error,
             };
-            let lost = is_disconnect(&error);
-            if !(lost || last && is_retryable(&error)) || Instant::now() + pause > deadline {
+            if !may_pass(&error) || Instant::now() + pause > deadline {
                 return Err(error);
             }
             tracing::warn!(namespace = self.namespace, %error, "failed to append, trying again");
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -248,7 +260,7 @@ impl Flusher {
 /// them: so both expect any version of it, and nothing else.
 fn split_batch(jobs: Vec<Job>) -> (Vec<Job>, Vec<Job>) {
     let (mut batch, mut rest) = (Vec::with_capacity(jobs.len()), Vec::new());
-    let mut streams: HashMap<headwater_core::StreamId, bool> = HashMap::new();
+    let mut streams: HashMap<StreamId, bool> = HashMap::new();
     let (mut events, mut bytes) = (0, 0);
     for job in jobs {
         let writes = job.append.writes();

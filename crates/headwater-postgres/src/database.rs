@@ -6,10 +6,13 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use headwater_core::{AdminError, Fault};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Row};
+use sqlx::{ConnectOptions, Connection, Row};
 
 use crate::error::{admin_error, fault};
 use crate::sql;
+
+/// A connection that was idle for longer is tried before it is used.
+const PING_AFTER: Duration = Duration::from_secs(1);
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -48,8 +51,17 @@ impl Database {
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.acquire_timeout)
-            // A ping before each use doubles the latency of an append; a dead connection is found by using it.
+            // A ping before each use would double its latency. What was used just now is most likely alive; reads that
+            // find otherwise try again.
             .test_before_acquire(false)
+            .before_acquire(|conn, meta| {
+                Box::pin(async move {
+                    if meta.idle_for > PING_AFTER {
+                        conn.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .connect_with(connect)
             .await
             .map_err(|error| {

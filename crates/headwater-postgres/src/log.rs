@@ -111,10 +111,24 @@ impl PgLog {
     fn max_payload_bytes(&self) -> usize {
         self.inner.info.max_payload_bytes as usize
     }
+}
 
-    async fn connection(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Postgres>, ReadError> {
-        self.inner.database.pool.acquire().await.map_err(read_error)
-    }
+/// Runs a read on a connection of the pool. One that turns out to be dead is dropped, and the read tried on the next: after
+/// a restart of the server, all that the pool has are dead. (A macro, since the future of an async closure is not `Send`.)
+macro_rules! reading {
+    ($log:expr, $conn:ident => $read:expr) => {{
+        let pool = &$log.inner.database.pool;
+        let mut tries = pool.size();
+        loop {
+            let mut pooled = pool.acquire().await.map_err(read_error)?;
+            let $conn: &mut PgConnection = &mut pooled;
+            match $read.await {
+                Err(error) if error.is_retryable() && tries > 0 => drop(pooled.detach()),
+                result => break result,
+            }
+            tries -= 1;
+        }
+    }};
 }
 
 #[async_trait]
@@ -130,31 +144,30 @@ impl EventLog for PgLog {
 
     async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
         query.validate()?;
-        read::stream_page(&mut *self.connection().await?, self.id(), query).await
+        reading!(self, conn => read::stream_page(conn, self.id(), query))
     }
 
     async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
         query.validate()?;
         let settled = self.inner.settled.load(Ordering::Acquire);
-        let mut conn = self.connection().await?;
-        let (page, proved) = read::log_page(&mut conn, &self.inner.info, query, settled).await?;
+        let (page, proved) = reading!(self, conn => read::log_page(conn, &self.inner.info, query, settled))?;
         self.inner.settled.fetch_max(proved, Ordering::AcqRel);
         Ok(page)
     }
 
     async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError> {
-        read::event(&mut *self.connection().await?, self.id(), id).await
+        reading!(self, conn => read::event(conn, self.id(), id))
     }
 
     async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError> {
-        read::correlated(&mut *self.connection().await?, self.id(), correlation_id, after, limit).await
+        reading!(self, conn => read::correlated(conn, self.id(), correlation_id, after, limit))
     }
 
     async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
-        read::causation_chain(&mut *self.connection().await?, self.id(), id, limit).await
+        reading!(self, conn => read::causation_chain(conn, self.id(), id, limit))
     }
 
     async fn horizon(&self) -> Result<Horizon, ReadError> {
-        read::horizon(&mut *self.connection().await?, &self.inner.info).await
+        reading!(self, conn => read::horizon(conn, &self.inner.info))
     }
 }

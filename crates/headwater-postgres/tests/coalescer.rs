@@ -149,6 +149,12 @@ async fn a_stream_that_another_transaction_holds_stalls_nobody_else() {
 
     let blocked = log.append(Append::to_stream("held", ExpectedVersion::Any, [raw("third")]));
     let mut blocked = std::pin::pin!(blocked);
+    // It is sent by itself first, so that it is not other appends that get it out of the way.
+    tokio::select! {
+        biased;
+        result = &mut blocked => panic!("the stream is held, but the append answered {result:?}"),
+        () = tokio::time::sleep(Duration::from_millis(20)) => {}
+    }
     let others = async {
         for n in 0..20 {
             join_all((0..5).map(|m| log.append(raw(&format!("{n}.{m}")).into()))).await;
