@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use uuid::Uuid;
 
+use crate::query::DEFAULT_PAGE_SIZE;
 use crate::{Append, AppendError, Appended, Direction, Event, Horizon, LogPage, LogQuery, ReadError, StreamQuery};
 
 /// The log of one namespace.
@@ -86,6 +87,18 @@ pub trait EventLog: Send + Sync {
             Ok(Some((page, (query, done))))
         });
         pages.boxed()
+    }
+
+    /// The events of one correlation, in order, one page in memory at a time.
+    fn read_correlated(&self, correlation_id: Uuid) -> BoxStream<'_, Result<Event, ReadError>> {
+        let pages = stream::try_unfold(Some(0), move |after| async move {
+            let Some(after) = after else { return Ok::<_, ReadError>(None) };
+            let events = self.correlated(correlation_id, after, DEFAULT_PAGE_SIZE).await?;
+            let full = events.len() == DEFAULT_PAGE_SIZE as usize;
+            let next = events.last().and_then(|event| event.global_sequence).filter(|_| full);
+            Ok(Some((stream::iter(events.into_iter().map(Ok)), next)))
+        });
+        pages.try_flatten().boxed()
     }
 
     /// All events after a sequence.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{raw, run, types_after};
 use futures::future::join_all;
 use headwater_conformance::TestDatabase;
-use headwater_core::{Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig};
+use headwater_core::{Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig, Ordering};
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions, PgLog};
 
@@ -46,21 +46,25 @@ async fn a_caller_is_released_after_the_commit() {
 
 #[tokio::test]
 async fn one_callers_conflict_fails_only_that_caller() {
-    let db = TestDatabase::create().await;
-    let log = db.log_with(NamespaceConfig::new("shop"), LogOptions { flushers: 1, ..Default::default() }).await;
-    let appends = (0..100).map(|n| {
-        let expected = if n % 10 == 3 { ExpectedVersion::Exact(5) } else { ExpectedVersion::NoStream };
-        log.append(Append::to_stream(format!("s{n}"), expected, [raw("e")]))
-    });
-    for (n, result) in join_all(appends).await.into_iter().enumerate() {
-        match result {
-            Err(AppendError::Conflict { stream_id, actual, .. }) => {
-                assert!(n % 10 == 3 && *stream_id == format!("s{n}") && actual == 0)
+    for ordering in [Ordering::Sequence, Ordering::Gapless] {
+        let db = TestDatabase::create().await;
+        let config = NamespaceConfig::new("shop").ordering(ordering);
+        let log = db.log_with(config, LogOptions { flushers: 1, ..Default::default() }).await;
+        let appends = (0..100).map(|n| {
+            let expected = if n % 10 == 3 { ExpectedVersion::Exact(5) } else { ExpectedVersion::NoStream };
+            log.append(Append::to_stream(format!("s{n}"), expected, [raw("a"), raw("b")]))
+        });
+        for (n, result) in join_all(appends).await.into_iter().enumerate() {
+            match result {
+                Err(AppendError::Conflict { stream_id, actual, .. }) => {
+                    assert!(n % 10 == 3 && *stream_id == format!("s{n}") && actual == 0);
+                }
+                result => assert_eq!(result.unwrap().stream_version(), Some(2), "{n}"),
             }
-            result => assert_eq!(result.unwrap().stream_version(), Some(1), "{n}"),
         }
+        assert_eq!(types_after(&log, 0).await.len(), 180);
+        assert_eq!(log.horizon().await.unwrap().head, 180, "a conflict takes no sequence");
     }
-    assert_eq!(types_after(&log, 0).await.len(), 90);
 }
 
 #[tokio::test]

@@ -154,6 +154,11 @@ impl Namespace {
         self.log.correlated(correlation_id, after, limit).await
     }
 
+    /// The events of one correlation, in order, one page in memory at a time.
+    pub fn read_correlated(&self, correlation_id: Uuid) -> BoxStream<'_, Result<Event, ReadError>> {
+        self.log.read_correlated(correlation_id)
+    }
+
     /// What led to an event, itself, and what it led to, in order of the log, at most `limit`.
     pub async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
         self.log.causation_chain(id, limit).await
