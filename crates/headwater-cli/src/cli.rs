@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{append, emit, migrate, namespace, read, status, up};
-use crate::connection::ConnectionArgs;
+use crate::connection::{ConnectionArgs, GLOBAL};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -31,6 +31,7 @@ pub(crate) struct Cli {
 
     /// What to log on stderr: error, warn, info, debug, trace, or a filter as headwater_postgres=debug
     #[arg(long, global = true, env = "RUST_LOG", default_value = "warn", value_name = "FILTER")]
+    #[arg(help_heading = GLOBAL, hide_env_values = true)]
     pub(crate) log: String,
 
     #[command(subcommand)]

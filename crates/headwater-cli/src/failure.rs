@@ -136,11 +136,14 @@ impl From<AppendError> for Failure {
             AppendError::PayloadTooLarge { .. } => Failure::invalid(&error)
                 .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
             AppendError::IdReused { .. } => Failure::invalid(&error),
-            AppendError::Conflict { .. } => {
-                Failure::new(Exit::Conflict, &error).help("read the stream again, decide again, append again")
-            }
-            AppendError::Unavailable(unavailable) => fault("failed to append: ", unavailable)
-                .help("it may be stored all the same: append again with the same event ids, which stores nothing twice"),
+            AppendError::Conflict { stream_id, expected, actual } => Failure::new(
+                Exit::Conflict,
+                format!("stream {:?} is at version {actual}, expected {expected}", stream_id.as_str()),
+            )
+            .help("read the stream again, decide again, append again"),
+            AppendError::Unavailable(unavailable) => fault("failed to append: ", unavailable).help(
+                "it may be stored all the same: append again with the same event ids, which stores nothing twice",
+            ),
             _ => Failure::unexpected(&error),
         };
         failure.code(code)

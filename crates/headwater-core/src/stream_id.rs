@@ -13,7 +13,7 @@ use crate::names::{self, InvalidName};
 ///
 /// It is made from any string or UUID without a check; [`validate`](StreamId::validate) runs when events are
 /// appended, where a wrong name is an error like any other.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StreamId(String);
 
@@ -31,6 +31,13 @@ impl StreamId {
     /// The name, owned.
     pub fn into_string(self) -> String {
         self.0
+    }
+}
+
+/// As the text is: an error that names a stream is for people.
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
     }
 }
 

@@ -58,13 +58,15 @@ pub(crate) struct Coalescer {
     room: Arc<Semaphore>,
     max_queued_bytes: u32,
     flushers: Mutex<JoinSet<()>>,
+    notifier: Arc<Notifier>,
 }
 
 impl Coalescer {
     pub(crate) fn start(pool: PgPool, namespace: String, options: &LogOptions) -> Self {
         let (queue, jobs) = mpsc::unbounded_channel();
+        let notifier = Arc::new(Notifier::start(pool.clone(), namespace.clone()));
         let flusher = Arc::new(Flusher {
-            notifier: Notifier::start(pool.clone(), namespace.clone()),
+            notifier: notifier.clone(),
             pool,
             namespace,
             jobs: Mutex::new(jobs),
@@ -80,6 +82,7 @@ impl Coalescer {
             room: Arc::new(Semaphore::new(options.max_queued_bytes as usize)),
             max_queued_bytes: options.max_queued_bytes,
             flushers: Mutex::new(flushers),
+            notifier,
         }
     }
 
@@ -102,6 +105,7 @@ impl Coalescer {
         drop(self.queue.lock().expect("the queue's lock is never poisoned").take());
         let mut flushers = self.flushers.lock().await;
         while flushers.join_next().await.is_some() {}
+        self.notifier.close().await;
     }
 }
 
@@ -116,7 +120,7 @@ struct Flusher {
     pool: PgPool,
     namespace: String,
     jobs: Mutex<mpsc::UnboundedReceiver<Job>>,
-    notifier: Notifier,
+    notifier: Arc<Notifier>,
     retry_for: Duration,
     loners: Arc<Semaphore>,
 }

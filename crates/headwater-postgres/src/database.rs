@@ -8,7 +8,7 @@ use headwater_core::{AdminError, Fault};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Row};
 
-use crate::error::{admin_error, fault};
+use crate::error::admin_error;
 use crate::sql;
 
 /// A connection that was idle for longer is tried before it is used.
@@ -39,15 +39,17 @@ impl Default for DatabaseOptions {
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(crate) pool: PgPool,
+    owned: bool,
 }
 
 impl Database {
     /// Connects to `url` (`postgres://user:password@host:port/database`).
     pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Self, AdminError> {
         let connect = PgConnectOptions::from_str(url)
-            .map_err(|error| AdminError::InvalidInput(format!("invalid database url: {error}")))?
+            .map_err(|error| AdminError::InvalidInput(format!("invalid database url: {}", reason(&error))))?
             .application_name(&options.application_name)
             .disable_statement_logging();
+        try_connecting(&connect, options.acquire_timeout).await?;
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.acquire_timeout)
@@ -62,18 +64,13 @@ impl Database {
                     Ok(true)
                 })
             })
-            .connect_with(connect)
-            .await
-            .map_err(|error| {
-                let Fault { message, retryable, source } = fault(error);
-                AdminError::Unavailable(Fault { message: format!("failed to connect: {message}"), retryable, source })
-            })?;
-        Ok(Database { pool })
+            .connect_lazy_with(connect);
+        Ok(Database { pool, owned: true })
     }
 
-    /// Uses a pool that the application has.
+    /// Uses a pool that the application has, and leaves it open when it is closed.
     pub fn from_pool(pool: PgPool) -> Self {
-        Database { pool }
+        Database { pool, owned: false }
     }
 
     /// The pool, for the application's own queries and transactions.
@@ -81,15 +78,18 @@ impl Database {
         &self.pool
     }
 
-    /// Closes every connection.
+    /// Closes every connection, unless the pool is the application's.
     pub async fn close(&self) {
-        self.pool.close().await;
+        if self.owned {
+            self.pool.close().await;
+        }
     }
 
     /// The server as it is.
     pub async fn server_status(&self) -> Result<ServerStatus, AdminError> {
         let row = sqlx::query(sql::SERVER_STATUS).fetch_one(&self.pool).await.map_err(admin_error)?;
         Ok(ServerStatus {
+            address: place(&self.pool.connect_options()),
             server_version: row.get("server_version"),
             database: row.get("database"),
             durable: row.get("durable"),
@@ -100,9 +100,43 @@ impl Database {
     }
 }
 
+/// A pool takes a refused connection for a server that starts, and waits for it in silence: so the first is made without it.
+async fn try_connecting(connect: &PgConnectOptions, timeout: Duration) -> Result<(), AdminError> {
+    let unavailable = |reason: String, source: Option<sqlx::Error>| {
+        let message = format!("failed to connect to {}: {reason}", place(connect));
+        AdminError::Unavailable(Fault { message, retryable: true, source: source.map(Into::into) })
+    };
+    match tokio::time::timeout(timeout, connect.connect()).await {
+        Ok(Ok(connection)) => _ = connection.close().await,
+        Ok(Err(error)) => return Err(unavailable(reason(&error), Some(error))),
+        Err(_) => return Err(unavailable(format!("no answer within {timeout:?}"), None)),
+    }
+    Ok(())
+}
+
+/// The address, without the password.
+fn place(connect: &PgConnectOptions) -> String {
+    let database = connect.get_database().unwrap_or(connect.get_username());
+    match connect.get_socket() {
+        Some(socket) => format!("{}/{database}", socket.display()),
+        None => format!("{}:{}/{database}", connect.get_host(), connect.get_port()),
+    }
+}
+
+fn reason(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Io(error) => error.to_string(),
+        sqlx::Error::Database(error) => error.message().to_owned(),
+        sqlx::Error::Configuration(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}
+
 /// The server as it is.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ServerStatus {
+    /// Where it is, without the password.
+    pub address: String,
     /// PostgreSQL's version.
     pub server_version: String,
     /// The database.

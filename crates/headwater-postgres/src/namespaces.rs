@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headwater_core::{AdminError, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo};
+use headwater_core::{AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -77,6 +77,17 @@ impl Database {
         self.require_migrated().await?;
         let row = sqlx::query(sql::NAMESPACE).bind(name).fetch_one(&self.pool).await.map_err(admin_error)?;
         namespace_info(&row)
+    }
+
+    /// How far a namespace's log is settled, and who may still commit beyond.
+    pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
+        let info = self.namespace(name).await?;
+        let mut conn = self.pool.acquire().await.map_err(admin_error)?;
+        crate::read::horizon(&mut conn, &info).await.map_err(|error| match error {
+            ReadError::NamespaceNotFound(name) => AdminError::NamespaceNotFound(name),
+            ReadError::Unavailable(fault) => AdminError::Unavailable(fault),
+            error => AdminError::InvalidInput(error.to_string()),
+        })
     }
 
     /// Opens the log of a namespace. Cheap to clone, costly to open: open it once.

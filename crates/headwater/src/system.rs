@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{AdminError, NamespaceConfig, NamespaceInfo};
+use headwater_core::{AdminError, Horizon, NamespaceConfig, NamespaceInfo};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus};
 use sqlx::PgPool;
 
@@ -58,6 +58,11 @@ impl Headwater {
         self.database.namespace(name).await
     }
 
+    /// How far a namespace's log is settled, and who may still commit beyond. Opens nothing.
+    pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
+        self.database.horizon(name).await
+    }
+
     /// A namespace to append to and to read. All handles of one namespace share one queue of appends.
     pub async fn namespace(&self, name: &str) -> Result<Namespace, AdminError> {
         let mut open = self.open.lock().await;
@@ -79,7 +84,7 @@ impl Headwater {
         self.database.pool()
     }
 
-    /// Finishes what is queued, takes no more, and closes the connections.
+    /// Finishes what is queued, takes no more, and closes the connections (a pool of the application's stays open).
     pub async fn shutdown(&self) {
         let logs: Vec<PgLog> = self.open.lock().await.drain().map(|(_, log)| log).collect();
         for log in logs {

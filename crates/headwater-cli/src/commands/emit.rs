@@ -10,9 +10,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const EXAMPLES: &str = r#"Examples:
-  headwater emit --namespace shop OrderPlaced '{"order": 7, "total": 120}'
-  headwater emit --namespace shop ImageUploaded @image.json --key user-3 --header source=camera
-  date +'"%F"' | headwater emit --namespace shop DayEnded -"#;
+  headwater emit -n shop OrderPlaced '{"order": 7, "total": 120}'
+  headwater emit -n shop ImageUploaded @image.json --key user-3 --header source=camera
+  date +'"%F"' | headwater emit -n shop DayEnded -"#;
 
 /// Append one event without a stream
 #[derive(Debug, Args)]

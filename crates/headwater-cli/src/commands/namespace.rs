@@ -70,10 +70,8 @@ pub(crate) struct Show {
 Examples:
   headwater namespace set shop --retention 90d
   headwater namespace set shop --keep-for-ever --max-payload-bytes 4194304")]
-#[group(required = true, multiple = true)]
 pub(crate) struct Set {
     /// The namespace
-    #[arg(group = "which")]
     name: String,
     #[command(flatten)]
     settings: Settings,

@@ -4,7 +4,7 @@ use clap::Args;
 use headwater::{Headwater, Horizon, ServerStatus, Writer};
 use serde_json::{Value, json};
 
-use crate::connection::{ConnectionArgs, place};
+use crate::connection::ConnectionArgs;
 use crate::duration::format_age;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
@@ -27,7 +27,6 @@ impl Status {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
         let server = headwater.status().await?;
-        let place = place(&headwater.pool().connect_options());
         if !server.durable {
             eprintln!("warning: fsync or synchronous_commit is off: a crash of the machine loses committed events");
         }
@@ -36,9 +35,9 @@ impl Status {
         let known = namespaces.as_deref().unwrap_or_default();
         let mut output = Output::new();
         if self.json {
-            output.json(&json(&place, &server, known))?;
+            output.json(&json(&server, known))?;
         } else {
-            print(&mut output, &place, &server, known, namespaces.is_ok())?;
+            print(&mut output, &server, known, namespaces.is_ok())?;
         }
         output.finish()?;
         headwater.shutdown().await;
@@ -52,25 +51,19 @@ type Known = (String, &'static str, Horizon);
 async fn horizons(headwater: &Headwater) -> Result<Vec<Known>, Failure> {
     let mut known = Vec::new();
     for info in headwater.namespaces().await? {
-        let horizon = headwater.namespace(&info.name).await?.horizon().await?;
+        let horizon = headwater.horizon(&info.name).await?;
         known.push((info.name, info.ordering.as_str(), horizon));
     }
     Ok(known)
 }
 
-fn print(
-    output: &mut Output,
-    place: &str,
-    server: &ServerStatus,
-    known: &[Known],
-    readable: bool,
-) -> Result<(), Failure> {
+fn print(output: &mut Output, server: &ServerStatus, known: &[Known], readable: bool) -> Result<(), Failure> {
     let schema = match server.schema_version {
         0 => "not migrated".into(),
         version => format!("version {version}"),
     };
     output.table(&[
-        ["server".into(), format!("PostgreSQL {} at {place}", server.server_version)],
+        ["server".into(), format!("PostgreSQL {} at {}", server.server_version, server.address)],
         ["started".into(), server.started_at.format("%F %T UTC").to_string()],
         ["durable".into(), if server.durable { "yes".into() } else { "NO".into() }],
         ["wal_level".into(), server.wal_level.clone()],
@@ -96,7 +89,7 @@ fn print(
     Ok(())
 }
 
-fn json(place: &str, server: &ServerStatus, known: &[Known]) -> Value {
+fn json(server: &ServerStatus, known: &[Known]) -> Value {
     let namespaces = known.iter().map(|(name, ordering, horizon)| {
         let mut value = json!({ "name": name, "ordering": ordering });
         if let (Value::Object(all), Value::Object(of_horizon)) = (&mut value, horizon_json(horizon)) {
@@ -106,7 +99,7 @@ fn json(place: &str, server: &ServerStatus, known: &[Known]) -> Value {
     });
     json!({
         "server": {
-            "address": place,
+            "address": server.address,
             "version": server.server_version,
             "database": server.database,
             "started_at": server.started_at,

@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::commands::migrate::migrate;
-use crate::connection::{ConnectionArgs, LOCAL_PORT};
+use crate::connection::{ConnectionArgs, LOCAL_PORT, without_password};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -28,7 +28,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// brings its schema up to date, prints its DATABASE_URL on standard output, and stays until Ctrl-C. The data is
 /// kept. The server listens on 127.0.0.1 only, and asks for no password.
 ///
-/// With --database-url or DATABASE_URL, that database is migrated and used, and no server is started.
+/// With --database-url or DATABASE_URL, that database is migrated and used, no server is started, and what is printed
+/// leaves its password out.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -55,9 +56,9 @@ impl Up {
         let mut stop = StopSignals::listen()?;
         match connection.given() {
             Some(url) => {
-                eprintln!("using the database of DATABASE_URL; no server is started");
+                eprintln!("using the database that was given; no server is started");
                 let headwater = connection.connect().await?;
-                self.prepare(&headwater, url).await?;
+                self.prepare(&headwater, &without_password(url)).await?;
                 eprintln!("stopping on {}", stop.received().await);
                 headwater.shutdown().await;
                 Ok(())
@@ -103,10 +104,10 @@ impl Up {
             headwater.create_namespace(NamespaceConfig::new(name)).await?;
             eprintln!("namespace {name} is there");
         }
+        eprintln!("ready; stop with Ctrl-C");
         // What others wait for: from here on all works. That nobody reads it is no reason to stop.
         let mut output = Output::new();
         _ = output.line(format_args!("DATABASE_URL={url}")).and_then(|()| output.finish());
-        eprintln!("ready; stop with Ctrl-C");
         Ok(())
     }
 }
@@ -151,9 +152,8 @@ struct StopSignals {
 
 impl StopSignals {
     fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Failure::unexpected(format!("failed to listen for signals: {error}")))
-        };
+        let listen =
+            |kind| signal(kind).map_err(|error| Failure::unexpected(format!("failed to listen for signals: {error}")));
         Ok(StopSignals {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,

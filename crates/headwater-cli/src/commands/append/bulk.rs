@@ -1,7 +1,7 @@
 //! `headwater append --file`: read ahead in a thread, append in lanes, tell how far it is.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,32 +41,22 @@ impl Bulk {
         let progress = Arc::new(Progress::default());
         let outcome = self.append(&namespace, input, total, lanes, &progress).await;
         headwater.shutdown().await;
-        let stored = format!("{} events are stored", grouped(progress.new_events() + progress.known_events()));
-        outcome.map_err(|ended| match ended {
-            Ended::BadLine(BadLine { line, reason }) => Failure::invalid(reason)
-                .help(format!("{stored}, all of the lines before it; {AGAIN}"))
-                .at(format!("line {line}")),
-            Ended::Refused(Refused { line, error }) => {
-                let conflict = matches!(error, AppendError::Conflict { .. });
-                let help = if conflict { format!("{stored}, none of this or a later batch") } else { format!("{stored}; {AGAIN}") };
-                Failure::from(error).help(help).at(format!("line {line}"))
-            }
-            Ended::Interrupted => Failure::interrupted().help(format!("{stored}; {AGAIN}")),
-        })?;
+        outcome.map_err(|ended| ended.failure(progress.new_events() + progress.known_events()))?;
         self.print(&progress)
     }
 
     async fn append(
         &self,
         namespace: &Namespace,
-        input: Box<dyn BufRead + Send>,
+        input: Input,
         total: Option<u64>,
         lanes: usize,
         progress: &Arc<Progress>,
     ) -> Result<(), Ended> {
         let stop = CancellationToken::new();
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..lanes).map(|_| mpsc::channel(READ_AHEAD)).unzip();
-        let read = self.start_reader(namespace, input, senders, &stop, progress);
+        let live = total.is_none();
+        let read = self.start_reader(namespace, input, live, senders, &stop, progress);
         let running = join_all(receivers.into_iter().map(|batches| {
             let lane = Lane { namespace: namespace.clone(), expected: self.watched() };
             lane.run(batches, stop.clone(), progress)
@@ -75,7 +65,7 @@ impl Bulk {
         let mut interrupted = false;
         let refused = tokio::select! {
             done = &mut running => done,
-            never = progress.tell(total) => never,
+            never = progress.tell(total) => match never {},
             _ = tokio::signal::ctrl_c() => {
                 interrupted = true;
                 stop.cancel();
@@ -103,7 +93,8 @@ impl Bulk {
     fn start_reader(
         &self,
         namespace: &Namespace,
-        input: Box<dyn BufRead + Send>,
+        input: Input,
+        live: bool,
         lanes: Vec<mpsc::Sender<Batch>>,
         stop: &CancellationToken,
         progress: &Arc<Progress>,
@@ -113,7 +104,7 @@ impl Bulk {
         let default_stream = self.stream.as_deref().map(StreamId::from);
         let max_payload_bytes = namespace.info().max_payload_bytes as usize;
         std::thread::spawn(move || {
-            let reader = Reader { default_stream, max_payload_bytes, lanes, stop: &stop, progress: &progress };
+            let reader = Reader { default_stream, max_payload_bytes, live, lanes, stop: &stop, progress: &progress };
             _ = done.send(reader.read(input));
         });
         outcome
@@ -163,10 +154,36 @@ enum Ended {
     Interrupted,
 }
 
+impl Ended {
+    /// What to tell, given how many events are stored.
+    fn failure(self, stored: u64) -> Failure {
+        let stored = format!("{} events are stored", grouped(stored));
+        match self {
+            Ended::BadLine(BadLine { line, reason }) => Failure::invalid(reason)
+                .at(format!("line {line}"))
+                .help(format!("{stored}, all of the lines before it; {AGAIN}")),
+            Ended::Refused(Refused { line, error }) => {
+                let help = match &error {
+                    AppendError::Conflict { .. } => format!("{stored}, none of this line's batch or of a later one"),
+                    error if error.outcome_unknown() => {
+                        format!("{stored}, and maybe the batch from this line on; {AGAIN}")
+                    }
+                    _ => format!("{stored}; {AGAIN}"),
+                };
+                Failure::from(error).at(format!("line {line}")).help(help)
+            }
+            Ended::Interrupted => Failure::interrupted().help(format!("{stored}; {AGAIN}")),
+        }
+    }
+}
+
+type Input = BufReader<Box<dyn Read + Send>>;
+
 /// The input, and its size if it is a file.
-fn open(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>), Failure> {
+fn open(path: &Path) -> Result<(Input, Option<u64>), Failure> {
+    let buffered = |input: Box<dyn Read + Send>| BufReader::with_capacity(256 * 1024, input);
     if path == Path::new("-") {
-        return Ok((Box::new(BufReader::new(std::io::stdin())), None));
+        return Ok((buffered(Box::new(std::io::stdin())), None));
     }
     let failed = |error| Failure::invalid(format!("failed to read {}: {error}", path.display()));
     let file = File::open(path).map_err(failed)?;
@@ -174,6 +191,5 @@ fn open(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>), Failure> 
     if metadata.is_dir() {
         return Err(Failure::invalid(format!("failed to read {}: it is a folder", path.display())));
     }
-    let total = metadata.is_file().then_some(metadata.len());
-    Ok((Box::new(BufReader::with_capacity(256 * 1024, file)), total))
+    Ok((buffered(Box::new(file)), metadata.is_file().then_some(metadata.len())))
 }

@@ -83,8 +83,5 @@ impl Lane {
 
 /// Whether one event of several may be what is wrong.
 fn is_about_one_event(error: &AppendError) -> bool {
-    matches!(
-        error,
-        AppendError::InvalidInput(_) | AppendError::PayloadTooLarge { .. } | AppendError::IdReused { .. }
-    )
+    matches!(error, AppendError::InvalidInput(_) | AppendError::PayloadTooLarge { .. } | AppendError::IdReused { .. })
 }

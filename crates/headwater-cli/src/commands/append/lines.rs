@@ -1,8 +1,11 @@
 //! From JSON lines to batches of events, in a thread of its own, ahead of the database.
+//!
+//! From a file, batches are full, and the same in each run. From a pipe or a terminal, what came so far goes out before the next
+//! read, which may wait for long: while the lanes are busy the pipe fills, so batches grow by themselves.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::io::{BufRead, Read};
+use std::io::{BufRead, BufReader, Read};
 
 use headwater::{Event, StreamId};
 use tokio::sync::mpsc::Sender;
@@ -50,6 +53,8 @@ pub(super) struct BadLine {
 pub(super) struct Reader<'a> {
     pub(super) default_stream: Option<StreamId>,
     pub(super) max_payload_bytes: usize,
+    /// Whether the input may make us wait for its next line.
+    pub(super) live: bool,
     pub(super) lanes: Vec<Sender<Batch>>,
     pub(super) stop: &'a CancellationToken,
     pub(super) progress: &'a Progress,
@@ -58,22 +63,23 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     /// Reads to the end, to a bad line, or until told to stop. The batches that are begun go out in any case: all
     /// lines before a bad one are stored.
-    pub(super) fn read(mut self, mut input: impl BufRead) -> Result<(), BadLine> {
+    pub(super) fn read(self, mut input: BufReader<impl Read>) -> Result<(), BadLine> {
         let mut open: Vec<Batch> = self.lanes.iter().map(|_| Batch::default()).collect();
         let outcome = self.deal(&mut input, &mut open);
-        for (lane, batch) in open.into_iter().enumerate().filter(|(_, batch)| !batch.events.is_empty()) {
-            self.send(lane, batch);
-        }
+        self.send_all(&mut open);
         outcome
     }
 
-    fn deal(&mut self, input: &mut impl BufRead, open: &mut [Batch]) -> Result<(), BadLine> {
+    fn deal(&self, input: &mut BufReader<impl Read>, open: &mut [Batch]) -> Result<(), BadLine> {
         let longest = self.max_payload_bytes + BESIDES_PAYLOAD;
         let mut text = Vec::new();
         let mut line = 0;
         // Where events go that nothing ties to others: to one lane until its batch is full, then to the next.
         let mut free = 0;
         while !self.stop.is_cancelled() {
+            if self.live && input.buffer().is_empty() {
+                self.send_all(open);
+            }
             line += 1;
             text.clear();
             let bad = |reason: String| BadLine { line, reason };
@@ -111,6 +117,12 @@ impl Reader<'_> {
         Ok(())
     }
 
+    fn send_all(&self, open: &mut [Batch]) {
+        for (lane, batch) in open.iter_mut().enumerate().filter(|(_, batch)| !batch.events.is_empty()) {
+            self.send(lane, std::mem::take(batch));
+        }
+    }
+
     /// A lane that takes no more has failed, or was stopped: whoever did that says so.
     fn send(&self, lane: usize, batch: Batch) {
         if self.lanes[lane].blocking_send(batch).is_err() {
@@ -145,11 +157,12 @@ mod tests {
         let reader = Reader {
             default_stream: Some("default".into()),
             max_payload_bytes: 100,
+            live: false,
             lanes: senders,
             stop: &stop,
             progress: &progress,
         };
-        let outcome = reader.read(input);
+        let outcome = reader.read(BufReader::new(input));
         let received = receivers.into_iter().map(|mut receiver| {
             let mut batches = Vec::new();
             while let Ok(batch) = receiver.try_recv() {
@@ -162,7 +175,8 @@ mod tests {
 
     #[test]
     fn blank_lines_count_but_are_skipped() {
-        let (outcome, lanes) = read(b"\xef\xbb\xbf{\"type\":\"A\"}\r\n\n  \n{\"event_type\":\"B\",\"stream\":\"s\"}", 1);
+        let (outcome, lanes) =
+            read(b"\xef\xbb\xbf{\"type\":\"A\"}\r\n\n  \n{\"event_type\":\"B\",\"stream\":\"s\"}", 1);
         outcome.unwrap();
         let [batch] = &lanes[0][..] else { panic!("one batch") };
         assert_eq!(batch.lines, [1, 4]);

@@ -15,23 +15,30 @@ use crate::connection::ConnectionArgs;
 use crate::event_args::EventArgs;
 use crate::failure::Failure;
 
+const USAGE: &str = "headwater append [OPTIONS] --namespace <NAME> --stream <STREAM> <TYPE> [DATA]
+       headwater append [OPTIONS] --namespace <NAME> --file <FILE>";
+
 const EXAMPLES: &str = r#"Examples:
-  headwater append --namespace shop --stream order-7 OrderPlaced '{"total": 120}' --expect no-stream
-  headwater append --namespace shop --stream order-7 OrderShipped --expect 1
-  headwater append --namespace shop --file orders.jsonl
-  headwater read --namespace shop --json | headwater append --namespace copy --file -
+  headwater append -n shop -s order-7 OrderPlaced '{"total": 120}' --expect no-stream
+  headwater append -n shop -s order-7 OrderShipped --expect 1
+  headwater append -n shop --file orders.jsonl
+  headwater read -n shop --json | headwater append -n copy --file -
 
-A line of the file is one JSON object; only "type" (or "event_type") is required:
-  {"type": "OrderPlaced", "data": {"total": 120}, "id": "018f…", "stream": "order-7", "key": …, "actor_id": …,
-   "correlation_id": …, "causation_id": …, "headers": {…}, "schema_version": 1, "created_at": "2026-01-01T12:00:00Z"}
-What the log decides (global_sequence, stream_version, recorded_at, transaction_id) may be there, and is ignored.
+A line of the file is one JSON object, of which only "type" is required:
+  {"type": "OrderPlaced", "data": {"total": 120}, "id": "018f…",
+   "stream": "order-7", "key": …, "actor_id": …, "correlation_id": …,
+   "causation_id": …, "headers": {…}, "schema_version": 1,
+   "created_at": "2026-01-01T12:00:00Z"}
+"event_type" and "stream_id" will do as well. What the log decides, as
+global_sequence or recorded_at, may be there and is ignored.
 
-Lines are stored in batches, in the order of the file. A bad line ends the command; the lines before it are stored.
-A line with an "id" is stored once, however often its file is appended. Without ids, a second run appends again."#;
+Lines are stored in batches, in the order of the file. A bad line ends the
+command; all lines before it are stored. A line with an "id" is stored once,
+however often its file is appended; without ids, a second run appends again."#;
 
 /// Append one event to a stream, or a file of events (JSON lines)
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Append {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]

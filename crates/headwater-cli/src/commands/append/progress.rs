@@ -1,5 +1,6 @@
 //! How far a bulk append is, and telling it: a bar in a terminal, else a line now and then.
 
+use std::convert::Infallible;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -77,7 +78,7 @@ impl Progress {
     }
 
     /// Tells how far it is, on stderr, for as long as it is polled. `total`: the size of the file, if it has one.
-    pub(super) async fn tell(&self, total: Option<u64>) {
+    pub(super) async fn tell(&self, total: Option<u64>) -> Infallible {
         if !std::io::stderr().is_terminal() {
             loop {
                 tokio::time::sleep(LINE_EVERY).await;
@@ -89,7 +90,8 @@ impl Progress {
         let bar = Bar(self.bar(total));
         loop {
             bar.0.set_position(self.read_bytes.load(Relaxed));
-            bar.0.set_message(self.text());
+            let left = total.map(|total| format!("  {:.0} s left", self.seconds_left(total))).unwrap_or_default();
+            bar.0.set_message(self.text() + &left);
             tokio::time::sleep(REDRAW).await;
         }
     }
@@ -98,13 +100,18 @@ impl Progress {
         (self.read_bytes.load(Relaxed) * 100).checked_div(total).unwrap_or(100)
     }
 
+    /// At the speed of the whole so far.
+    fn seconds_left(&self, total: u64) -> f64 {
+        let read = self.read_bytes.load(Relaxed).max(1);
+        self.seconds() * total.saturating_sub(read) as f64 / read as f64
+    }
+
     fn bar(&self, total: Option<u64>) -> ProgressBar {
         let (bar, template) = match total {
-            Some(total) => (ProgressBar::new(total), "{wide_bar} {bytes}/{total_bytes}  {msg}  {eta} left"),
+            Some(total) => (ProgressBar::new(total), "{wide_bar} {bytes}/{total_bytes}  {msg}"),
             None => (ProgressBar::new_spinner(), "{spinner} {bytes}  {msg}"),
         };
-        bar.with_elapsed(self.begin.elapsed())
-            .with_style(ProgressStyle::with_template(template).expect("the template is a valid one"))
+        bar.with_style(ProgressStyle::with_template(template).expect("the template is a valid one"))
     }
 }
 

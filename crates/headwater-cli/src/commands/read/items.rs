@@ -8,9 +8,9 @@ use super::Read;
 /// Most events at a time.
 const PAGE_EVENTS: u32 = 1_000;
 /// About the most memory that a page of the largest payloads may take.
-const PAGE_BYTES: u32 = 128 * 1024 * 1024;
-/// Most events of a chain of causes, which is read at once.
-const CHAIN_EVENTS: u32 = 10_000;
+const PAGE_BYTES: u32 = 256 * 1024 * 1024;
+/// Most events of a chain of causes, which is read at once, unless more are asked for.
+pub(super) const CHAIN_EVENTS: u32 = 10_000;
 
 pub(super) enum Item {
     Event(Box<Event>),
@@ -28,7 +28,8 @@ impl Read {
         }
         if let Some(id) = self.causation {
             let limit = self.limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(CHAIN_EVENTS);
-            let chain = stream::once(namespace.causation_chain(id, if self.types.is_empty() { limit } else { CHAIN_EVENTS }));
+            let chain =
+                stream::once(namespace.causation_chain(id, if self.types.is_empty() { limit } else { CHAIN_EVENTS }));
             return self.picked(chain.map_ok(|events| stream::iter(events).map(Ok)).try_flatten().boxed());
         }
         if let Some(id) = self.correlation {

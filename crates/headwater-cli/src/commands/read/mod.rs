@@ -13,11 +13,11 @@ use crate::output::Output;
 use items::Item;
 
 const EXAMPLES: &str = r#"Examples:
-  headwater read --namespace shop                                    the whole log, up to its horizon
-  headwater read --namespace shop --after 1000 --limit 10 --gaps
-  headwater read --namespace shop --stream order-7 --backwards --limit 1
-  headwater read --namespace shop --type OrderPlaced --json | jq .data.total
-  headwater read --namespace shop --causation 018f3c4e-…             what led to an event, and what it led to"#;
+  headwater read -n shop                          the log, up to its horizon
+  headwater read -n shop --after 1000 --limit 10 --gaps
+  headwater read -n shop --stream order-7 --backwards --limit 1
+  headwater read -n shop --type OrderPlaced --json | jq .data.total
+  headwater read -n shop --causation 018f3c4e-…   causes and effects of an event"#;
 
 /// Read the log, a stream, a correlation, a chain of causes, or one event
 #[derive(Debug, Args)]
@@ -79,12 +79,12 @@ impl Read {
         let mut output = Output::new();
         let printer = print::Printer::new(self.json);
         let mut items = self.items(&namespace);
-        let (mut printed, mut held_back) = (false, None);
+        let (mut printed, mut held_back) = (0, None);
         while let Some(item) = items.try_next().await? {
             match item {
                 Item::Event(event) => {
                     printer.event(&mut output, &event)?;
-                    printed = true;
+                    printed += 1;
                 }
                 Item::Gap(gap) if self.gaps => printer.gap(&mut output, &gap)?,
                 Item::Gap(gap) => held_back = print::held_back(&gap),
@@ -95,8 +95,11 @@ impl Read {
         if let Some(note) = held_back {
             eprintln!("note: {note}");
         }
+        if self.causation.is_some() && self.limit.is_none() && printed == items::CHAIN_EVENTS {
+            eprintln!("note: there may be more than these {printed}: raise that with --limit");
+        }
         match self.id.or(self.causation) {
-            Some(id) if !printed && self.types.is_empty() => {
+            Some(id) if printed == 0 && self.limit != Some(0) && self.types.is_empty() => {
                 Err(Failure::new(Exit::NotFound, format!("namespace {:?} has no event {id}", self.namespace)))
             }
             _ => Ok(()),
