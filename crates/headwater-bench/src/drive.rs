@@ -6,6 +6,8 @@ use sqlx::PgConnection;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::contenders::Turn;
+use crate::cpu::CpuTime;
 use crate::stats::Sample;
 
 /// One of the callers: a producer, or a writer with a connection of its own.
@@ -23,13 +25,10 @@ pub(crate) struct Window {
 }
 
 /// Lets every caller call again and again; counts the calls that end inside the window.
-pub(crate) async fn drive<C: Caller>(
-    callers: Vec<C>,
-    window: Window,
-    monitor: &mut PgConnection,
-) -> anyhow::Result<Sample> {
-    let start = Instant::now() + window.warm_up;
-    let end = start + window.measure;
+pub(crate) async fn drive<C: Caller>(callers: Vec<C>, turn: &mut Turn<'_>) -> anyhow::Result<Sample> {
+    let start = Instant::now() + turn.window.warm_up;
+    let end = start + turn.window.measure;
+    let postmaster = turn.server.pid();
     let mut tasks = JoinSet::new();
     for mut caller in callers {
         tasks.spawn(async move {
@@ -48,9 +47,9 @@ pub(crate) async fn drive<C: Caller>(
         });
     }
     sleep_until(start).await;
-    let wal_before = wal_position(monitor).await?;
+    let (wal_before, cpu_before) = (wal_position(turn.monitor).await?, CpuTime::now(postmaster));
     sleep_until(end).await;
-    let wal_after = wal_position(monitor).await?;
+    let (wal_after, cpu_after) = (wal_position(turn.monitor).await?, CpuTime::now(postmaster));
 
     let (mut events, mut latencies) = (0, Vec::new());
     while let Some(done) = tasks.join_next().await {
@@ -58,8 +57,9 @@ pub(crate) async fn drive<C: Caller>(
         events += of_caller;
         latencies.extend(times);
     }
-    let mut sample = Sample::new(events, window.measure, latencies);
+    let mut sample = Sample::new(events, turn.window.measure, latencies);
     sample.wal_bytes = Some(wal_after - wal_before);
+    sample.cpu = cpu_after.zip(cpu_before).map(|(after, before)| after.since(before));
     Ok(sample)
 }
 

@@ -6,6 +6,7 @@
 
 mod append;
 mod contenders;
+mod cpu;
 mod drive;
 mod memory;
 mod payload;

@@ -45,6 +45,12 @@ pub(crate) struct Figure {
     pub(crate) wal_bytes_per_event: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) events_per_commit: Option<f64>,
+    /// CPU time of the server, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_cpu_us_per_event: Option<f64>,
+    /// CPU time of this program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_cpu_us_per_event: Option<f64>,
     /// Events per second, round by round.
     pub(crate) rounds: Vec<f64>,
 }
@@ -58,6 +64,8 @@ impl Figure {
             p99_ms: over(&|sample| sample.latency(0.99)),
             wal_bytes_per_event: over(&|sample| sample.wal_bytes_per_event()),
             events_per_commit: over(&|sample| sample.events_per_commit),
+            server_cpu_us_per_event: over(&|sample| sample.cpu_us_per_event(|cpu| cpu.server)),
+            client_cpu_us_per_event: over(&|sample| sample.cpu_us_per_event(|cpu| cpu.client)),
             rounds: samples.iter().map(Sample::rate).collect(),
         }
     }
@@ -112,8 +120,15 @@ impl Report {
 
     fn print_figures(&self) {
         eprintln!(
-            "\n{:<30} {:>10} {:>11} {:>11} {:>11} {:>13}",
-            "medians of all rounds", "events/s", "median ms", "p99 ms", "WAL B/event", "events/commit"
+            "\n{:<30} {:>10} {:>10} {:>10} {:>11} {:>13} {:>14} {:>14}",
+            "medians of all rounds",
+            "events/s",
+            "median ms",
+            "p99 ms",
+            "WAL B/event",
+            "events/commit",
+            "server us/event",
+            "client us/event"
         );
         for (name, figure) in &self.figures {
             let or_dash = |value: Option<f64>, digits: usize| match value {
@@ -121,12 +136,14 @@ impl Report {
                 None => "-".into(),
             };
             eprintln!(
-                "{name:<30} {:>10.0} {:>11} {:>11} {:>11} {:>13}",
+                "{name:<30} {:>10.0} {:>10} {:>10} {:>11} {:>13} {:>14} {:>14}",
                 figure.events_per_second,
                 or_dash(figure.median_ms, 3),
                 or_dash(figure.p99_ms, 3),
                 or_dash(figure.wal_bytes_per_event, 0),
                 or_dash(figure.events_per_commit, 1),
+                or_dash(figure.server_cpu_us_per_event, 1),
+                or_dash(figure.client_cpu_us_per_event, 1),
             );
         }
     }

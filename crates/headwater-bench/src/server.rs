@@ -26,7 +26,7 @@ pub(crate) struct BenchServer {
     pub(crate) namespace: Namespace,
     pub(crate) sequence: Oid,
     options: PgConnectOptions,
-    _server: Server,
+    server: Server,
 }
 
 /// What the figures depend on, as the server says.
@@ -64,7 +64,7 @@ impl BenchServer {
         }
         eprintln!("PostgreSQL {}, {}", settings.version, settings.summary());
         let sequence = sequence(&mut conn).await?.0;
-        Ok(BenchServer { url, settings, headwater, namespace, sequence, options, _server: server })
+        Ok(BenchServer { url, settings, headwater, namespace, sequence, options, server })
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<PgConnection> {
@@ -74,6 +74,11 @@ impl BenchServer {
     /// Connections that each belong to one caller for good: no pool, no pings.
     pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<PgConnection>> {
         Ok(try_join_all((0..count).map(|_| self.options.connect())).await?)
+    }
+
+    /// The process of the postmaster.
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.pid()
     }
 
     pub(crate) fn namespace_id(&self) -> i32 {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cpu::CpuTime;
+
 /// One contender in one round.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sample {
@@ -10,6 +12,7 @@ pub(crate) struct Sample {
     /// Of each call, in order.
     latencies: Vec<Duration>,
     pub(crate) wal_bytes: Option<u64>,
+    pub(crate) cpu: Option<CpuTime>,
     pub(crate) events_per_commit: Option<f64>,
 }
 
@@ -27,6 +30,10 @@ impl Sample {
     pub(crate) fn latency(&self, quantile: f64) -> Option<f64> {
         let last = self.latencies.len().checked_sub(1)?;
         Some(self.latencies[(last as f64 * quantile).round() as usize].as_secs_f64() * 1000.0)
+    }
+
+    pub(crate) fn cpu_us_per_event(&self, of: impl Fn(CpuTime) -> f64) -> Option<f64> {
+        Some(of(self.cpu?) * 1e6 / self.events.max(1) as f64)
     }
 
     pub(crate) fn wal_bytes_per_event(&self) -> Option<f64> {

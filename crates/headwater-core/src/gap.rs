@@ -53,12 +53,12 @@ pub struct Horizon {
 /// The runs that are missing between `after` and `up_to` (included), given the sequences that are there, in order.
 pub fn missing_runs(after: u64, up_to: u64, present: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut runs = Vec::new();
-    let mut next = after + 1;
-    for sequence in present.into_iter().chain([up_to + 1]) {
+    let mut next = after.saturating_add(1);
+    for sequence in present.into_iter().chain([up_to.saturating_add(1)]) {
         if sequence > next {
             runs.push((next, sequence - 1));
         }
-        next = sequence + 1;
+        next = sequence.saturating_add(1);
     }
     runs
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use async_trait::async_trait;
-use chrono::{SubsecRound, Utc};
+use chrono::{SubsecRound, TimeZone, Utc};
 use headwater_core::{
-    AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Horizon, LogPage, LogQuery,
-    NamespaceConfig, ReadError, StreamQuery,
+    AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Horizon, Json, LogPage,
+    LogQuery, NamespaceConfig, ReadError, StreamQuery,
 };
 use uuid::Uuid;
 
@@ -51,6 +51,18 @@ impl MemoryLog {
     }
 }
 
+/// Refuses what only PostgreSQL finds: a test that passes here should not fail there.
+fn storable(event: &Event) -> Result<(), AppendError> {
+    let first_day = Utc.with_ymd_and_hms(-4713, 11, 24, 0, 0, 0).single();
+    if first_day.is_some_and(|first_day| event.created_at < first_day) {
+        return Err(AppendError::InvalidInput(format!(
+            "invalid created_at {}: PostgreSQL's time begins in 4714 BC",
+            event.created_at
+        )));
+    }
+    Ok(event.data.as_ref().map(Json::validate).transpose().map(drop)?)
+}
+
 #[async_trait]
 impl EventLog for MemoryLog {
     fn namespace(&self) -> &str {
@@ -59,9 +71,7 @@ impl EventLog for MemoryLog {
 
     async fn append(&self, append: Append) -> Result<Appended, AppendError> {
         append.validate(self.inner.max_payload_bytes)?;
-        for data in append.events().iter().filter_map(|event| event.data.as_ref()) {
-            data.validate()?;
-        }
+        append.events().iter().try_for_each(storable)?;
         // The clock is read under the lock, so that recorded_at follows the log's order.
         let mut state = self.inner.state.write().expect("the model does not panic");
         state.append(&append, Utc::now().trunc_subsecs(6))

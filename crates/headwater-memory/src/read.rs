@@ -55,7 +55,7 @@ impl State {
         page(chain, Direction::Forwards, limit.min(MAX_PAGE_SIZE))
     }
 
-    fn after(&self, sequence: u64) -> impl DoubleEndedIterator<Item = &Event> {
+    fn after(&self, sequence: u64) -> impl Iterator<Item = &Event> {
         self.events.iter().skip(usize::try_from(sequence).unwrap_or(usize::MAX))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 use headwater_core::{Append, AppendError, Appended, Event, Placed, StreamId};
 use uuid::Uuid;
 
@@ -83,7 +83,7 @@ impl State {
             recorded_at: Some(recorded_at),
             transaction_id: Some(self.transactions),
             data: event.data.clone().filter(|data| !data.is_null()),
-            created_at: chrono::SubsecRound::trunc_subsecs(event.created_at, 6),
+            created_at: event.created_at.trunc_subsecs(6),
             ..event.clone()
         };
         self.ids.insert(event.id, place);

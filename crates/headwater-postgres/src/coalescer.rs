@@ -185,6 +185,12 @@ impl Flusher {
                 }
                 Vec::new()
             }
+            Err(error) if batch.len() == 1 && !is_retryable(&error) => {
+                if let Some(job) = batch.into_iter().next() {
+                    _ = job.reply.send(Err(append_error(error)));
+                }
+                Vec::new()
+            }
             Err(error) => {
                 tracing::debug!(namespace = self.namespace, %error, appends = batch.len(), "a batch failed: sending each alone");
                 batch
@@ -249,6 +255,10 @@ impl Flusher {
                 None => self.pool.connect_options().connect().await?,
             };
             let answers = append_batch(&mut held, &self.namespace, appends, manner).await;
+            if answers.as_ref().is_err_and(|error| !is_disconnect(error)) {
+                // The server reports an error before it has rolled back: until then its lock holds the horizon.
+                sqlx::Connection::ping(&mut held).await?;
+            }
             Ok::<_, sqlx::Error>((held, answers))
         };
         let timed_out = |_| sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut));

@@ -79,6 +79,7 @@ pub(crate) fn read_error(error: sqlx::Error) -> ReadError {
     match raised.code() {
         "WH001" => ReadError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => ReadError::InvalidInput(message(raised)),
+        code if code.starts_with("22") => ReadError::InvalidInput(message(raised)),
         "WH006" => ReadError::NoProof(message(raised)),
         _ => ReadError::Unavailable(fault(error)),
     }

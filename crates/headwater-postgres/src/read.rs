@@ -114,8 +114,10 @@ pub(crate) async fn log_page(
     let mut beyond = None;
     if !query.is_filtered() {
         let mut rows = fetch(conn, info, query, query.up_to).await?;
-        let contiguous =
-            rows.iter().zip(query.after + 1..).take_while(|(event, next)| event.global_sequence == Some(*next));
+        let contiguous = rows
+            .iter()
+            .zip(query.after.saturating_add(1)..)
+            .take_while(|(event, next)| event.global_sequence == Some(*next));
         let run = contiguous.count();
         if run > 0 || rows.is_empty() {
             let more = run < rows.len() || run == query.page_size as usize;
@@ -182,8 +184,9 @@ async fn log_page_back(
         .bind(query.page_size as i32);
     let events = events(conn, filters(statement, query)).await?;
     let full = events.len() == query.page_size as usize;
-    let cursor = events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(query.after + 1);
-    let more = full && cursor > query.after + 1;
+    let cursor =
+        events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(query.after.saturating_add(1));
+    let more = full && cursor > query.after.saturating_add(1);
     Ok((LogPage { events, gaps: Vec::new(), cursor, more }, settled))
 }
 

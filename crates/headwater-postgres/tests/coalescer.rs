@@ -45,6 +45,28 @@ async fn a_caller_is_released_after_the_commit() {
 }
 
 #[tokio::test]
+async fn a_commit_that_fails_fails_the_append() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    // Fails at the commit, after the server has sent an answer too large for its buffer.
+    let mut session = db.session().await;
+    run(
+        &mut session,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
+         DO $$ DECLARE leaf regclass; BEGIN
+             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater.events_n1'::regclass LOOP
+                 EXECUTE format('CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON %s DEFERRABLE INITIALLY DEFERRED
+                                 FOR EACH ROW EXECUTE FUNCTION refuse()', leaf);
+             END LOOP;
+         END $$",
+    )
+    .await;
+    let many = (0..5000).fold(Append::new(), |append, _| append.event(raw("e")));
+    assert!(log.append(many).await.is_err(), "an append that is not committed must not be acknowledged");
+    assert!(types_after(&log, 0).await.is_empty());
+}
+
+#[tokio::test]
 async fn one_callers_conflict_fails_only_that_caller() {
     for ordering in [Ordering::Sequence, Ordering::Gapless] {
         let db = TestDatabase::create().await;

@@ -39,14 +39,14 @@ impl Contender for Emit {
         self.name
     }
 
-    async fn run(&self, turn: Turn<'_>) -> anyhow::Result<Sample> {
+    async fn run(&self, mut turn: Turn<'_>) -> anyhow::Result<Sample> {
         let emitter = |number| Emitter {
             namespace: turn.server.namespace.clone(),
             payloads: turn.payloads.clone(),
             next: number as u64 * 7,
         };
         let head = turn.server.head().await?;
-        let sample = drive((0..self.producers).map(emitter).collect(), turn.window, turn.monitor).await?;
+        let sample = drive((0..self.producers).map(emitter).collect(), &mut turn).await?;
         with_events_per_commit(sample, head, turn).await
     }
 }
@@ -80,7 +80,7 @@ impl Contender for AppendToStreams {
         "headwater_append_64_streams"
     }
 
-    async fn run(&self, turn: Turn<'_>) -> anyhow::Result<Sample> {
+    async fn run(&self, mut turn: Turn<'_>) -> anyhow::Result<Sample> {
         let writer = |_| StreamWriter {
             namespace: turn.server.namespace.clone(),
             payloads: turn.payloads.clone(),
@@ -88,7 +88,7 @@ impl Contender for AppendToStreams {
             version: 0,
         };
         let head = turn.server.head().await?;
-        let sample = drive((0..self.producers).map(writer).collect(), turn.window, turn.monitor).await?;
+        let sample = drive((0..self.producers).map(writer).collect(), &mut turn).await?;
         with_events_per_commit(sample, head, turn).await
     }
 }

@@ -44,13 +44,13 @@ impl Contender for PgmqSend {
         "pgmq_send_64"
     }
 
-    async fn run(&self, turn: Turn<'_>) -> anyhow::Result<Sample> {
+    async fn run(&self, mut turn: Turn<'_>) -> anyhow::Result<Sample> {
         let connections = turn.server.connections(self.callers).await?;
         let senders = connections.into_iter().zip(0..).map(|(conn, number)| Sender {
             conn,
             payloads: turn.payloads.clone(),
             next: number * 7,
         });
-        drive(senders.collect(), turn.window, turn.monitor).await
+        drive(senders.collect(), &mut turn).await
     }
 }

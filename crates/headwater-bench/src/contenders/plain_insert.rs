@@ -58,7 +58,7 @@ impl Contender for PlainInsert {
         self.name
     }
 
-    async fn run(&self, turn: Turn<'_>) -> anyhow::Result<Sample> {
+    async fn run(&self, mut turn: Turn<'_>) -> anyhow::Result<Sample> {
         let connections = turn.server.connections(self.writers).await?;
         let writers = connections.into_iter().zip(0..).map(|(conn, number)| Writer {
             conn,
@@ -66,6 +66,6 @@ impl Contender for PlainInsert {
             payloads: turn.payloads.clone(),
             next: number * 7,
         });
-        drive(writers.collect(), turn.window, turn.monitor).await
+        drive(writers.collect(), &mut turn).await
     }
 }

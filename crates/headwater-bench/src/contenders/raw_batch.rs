@@ -55,7 +55,7 @@ impl Contender for RawBatch {
         self.name
     }
 
-    async fn run(&self, turn: Turn<'_>) -> anyhow::Result<Sample> {
+    async fn run(&self, mut turn: Turn<'_>) -> anyhow::Result<Sample> {
         let connections = turn.server.connections(self.writers).await?;
         let writers = connections.into_iter().zip(0..).map(|(conn, number)| Writer {
             conn,
@@ -64,6 +64,6 @@ impl Contender for RawBatch {
             payloads: turn.payloads.clone(),
             next: number * 7,
         });
-        drive(writers.collect(), turn.window, turn.monitor).await
+        drive(writers.collect(), &mut turn).await
     }
 }

@@ -55,7 +55,7 @@ impl Contender for RawSingle {
         self.name
     }
 
-    async fn run(&self, turn: Turn<'_>) -> anyhow::Result<Sample> {
+    async fn run(&self, mut turn: Turn<'_>) -> anyhow::Result<Sample> {
         let connections = turn.server.connections(self.writers).await?;
         let writers = connections.into_iter().map(|conn| Writer {
             conn,
@@ -65,6 +65,6 @@ impl Contender for RawSingle {
             stream_id: self.in_streams.then(|| format!("order-{}", Uuid::new_v4())),
             version: 0,
         });
-        drive(writers.collect(), turn.window, turn.monitor).await
+        drive(writers.collect(), &mut turn).await
     }
 }

@@ -12,9 +12,11 @@ DECLARE
     misused uuid;
 BEGIN
     SELECT count(e.event_id), array_agg(e.global_sequence ORDER BY r.ord), array_agg(e.stream_version ORDER BY r.ord),
-           (array_agg(r.event_id ORDER BY r.ord)
-                FILTER (WHERE e.event_id IS NULL OR e.event_type <> r.event_type
-                           OR e.stream_id IS DISTINCT FROM r.stream_id))[1]
+           coalesce((array_agg(e.event_id ORDER BY r.ord)
+                         FILTER (WHERE e.event_id IS NOT NULL
+                                   AND (e.event_type <> r.event_type OR e.stream_id IS DISTINCT FROM r.stream_id)))[1],
+                    CASE WHEN count(*) > count(e.event_id)
+                         THEN (array_agg(e.event_id ORDER BY r.ord) FILTER (WHERE e.event_id IS NOT NULL))[1] END)
       INTO found, sequences, versions, misused
       FROM unnest(stored_append.event_ids, stored_append.event_types, stored_append.stream_ids)
            WITH ORDINALITY AS r(event_id, event_type, stream_id, ord)

@@ -1,0 +1,56 @@
+//! What a backend must offer to be held to the laws.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use headwater_core::{AdminError, EventLog, NamespaceConfig};
+
+/// One log, opened twice as if by two processes.
+pub type Handles = [Arc<dyn EventLog>; 2];
+
+/// Makes namespaces for tests.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// Makes a namespace, and opens its log.
+    async fn create(&self, config: NamespaceConfig) -> Result<Handles, AdminError>;
+}
+
+/// The log that a law is tried on: empty, and nobody else's.
+pub struct TestLog {
+    backend: Box<dyn Backend>,
+    handles: Handles,
+}
+
+impl TestLog {
+    /// The log of a new namespace with default settings.
+    pub async fn new(backend: impl Backend + 'static) -> Self {
+        let handles = backend.create(NamespaceConfig::new("law")).await.expect("failed to create a namespace");
+        TestLog { backend: Box::new(backend), handles }
+    }
+
+    /// Makes another namespace beside it.
+    pub async fn create(&self, config: NamespaceConfig) -> Result<Arc<dyn EventLog>, AdminError> {
+        let [log, _] = self.backend.create(config).await?;
+        Ok(log)
+    }
+
+    /// The log, opened as if by another process: one of two, in turn.
+    pub fn handle(&self, number: usize) -> Arc<dyn EventLog> {
+        self.handles[number % self.handles.len()].clone()
+    }
+}
+
+impl Deref for TestLog {
+    type Target = dyn EventLog;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.handles[0]
+    }
+}
+
+/// Runs a test: what a law's `#[test]` consists of.
+pub fn check(law: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("failed to start a runtime").block_on(law);
+}

@@ -1,0 +1,38 @@
+//! PostgreSQL as a backend for the laws.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use headwater_core::{AdminError, NamespaceConfig, Ordering};
+use headwater_postgres::LogOptions;
+
+use crate::{Backend, Handles, TestDatabase};
+
+/// A database of its own, whose namespaces number their events in one way.
+#[derive(Debug, Clone)]
+pub struct PostgresBackend {
+    /// The database.
+    pub database: TestDatabase,
+    /// How namespaces number their events.
+    pub ordering: Ordering,
+}
+
+impl PostgresBackend {
+    /// In a new database.
+    pub async fn start(ordering: Ordering) -> Self {
+        PostgresBackend { database: TestDatabase::create().await, ordering }
+    }
+}
+
+#[async_trait]
+impl Backend for PostgresBackend {
+    async fn create(&self, config: NamespaceConfig) -> Result<Handles, AdminError> {
+        let database = &self.database.database;
+        let config = config.ordering(self.ordering);
+        database.create_namespace(&config).await?;
+        // Two queues of appends, so that transactions meet which no coalescer could bring together.
+        let first = database.open_log(&config.name, LogOptions::default()).await?;
+        let second = database.open_log(&config.name, LogOptions::default()).await?;
+        Ok([Arc::new(first), Arc::new(second)])
+    }
+}
