@@ -8,8 +8,29 @@ CREATE OR REPLACE FUNCTION headwater.advance_streams(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    made text[] := '{}';
+    made  text[] := '{}';
+    moved int;
 BEGIN
+    -- Most often every write expects a version, and every stream is there: then one statement does. If one is not, that
+    -- is undone, and judged one by one below.
+    IF 0 < ALL (write_expected) THEN
+        BEGIN
+            UPDATE headwater.streams s SET version = s.version + w.count
+              FROM (SELECT u.stream, u.count, u.expected
+                      FROM unnest(write_stream, write_count, write_expected) AS u(stream, count, expected)
+                     ORDER BY u.stream) AS w
+             WHERE s.namespace_id = namespace_id AND s.stream_id = w.stream AND s.version = w.expected;
+            GET DIAGNOSTICS moved = ROW_COUNT;
+            IF moved = cardinality(write_stream) THEN
+                bases := write_expected;
+                RETURN;
+            END IF;
+            RAISE EXCEPTION USING ERRCODE = 'WH099', MESSAGE = 'a stream is not as expected';
+        EXCEPTION WHEN SQLSTATE 'WH099' THEN
+            moved := 0;
+        END;
+    END IF;
+
     -- New streams first, with the version that they will have. Who meets another's uncommitted one waits here.
     IF write_expected IS NULL OR 0 = ANY (write_expected) OR array_position(write_expected, NULL) IS NOT NULL THEN
         WITH inserted AS (

@@ -10,14 +10,15 @@
 CREATE OR REPLACE FUNCTION headwater.enter_log(namespace_id int, sequence regclass)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+    done text;
     note text := 'headwater.entered_n' || namespace_id;
     xid  text := pg_current_xact_id()::text;
 BEGIN
     IF current_setting(note, true) IS NOT DISTINCT FROM xid THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock_shared(
+    done := pg_advisory_xact_lock_shared(
         (18519::bigint << 48) | (namespace_id::bigint << 32) | (pg_sequence_last_value(sequence) & 4294967295));
-    PERFORM set_config(note, xid, true);
+    done := set_config(note, xid, true);
 END
 $$;
