@@ -1,7 +1,8 @@
 //! The coalescer: concurrent appends of one process become one statement and one commit.
 //!
 //! Callers queue their appends; a few flushers each take what is queued, send it as one batch, and answer after the commit.
-//! There is no artificial delay: a batch is what queued while the last one was written.
+//! A batch is what queued while the last one was written; a caller that finds nothing queued and nothing under way sends its
+//! append itself. A second flusher joins only when that is worth a commit of its own: see [`JOIN_EVENTS`].
 //!
 //! Who has authority: the database. A caller is answered only by what the server said after the commit.
 //! What failing calls do:
@@ -16,11 +17,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::time::Duration;
 
 use headwater_core::{Append, AppendError, Appended, ExpectedVersion, Fault, StreamId};
 use sqlx::{ConnectOptions, PgConnection, PgPool};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -40,11 +43,16 @@ const LONERS: usize = 4;
 /// Between tries, doubling from the one to the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// While a batch is being written, the next one grows until it has so many events, or has waited for [`JOIN_AFTER`]; then it
+/// is sent beside the other. Smaller ones cost more in commits than they gain in time.
+const JOIN_EVENTS: usize = 96;
+const JOIN_AFTER: Duration = Duration::from_millis(2);
 /// A flusher that has had nothing to do for so long gives its connection back.
 const IDLE: Duration = Duration::from_secs(10);
 
 type Outcome = Result<Appended, AppendError>;
 
+#[derive(Debug)]
 struct Job {
     append: Append,
     reply: oneshot::Sender<Outcome>,
@@ -58,20 +66,23 @@ pub(crate) struct Coalescer {
     room: Arc<Semaphore>,
     max_queued_bytes: u32,
     flushers: Mutex<JoinSet<()>>,
-    notifier: Arc<Notifier>,
+    flusher: Arc<Flusher>,
 }
 
 impl Coalescer {
     pub(crate) fn start(pool: PgPool, namespace: String, options: &LogOptions) -> Self {
         let (queue, jobs) = mpsc::unbounded_channel();
-        let notifier = Arc::new(Notifier::start(pool.clone(), namespace.clone()));
         let flusher = Arc::new(Flusher {
-            notifier: notifier.clone(),
+            notifier: Notifier::start(pool.clone(), namespace.clone()),
             pool,
             namespace,
             jobs: Mutex::new(jobs),
             retry_for: options.retry_for,
-            loners: Arc::new(Semaphore::new(LONERS)),
+            loners: Semaphore::new(LONERS),
+            direct: Mutex::default(),
+            queued: AtomicUsize::new(0),
+            under_way: AtomicUsize::new(0),
+            landed: Notify::new(),
         });
         let mut flushers = JoinSet::new();
         for _ in 0..options.flushers {
@@ -82,7 +93,7 @@ impl Coalescer {
             room: Arc::new(Semaphore::new(options.max_queued_bytes as usize)),
             max_queued_bytes: options.max_queued_bytes,
             flushers: Mutex::new(flushers),
-            notifier,
+            flusher,
         }
     }
 
@@ -91,12 +102,17 @@ impl Coalescer {
         let weight = u32::try_from(append.weight()).unwrap_or(u32::MAX).min(self.max_queued_bytes);
         let room = self.room.clone().acquire_many_owned(weight).await.map_err(|_| AppendError::ShuttingDown)?;
         let (reply, outcome) = oneshot::channel();
-        let job = Job { append, reply, _room: room };
-        match &*self.queue.lock().expect("the queue's lock is never poisoned") {
-            Some(queue) => queue.send(job).map_err(|_| AppendError::ShuttingDown)?,
-            None => return Err(AppendError::ShuttingDown),
+        if let Some(job) = self.flusher.flush_directly(Job { append, reply, _room: room }).await {
+            self.enqueue(job)?;
         }
         outcome.await.unwrap_or(Err(AppendError::ShuttingDown))
+    }
+
+    fn enqueue(&self, job: Job) -> Result<(), AppendError> {
+        let queue = self.queue.lock().expect("the queue's lock is never poisoned");
+        let queue = queue.as_ref().ok_or(AppendError::ShuttingDown)?;
+        self.flusher.queued.fetch_add(1, AcqRel);
+        queue.send(job).map_err(|_| AppendError::ShuttingDown)
     }
 
     /// Takes no more appends, and returns when those that it has are answered.
@@ -105,7 +121,8 @@ impl Coalescer {
         drop(self.queue.lock().expect("the queue's lock is never poisoned").take());
         let mut flushers = self.flushers.lock().await;
         while flushers.join_next().await.is_some() {}
-        self.notifier.close().await;
+        self.flusher.direct.lock().await.conn = None;
+        self.flusher.notifier.close().await;
     }
 }
 
@@ -116,13 +133,38 @@ impl Drop for Coalescer {
     }
 }
 
+#[derive(Debug)]
 struct Flusher {
     pool: PgPool,
     namespace: String,
     jobs: Mutex<mpsc::UnboundedReceiver<Job>>,
-    notifier: Arc<Notifier>,
+    notifier: Notifier,
     retry_for: Duration,
-    loners: Arc<Semaphore>,
+    loners: Semaphore,
+    direct: Mutex<Direct>,
+    /// Jobs that no flusher has taken yet.
+    queued: AtomicUsize,
+    /// Batches that are being written.
+    under_way: AtomicUsize,
+    /// One of them has been.
+    landed: Notify,
+}
+
+/// The connection of callers that send their append themselves.
+#[derive(Debug, Default)]
+struct Direct {
+    conn: Option<PgConnection>,
+    used: bool,
+}
+
+/// A batch that is being written, from before it is sent until its callers have been answered.
+struct Turn<'a>(&'a Flusher);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, AcqRel);
+        self.0.landed.notify_one();
+    }
 }
 
 impl Flusher {
@@ -131,14 +173,15 @@ impl Flusher {
         let mut taken = Vec::new();
         let mut alone = JoinSet::new();
         loop {
-            match tokio::time::timeout(IDLE, self.take_jobs(&mut taken)).await {
-                Ok(0) => break,
-                Ok(_) => {}
+            let turn = match tokio::time::timeout(IDLE, self.take_jobs(&mut taken)).await {
+                Ok(Some(turn)) => turn,
+                Ok(None) => break,
                 Err(_) => {
                     conn = None;
-                    self.take_jobs(&mut taken).await;
+                    self.rest().await;
+                    continue;
                 }
-            }
+            };
             let mut waiting = std::mem::take(&mut taken);
             while !waiting.is_empty() {
                 waiting.retain(|job| !job.reply.is_closed());
@@ -150,13 +193,52 @@ impl Flusher {
                 }
             }
             while alone.try_join_next().is_some() {}
+            // The callers just answered come back with their next appends before anybody takes what is queued.
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            drop(turn);
         }
         while alone.join_next().await.is_some() {}
     }
 
-    /// Waits for jobs and takes what is queued; 0: the queue is closed and empty.
-    async fn take_jobs(&self, taken: &mut Vec<Job>) -> usize {
-        self.jobs.lock().await.recv_many(taken, MAX_BATCH_EVENTS).await
+    /// Waits for jobs and takes what is queued, when it is time; `None`: the queue is closed and empty.
+    async fn take_jobs(&self, taken: &mut Vec<Job>) -> Option<Turn<'_>> {
+        let mut jobs = self.jobs.lock().await;
+        if taken.is_empty() && jobs.recv_many(taken, MAX_BATCH_EVENTS).await == 0 {
+            return None;
+        }
+        let join = tokio::time::sleep(JOIN_AFTER);
+        tokio::pin!(join);
+        while self.under_way.load(Acquire) > 0 && taken.len() < JOIN_EVENTS && !jobs.is_closed() {
+            tokio::select! {
+                _ = jobs.recv_many(taken, MAX_BATCH_EVENTS) => {}
+                () = self.landed.notified() => {}
+                () = &mut join => break,
+            }
+        }
+        self.queued.fetch_sub(taken.len(), AcqRel);
+        self.under_way.fetch_add(1, AcqRel);
+        Some(Turn(self))
+    }
+
+    /// Sends an append from its caller, if nothing is queued and nothing under way; else, or if it must go another way, the job is
+    /// given back.
+    async fn flush_directly(&self, job: Job) -> Option<Job> {
+        let Ok(mut direct) = self.direct.try_lock() else { return Some(job) };
+        if self.queued.load(Acquire) > 0 || self.under_way.compare_exchange(0, 1, AcqRel, Acquire).is_err() {
+            return Some(job);
+        }
+        let _turn = Turn(self);
+        direct.used = true;
+        self.flush(&mut direct.conn, vec![job]).await.pop()
+    }
+
+    /// Gives back the connection of direct appends, if there were none since the last rest.
+    async fn rest(&self) {
+        let mut direct = self.direct.lock().await;
+        if !std::mem::take(&mut direct.used) {
+            direct.conn = None;
+        }
     }
 
     /// Sends a batch and answers its callers. Returns those that must be sent alone.

@@ -43,15 +43,19 @@ CREATE TABLE headwater.events (
     created_at      timestamptz NOT NULL,
     recorded_at     timestamptz NOT NULL,
     namespace_id    int NOT NULL,
-    schema_version  int NOT NULL DEFAULT 1 CHECK (schema_version > 0),
+    schema_version  int NOT NULL DEFAULT 1,
     event_id        uuid NOT NULL,
     correlation_id  uuid,
     causation_id    uuid,
-    event_type      text COLLATE "C" NOT NULL CHECK (octet_length(event_type) BETWEEN 1 AND 255),
+    event_type      text COLLATE "C" NOT NULL,
     stream_id       text COLLATE "C",
-    key             text COLLATE "C" CHECK (octet_length(key) BETWEEN 1 AND 512),
-    actor_id        text COLLATE "C" CHECK (octet_length(actor_id) BETWEEN 1 AND 512),
+    key             text COLLATE "C",
+    actor_id        text COLLATE "C",
     headers         jsonb,
     data            jsonb NOT NULL,
-    CHECK ((stream_id IS NULL) = (stream_version IS NULL))
+    -- One check, since each is parsed anew by every statement.
+    CHECK (schema_version > 0 AND octet_length(event_type) BETWEEN 1 AND 255
+           AND (key IS NULL OR octet_length(key) BETWEEN 1 AND 512)
+           AND (actor_id IS NULL OR octet_length(actor_id) BETWEEN 1 AND 512)
+           AND (stream_id IS NULL) = (stream_version IS NULL))
 ) PARTITION BY LIST (namespace_id);
