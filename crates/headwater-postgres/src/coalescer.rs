@@ -250,7 +250,7 @@ impl Flusher {
         let appends: Vec<&Append> = batch.iter().map(|job| &job.append).collect();
         match self.send(conn, &appends, manner, is_disconnect).await {
             Ok(answers) => {
-                self.notifier.poke();
+                self.notifier.poke(appends.iter().map(|append| append.events().len()).sum());
                 let mut alone = Vec::new();
                 for (job, answer) in batch.into_iter().zip(answers) {
                     match answer {
@@ -295,7 +295,7 @@ impl Flusher {
             },
             Err(error) => Err(append_error(error)),
         };
-        self.notifier.poke();
+        self.notifier.poke(job.append.events().len());
         _ = job.reply.send(outcome);
     }
 

@@ -1,21 +1,26 @@
 //! Wake-ups after the commit, off the write path.
 //!
-//! One task a log. Writers poke it after their commit and go on; it sends one NOTIFY for all pokes since the last, the
-//! first at once and then at most one every [`PAUSE`]. A NOTIFY that fails is dropped: a wake-up is a hint, and readers
+//! One task a log, with a connection of its own while there is work. Writers poke it after their commit and go on; it sends one
+//! NOTIFY for all pokes since the last, the first at once and the next after a pause. A NOTIFY that fails is dropped: a wake-up is a hint, and readers
 //! poll behind it. When the log is closed, the last poke is still sent.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{ConnectOptions, PgConnection, PgPool};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 
 use crate::sql;
 
-/// Under load, wake-ups cost the server a commit each; two milliseconds bound that without being felt.
+/// Between wake-ups, which cost the server a commit each: short enough not to be felt.
 const PAUSE: Duration = Duration::from_millis(2);
+/// The same while so many events come in a pause that readers are busy anyway.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+const BUSY_EVENTS: usize = 32;
+/// After so long without a wake-up the connection is given back.
+const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct Notifier {
@@ -26,7 +31,8 @@ pub(crate) struct Notifier {
 #[derive(Debug, Default)]
 struct Shared {
     changed: Notify,
-    poked: AtomicBool,
+    /// Events since the last wake-up.
+    events: AtomicUsize,
     closing: AtomicBool,
 }
 
@@ -37,8 +43,9 @@ impl Notifier {
         Notifier { shared, task: Mutex::new(Some(task)) }
     }
 
-    pub(crate) fn poke(&self) {
-        self.shared.poked.store(true, Ordering::Release);
+    /// So many events have been committed.
+    pub(crate) fn poke(&self, events: usize) {
+        self.shared.events.fetch_add(events, Ordering::AcqRel);
         self.shared.changed.notify_one();
     }
 
@@ -65,19 +72,33 @@ impl Shared {
     }
 
     async fn run(self: Arc<Self>, pool: PgPool, namespace: String) {
+        let mut conn = None;
         loop {
-            self.changed.notified().await;
-            // Read before the poke: whoever poked before closing is heard.
+            if tokio::time::timeout(IDLE, self.changed.notified()).await.is_err() {
+                conn = None;
+                continue;
+            }
+            // Read before the events: whoever poked before closing is heard.
             let closing = self.closing.load(Ordering::Acquire);
-            if self.poked.swap(false, Ordering::AcqRel)
-                && let Err(error) = sqlx::query(sql::WAKE).bind(&namespace).execute(&pool).await
+            let events = self.events.swap(0, Ordering::AcqRel);
+            if events > 0
+                && let Err(error) = wake(&mut conn, &pool, &namespace).await
             {
+                conn = None;
                 tracing::debug!(namespace, %error, "failed to wake readers: they will poll");
             }
             if closing {
                 return;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(if events < BUSY_EVENTS { PAUSE } else { BUSY_PAUSE }).await;
         }
     }
+}
+
+async fn wake(conn: &mut Option<PgConnection>, pool: &PgPool, namespace: &str) -> Result<(), sqlx::Error> {
+    let held = match conn {
+        Some(held) => held,
+        None => conn.insert(pool.connect_options().connect().await?),
+    };
+    sqlx::query(sql::WAKE).bind(namespace).execute(held).await.map(drop)
 }
