@@ -38,7 +38,7 @@ const MAX_BATCH_EVENTS: usize = 2_000;
 const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 /// How long a batch waits for a stream that another transaction holds, before each goes alone.
 const BATCH_PATIENCE_MS: i32 = 200;
-/// Appends sent alone at once.
+/// Appends sent alone at once, and so many that wait for locks.
 const LONERS: usize = 4;
 /// Between tries, doubling from the one to the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -79,6 +79,7 @@ impl Coalescer {
             jobs: Mutex::new(jobs),
             retry_for: options.retry_for,
             loners: Semaphore::new(LONERS),
+            waiters: Semaphore::new(LONERS),
             direct: Mutex::default(),
             queued: AtomicUsize::new(0),
             under_way: AtomicUsize::new(0),
@@ -121,7 +122,7 @@ impl Coalescer {
         drop(self.queue.lock().expect("the queue's lock is never poisoned").take());
         let mut flushers = self.flushers.lock().await;
         while flushers.join_next().await.is_some() {}
-        self.flusher.direct.lock().await.conn = None;
+        self.flusher.rest();
         self.flusher.notifier.close().await;
     }
 }
@@ -141,6 +142,7 @@ struct Flusher {
     notifier: Notifier,
     retry_for: Duration,
     loners: Semaphore,
+    waiters: Semaphore,
     direct: Mutex<Direct>,
     /// Jobs that no flusher has taken yet.
     queued: AtomicUsize,
@@ -178,7 +180,7 @@ impl Flusher {
                 Ok(None) => break,
                 Err(_) => {
                     conn = None;
-                    self.rest().await;
+                    self.rest();
                     continue;
                 }
             };
@@ -187,7 +189,12 @@ impl Flusher {
                 waiting.retain(|job| !job.reply.is_closed());
                 let (batch, rest) = split_batch(waiting);
                 waiting = rest;
-                for job in self.flush(&mut conn, batch).await {
+                let mut apart = self.flush(&mut conn, batch).await;
+                if !apart.is_empty() {
+                    // What is left waits for the same streams: it must not hold up this flusher batch by batch.
+                    apart.append(&mut waiting);
+                }
+                for job in apart {
                     let flusher = self.clone();
                     alone.spawn(async move { flusher.flush_alone(job).await });
                 }
@@ -234,9 +241,11 @@ impl Flusher {
     }
 
     /// Gives back the connection of direct appends, if there were none since the last rest.
-    async fn rest(&self) {
-        let mut direct = self.direct.lock().await;
-        if !std::mem::take(&mut direct.used) {
+    fn rest(&self) {
+        // Held: in use, by a caller's future that we must not wait for.
+        if let Ok(mut direct) = self.direct.try_lock()
+            && !std::mem::take(&mut direct.used)
+        {
             direct.conn = None;
         }
     }
@@ -280,23 +289,35 @@ impl Flusher {
         }
     }
 
-    /// Sends one append by itself, on a connection of its own, so that it holds up nobody.
+    /// Sends one append by itself, on a connection of its own. Those that wait for a lock do so apart from those that need
+    /// not, so that they hold up nobody.
     async fn flush_alone(&self, job: Job) {
-        let _turn = self.loners.acquire().await.expect("this semaphore is never closed");
-        if job.reply.is_closed() {
-            return;
-        }
-        let patience_ms = i32::try_from(self.retry_for.as_millis()).unwrap_or(i32::MAX).max(1);
-        let manner = Manner { notify: false, patience_ms: Some(patience_ms) };
-        let outcome = match self.send(&mut None, &[&job.append], manner, is_retryable).await {
-            Ok(mut answers) => match answers.pop() {
-                Some(Answer::Done(outcome)) => outcome,
-                answer => unreachable!("one append has one answer of its own, not {answer:?}"),
-            },
+        let outcome = match self.send_alone(&job, &self.loners, BATCH_PATIENCE_MS, is_disconnect).await {
+            Err(error) if is_retryable(&error) && !is_disconnect(&error) => {
+                let patience_ms = i32::try_from(self.retry_for.as_millis()).unwrap_or(i32::MAX);
+                self.send_alone(&job, &self.waiters, patience_ms, is_retryable).await
+            }
+            outcome => outcome,
+        };
+        let outcome = match outcome.map(|mut answers| answers.pop()) {
+            Ok(Some(Answer::Done(outcome))) => outcome,
+            Ok(answer) => unreachable!("one append has one answer of its own, not {answer:?}"),
             Err(error) => Err(append_error(error)),
         };
         self.notifier.poke(job.append.events().len());
         _ = job.reply.send(outcome);
+    }
+
+    async fn send_alone(
+        &self,
+        job: &Job,
+        places: &Semaphore,
+        patience_ms: i32,
+        may_pass: fn(&sqlx::Error) -> bool,
+    ) -> Result<Vec<Answer>, sqlx::Error> {
+        let _place = places.acquire().await.expect("this semaphore is never closed");
+        let manner = Manner { notify: false, patience_ms: Some(patience_ms) };
+        self.send(&mut None, &[&job.append], manner, may_pass).await
     }
 
     /// Runs a batch until the server answers, or `retry_for` has passed with errors that `may_pass`.

@@ -43,6 +43,9 @@ impl LogOptions {
         if self.max_queued_bytes < 64 * 1024 {
             return invalid(format!("invalid max_queued_bytes {}: it is at least 65536", self.max_queued_bytes));
         }
+        if !(Duration::from_millis(100)..=Duration::from_secs(86_400)).contains(&self.retry_for) {
+            return invalid(format!("invalid retry_for {:?}: it is 100 ms to 1 day", self.retry_for));
+        }
         Ok(())
     }
 }

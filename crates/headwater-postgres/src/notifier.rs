@@ -19,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The same while so many events come in a pause that readers are busy anyway.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const BUSY_EVENTS: usize = 32;
+/// A wake-up that takes longer is given up: the connection may be half open.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// After so long without a wake-up the connection is given back.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -82,10 +84,10 @@ impl Shared {
             let closing = self.closing.load(Ordering::Acquire);
             let events = self.events.swap(0, Ordering::AcqRel);
             if events > 0
-                && let Err(error) = wake(&mut conn, &pool, &namespace).await
+                && !matches!(tokio::time::timeout(PATIENCE, wake(&mut conn, &pool, &namespace)).await, Ok(Ok(())))
             {
                 conn = None;
-                tracing::debug!(namespace, %error, "failed to wake readers: they will poll");
+                tracing::debug!(namespace, "failed to wake readers: they will poll");
             }
             if closing {
                 return;

@@ -17,6 +17,11 @@ BEGIN
     -- The order is the proof: a value handed out before `head` was read had its lock before that; if the lock
     -- is gone when the locks are read, its transaction has ended, and the next snapshot shows what it committed.
     head := pg_sequence_last_value(ns.sequence);
-    SELECT least(head, min(w.above_sequence)) INTO horizon FROM headwater.writers(ns.namespace_id) w;
+    SELECT min(w.above_sequence) INTO horizon FROM headwater.writers(ns.namespace_id) w;
+    -- Never beyond what is visible: what nobody committed above it may not have reached the disk, and would be handed out
+    -- again after a crash.
+    horizon := least(head, horizon, coalesce(
+        (SELECT e.global_sequence FROM headwater.events e WHERE e.namespace_id = ns.namespace_id
+          ORDER BY e.global_sequence DESC LIMIT 1), 0));
 END
 $$;

@@ -22,7 +22,9 @@ BEGIN
     -- A month is sealed when nobody can still add to it. An append takes its lock before it reads the clock, so who
     -- holds none now will record in this month; who holds one, and began before this month (or is prepared, or
     -- hidden from us), may still commit into the last. In a gapless namespace the counter row is that lock.
-    IF ns.sealed_before < this_month AND at <= clock_timestamp() THEN
+    -- All this needs a snapshot taken after the look at the locks.
+    IF ns.sealed_before < this_month AND at <= clock_timestamp()
+       AND current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
         IF ns.ordering = 'gapless' THEN
             PERFORM FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
         ELSIF EXISTS (SELECT FROM headwater.writers(ns.namespace_id) w
