@@ -45,7 +45,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// While a batch is being written, the next one grows until it has so many events, or has waited for [`JOIN_AFTER`]; then it
 /// is sent beside the other. Smaller ones cost more in commits than they gain in time.
-const JOIN_EVENTS: usize = 96;
+const JOIN_EVENTS: usize = 32;
 const JOIN_AFTER: Duration = Duration::from_millis(2);
 /// A flusher that has had nothing to do for so long gives its connection back.
 const IDLE: Duration = Duration::from_secs(10);
