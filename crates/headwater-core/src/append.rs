@@ -94,7 +94,7 @@ impl Append {
                 ));
             }
         }
-        let mut ids = std::collections::HashSet::with_capacity(self.events.len());
+        let mut ids = std::collections::HashSet::new();
         for event in &self.events {
             check_event_type(&event.event_type)?;
             event.stream_id.as_deref().map(check_stream_id).transpose()?;
@@ -112,7 +112,7 @@ impl Append {
             if bytes > max_payload_bytes {
                 return Err(AppendError::PayloadTooLarge { bytes: bytes as u64, limit: max_payload_bytes as u64 });
             }
-            if !ids.insert(event.id) {
+            if self.events.len() > 1 && !ids.insert(event.id) {
                 return invalid(format!("event id {} appears twice in one append", event.id));
             }
         }

@@ -6,7 +6,7 @@ use sqlx::postgres::{PgHasArrayType, PgRow, Postgres};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::error::append_error;
+use crate::error::{append_error, sqlstate};
 use crate::sql;
 
 /// One request's answer.
@@ -24,6 +24,8 @@ pub(crate) struct Manner {
     pub(crate) notify: bool,
     /// Give up after waiting so long for a lock.
     pub(crate) patience_ms: Option<i32>,
+    /// Whether events without streams may take the short way: in a namespace with a sequence, outside of the caller's transaction.
+    pub(crate) short_way: bool,
 }
 
 /// Appends `requests` in one statement; answers in their order. An error concerns the whole batch.
@@ -34,6 +36,18 @@ pub(crate) async fn append_batch(
     manner: Manner,
 ) -> Result<Vec<Answer>, sqlx::Error> {
     let batch = Batch::new(requests);
+    if manner.short_way && batch.writes.is_empty() {
+        match batch.bind_emit(namespace, manner).fetch_one(&mut *conn).await {
+            Ok(row) => {
+                if let Some(sequences) = row.try_get(0)? {
+                    return batch.answers(requests, &Reply { sequences, ..Reply::default() });
+                }
+            }
+            // One of the events is stored already: the function tells which requests are retries.
+            Err(error) if sqlstate(&error) == Some("23505") => {}
+            Err(error) => return Err(error),
+        }
+    }
     let row = batch.bind(namespace, manner).fetch_one(conn).await?;
     batch.answers(requests, &Reply::try_from(&row)?)
 }
@@ -169,7 +183,6 @@ impl<'a> Batch<'a> {
         manner: Manner,
     ) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
         let several = self.request.last() != Some(&1);
-        let default_schema = self.schema_version.iter().all(|version| *version == 1);
         sqlx::query(sql::APPEND_BATCH)
             .bind(namespace)
             .bind(several.then_some(&self.request))
@@ -179,7 +192,7 @@ impl<'a> Batch<'a> {
             .bind(self.stream_id.array())
             .bind(self.write.array())
             .bind(self.write_offset.array())
-            .bind((!default_schema).then_some(&self.schema_version))
+            .bind(self.schema_versions())
             .bind(self.key.array())
             .bind(self.actor_id.array())
             .bind(self.correlation_id.array())
@@ -198,6 +211,31 @@ impl<'a> Batch<'a> {
             }))
             .bind(manner.notify)
             .bind(manner.patience_ms)
+    }
+
+    fn bind_emit<'q>(
+        &'q self,
+        namespace: &'q str,
+        manner: Manner,
+    ) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
+        sqlx::query(sql::EMIT_BATCH)
+            .bind(namespace)
+            .bind(&self.event_id)
+            .bind(&self.event_type)
+            .bind(&self.data)
+            .bind(&self.created_at)
+            .bind(self.schema_versions())
+            .bind(self.key.array())
+            .bind(self.actor_id.array())
+            .bind(self.correlation_id.array())
+            .bind(self.causation_id.array())
+            .bind(self.headers.array())
+            .bind(manner.patience_ms.unwrap_or(0).to_string())
+    }
+
+    /// `None`: each is 1.
+    fn schema_versions(&self) -> Option<&[i32]> {
+        self.schema_version.iter().any(|version| *version != 1).then_some(&self.schema_version)
     }
 
     fn per_write<T>(&self, value: impl FnMut(&StreamWrite<'a>) -> T) -> Option<Vec<T>>
@@ -250,6 +288,7 @@ impl<'a> Batch<'a> {
 }
 
 /// The answer of `headwater.append_batch`.
+#[derive(Default)]
 struct Reply {
     sequences: Vec<Option<i64>>,
     bases: Vec<i64>,

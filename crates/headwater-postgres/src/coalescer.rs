@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::time::Duration;
 
-use headwater_core::{Append, AppendError, Appended, ExpectedVersion, Fault, StreamId};
+use headwater_core::{Append, AppendError, Appended, ExpectedVersion, Fault, NamespaceInfo, StreamId};
 use sqlx::{ConnectOptions, PgConnection, PgPool};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -70,12 +70,13 @@ pub(crate) struct Coalescer {
 }
 
 impl Coalescer {
-    pub(crate) fn start(pool: PgPool, namespace: String, options: &LogOptions) -> Self {
+    pub(crate) fn start(pool: PgPool, namespace: &NamespaceInfo, options: &LogOptions) -> Self {
         let (queue, jobs) = mpsc::unbounded_channel();
         let flusher = Arc::new(Flusher {
-            notifier: Notifier::start(pool.clone(), namespace.clone()),
+            notifier: Notifier::start(pool.clone(), namespace.name.clone()),
             pool,
-            namespace,
+            namespace: namespace.name.clone(),
+            short_way: namespace.ordering == headwater_core::Ordering::Sequence,
             jobs: Mutex::new(jobs),
             retry_for: options.retry_for,
             loners: Semaphore::new(LONERS),
@@ -138,6 +139,7 @@ impl Drop for Coalescer {
 struct Flusher {
     pool: PgPool,
     namespace: String,
+    short_way: bool,
     jobs: Mutex<mpsc::UnboundedReceiver<Job>>,
     notifier: Notifier,
     retry_for: Duration,
@@ -255,7 +257,7 @@ impl Flusher {
         if batch.is_empty() {
             return batch;
         }
-        let manner = Manner { notify: false, patience_ms: Some(BATCH_PATIENCE_MS) };
+        let manner = self.manner(BATCH_PATIENCE_MS);
         let appends: Vec<&Append> = batch.iter().map(|job| &job.append).collect();
         match self.send(conn, &appends, manner, is_disconnect).await {
             Ok(answers) => {
@@ -289,6 +291,10 @@ impl Flusher {
         }
     }
 
+    fn manner(&self, patience_ms: i32) -> Manner {
+        Manner { notify: false, patience_ms: Some(patience_ms), short_way: self.short_way }
+    }
+
     /// Sends one append by itself, on a connection of its own. Those that wait for a lock do so apart from those that need
     /// not, so that they hold up nobody.
     async fn flush_alone(&self, job: Job) {
@@ -316,7 +322,7 @@ impl Flusher {
         may_pass: fn(&sqlx::Error) -> bool,
     ) -> Result<Vec<Answer>, sqlx::Error> {
         let _place = places.acquire().await.expect("this semaphore is never closed");
-        let manner = Manner { notify: false, patience_ms: Some(patience_ms) };
+        let manner = self.manner(patience_ms);
         self.send(&mut None, &[&job.append], manner, may_pass).await
     }
 

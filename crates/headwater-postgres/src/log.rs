@@ -67,7 +67,7 @@ struct Inner {
 
 impl PgLog {
     pub(crate) fn start(database: Database, info: NamespaceInfo, options: LogOptions) -> Self {
-        let coalescer = Coalescer::start(database.pool.clone(), info.name.clone(), &options);
+        let coalescer = Coalescer::start(database.pool.clone(), &info, &options);
         PgLog { inner: Arc::new(Inner { database, info, coalescer, settled: AtomicU64::new(0) }) }
     }
 
@@ -85,7 +85,7 @@ impl PgLog {
     /// transaction usable; other errors abort it, as errors of PostgreSQL do.
     pub async fn append_in(&self, conn: &mut PgConnection, append: &Append) -> Result<Appended, AppendError> {
         append.validate(self.max_payload_bytes())?;
-        append_one(conn, self.namespace(), append, Manner { notify: true, patience_ms: None }).await
+        append_one(conn, self.namespace(), append, Manner { notify: true, patience_ms: None, short_way: false }).await
     }
 
     /// A page of a stream as a transaction of the caller's sees it, its own appends included.

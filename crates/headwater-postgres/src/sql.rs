@@ -63,6 +63,7 @@ pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
 pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
+pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
