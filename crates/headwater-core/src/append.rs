@@ -61,6 +61,15 @@ impl Append {
         self
     }
 
+    /// The same events, each with `cause` as its cause.
+    pub fn caused_by<C>(mut self, cause: &Event<C>) -> Self {
+        for event in &mut self.events {
+            event.causation_id = Some(cause.id);
+            event.correlation_id = Some(cause.correlation_id.unwrap_or(cause.id));
+        }
+        self
+    }
+
     /// The events, in order.
     pub fn events(&self) -> &[Event] {
         &self.events

@@ -3,6 +3,7 @@
 #[doc(hidden)]
 pub mod __private;
 mod append;
+mod delivery;
 mod error;
 mod event;
 mod event_builder;
@@ -19,6 +20,13 @@ mod query;
 mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
+pub use delivery::{
+    Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery,
+    DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, HandlerError, Held, Hold, Instance,
+    InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion, Progress, Projection, ReliableDeliveryConfig,
+    Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig, SubscriberError,
+    SubscriberId, SubscriberInfo, SubscriberStore, jittered, retry_delay,
+};
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;
 pub use event_builder::{EventBuilder, EventBuilderError};

@@ -1,0 +1,32 @@
+//! Delivery: who is told about events, how often it is tried, and what is kept of it.
+
+mod config;
+mod dead_letter;
+mod gaps;
+mod gate;
+mod handler_error;
+mod observer;
+mod progress;
+mod projection;
+mod retry;
+mod saga;
+mod state_store;
+mod store;
+mod subscriber;
+
+pub use config::{CheckpointMode, InstanceMode, OnExhaustion, ReliableDeliveryConfig, StartFrom};
+pub use dead_letter::{Attempt, DeadLetter, DeadLetterQuery, DeadLetterState};
+pub use gaps::Gaps;
+pub use gate::{Admitted, Gate, Hold, Late, Segment};
+pub use handler_error::HandlerError;
+pub use observer::{EventObserver, Observed, SubscriberId};
+pub use progress::{Advance, Progress};
+pub use projection::{EventApplicator, Projection};
+pub use retry::{jittered, retry_delay};
+pub use saga::{Saga, SagaActions};
+pub use state_store::{MemoryStateStore, StateStore};
+pub use store::SubscriberStore;
+pub use subscriber::{
+    Ask, AuditFinding, AuditReport, Fence, Held, Instance, Loaded, Report, RunnerState, SubscriberConfig,
+    SubscriberError, SubscriberInfo,
+};

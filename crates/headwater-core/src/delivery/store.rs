@@ -1,0 +1,91 @@
+//! What delivery keeps: subscribers, leases, checkpoints, dead letters, gaps.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+
+use super::{
+    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Held, Instance, Loaded, SubscriberConfig,
+    SubscriberError, SubscriberInfo,
+};
+use crate::Gap;
+
+type Result<T> = std::result::Result<T, SubscriberError>;
+
+/// The subscribers of one namespace. The laws:
+///
+/// - A write with a [`Fence`] of a term that is not the present one changes nothing and fails with [`SubscriberError::Fenced`].
+/// - A checkpoint never moves back, but by [`reset`](SubscriberStore::reset), which begins a new term.
+/// - A term has one owner. Leases end by the store's clock alone.
+#[async_trait]
+pub trait SubscriberStore: Send + Sync {
+    /// Makes a subscriber, if it is not there; one that is there stays as it is.
+    async fn register(&self, config: &SubscriberConfig) -> Result<()>;
+
+    /// Renews the leases that the instance has, and takes those that it may: of subscribers that nobody owns, whose lease is over, or
+    /// whose owner's session is gone. A paused subscriber can be owned. Answers in the order of `asks`; a subscriber that was
+    /// removed is answered without a term.
+    async fn keep(&self, instance: &Instance, asks: &[Ask], lease: Duration) -> Result<Vec<Held>>;
+
+    /// Gives up what the instance owns of these, so that others take over at once.
+    async fn release(&self, instance: &Instance, subscriber_ids: &[String]) -> Result<()>;
+
+    /// Where the subscriber stands.
+    async fn load(&self, fence: &Fence) -> Result<Loaded>;
+
+    /// Moves the checkpoint. Never back: a position below the present one is [`SubscriberError::Fenced`].
+    async fn advance(&self, fence: &Fence, advance: &Advance) -> Result<()>;
+
+    /// Keeps dead letters durably. One that is there already (same subscriber and event) gets the new attempts and state.
+    async fn bury(&self, fence: &Fence, letters: &[DeadLetter]) -> Result<()>;
+
+    /// Dead letters to deliver again, in order of their sequence: those being redriven, and parked ones with no unfinished letter of
+    /// their key before them that is not being redriven itself.
+    async fn redrives(&self, fence: &Fence, limit: u32) -> Result<Vec<DeadLetter>>;
+
+    /// A letter was delivered again: handled (`None`), or it failed again and is dead again.
+    async fn redriven(&self, fence: &Fence, global_sequence: u64, failure: Option<Attempt>) -> Result<()>;
+
+    /// Whether the key still has letters that are not done with.
+    async fn is_parked(&self, fence: &Fence, order_key: &str) -> Result<bool>;
+
+    /// Pauses the subscriber by its owner, which could not handle an event.
+    async fn pause_self(&self, fence: &Fence, reason: &str) -> Result<()>;
+
+    /// Records gaps that are proved permanent, once for all subscribers; what is recorded already stays as it is.
+    async fn record_gaps(&self, gaps: &[Gap]) -> Result<()>;
+
+    /// All subscribers, by id.
+    async fn subscribers(&self) -> Result<Vec<SubscriberInfo>>;
+
+    /// One subscriber.
+    async fn subscriber(&self, subscriber_id: &str) -> Result<SubscriberInfo>;
+
+    /// Its checkpoint's position and ledger, cheaply.
+    async fn position(&self, subscriber_id: &str) -> Result<Loaded>;
+
+    /// Pauses or resumes a subscriber. Its owner ends the event at hand first.
+    async fn set_paused(&self, subscriber_id: &str, paused: bool) -> Result<()>;
+
+    /// Moves a subscriber to just after `position`, forwards or back, in a new term: what its owner had under way is not written.
+    async fn reset(&self, subscriber_id: &str, position: u64) -> Result<()>;
+
+    /// Forgets a subscriber, its dead letters included. One that has an owner is [`SubscriberError::InUse`], unless `force`.
+    async fn remove(&self, subscriber_id: &str, force: bool) -> Result<()>;
+
+    /// The position before the first event recorded at or after `time`.
+    async fn position_at(&self, time: DateTime<Utc>) -> Result<u64>;
+
+    /// Dead letters, in order of subscriber and sequence.
+    async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<DeadLetter>>;
+
+    /// Asks for dead letters to be delivered again; those parked behind one go with it. Returns how many.
+    async fn redrive(&self, query: &DeadLetterQuery) -> Result<u64>;
+
+    /// Gives dead letters up for good. Returns how many.
+    async fn discard(&self, query: &DeadLetterQuery, reason: &str) -> Result<u64>;
+
+    /// Compares what subscribers settled with what the log holds, and recorded gaps with the log.
+    async fn audit(&self, subscriber_ids: &[String]) -> Result<AuditReport>;
+}

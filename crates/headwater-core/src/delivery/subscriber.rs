@@ -1,0 +1,269 @@
+//! Subscribers as the database knows them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{Gaps, StartFrom};
+use crate::{Fault, InvalidName, ReadError};
+
+/// Why an operation on a subscriber failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubscriberError {
+    /// Another instance owns the subscriber by now, or it was reset or removed (WH011): nothing was written.
+    #[error("subscriber {0:?} is owned by another instance by now, or was reset: nothing was written")]
+    Fenced(String),
+    /// There is no such subscriber (WH012).
+    #[error("subscriber {0:?} does not exist")]
+    NotFound(String),
+    /// The subscriber is in use, and what was asked needs it not to be (WH013).
+    #[error("{0}")]
+    InUse(String),
+    /// The namespace does not exist (WH001).
+    #[error("namespace {0:?} does not exist: create it first")]
+    NamespaceNotFound(String),
+    /// A name, size or value that cannot be (WH002).
+    #[error("{0}")]
+    InvalidInput(String),
+    /// The log could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The database could not be reached, or failed.
+    #[error("{0}")]
+    Unavailable(#[source] Fault),
+}
+
+impl SubscriberError {
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            SubscriberError::Unavailable(fault) => fault.retryable,
+            SubscriberError::Read(error) => error.is_retryable(),
+            _ => false,
+        }
+    }
+
+    /// The code of the error's page in `docs/errors/`.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            SubscriberError::Fenced(_) => Some("WH011"),
+            SubscriberError::NotFound(_) => Some("WH012"),
+            SubscriberError::InUse(_) => Some("WH013"),
+            SubscriberError::NamespaceNotFound(_) => Some("WH001"),
+            SubscriberError::InvalidInput(_) => Some("WH002"),
+            SubscriberError::Read(error) => error.code(),
+            SubscriberError::Unavailable(_) => None,
+        }
+    }
+}
+
+impl From<InvalidName> for SubscriberError {
+    fn from(name: InvalidName) -> Self {
+        SubscriberError::InvalidInput(name.to_string())
+    }
+}
+
+/// A process that runs subscribers. A restarted one has the same node and another incarnation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Instance {
+    /// The node's name.
+    pub node: String,
+    /// This run of it.
+    pub incarnation: Uuid,
+}
+
+impl Instance {
+    /// A new run of a node.
+    pub fn new(node: impl Into<String>) -> Self {
+        Instance { node: node.into(), incarnation: Uuid::now_v7() }
+    }
+}
+
+/// What a subscriber is when it is first registered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubscriberConfig {
+    /// Its id.
+    pub subscriber_id: String,
+    /// Where it starts.
+    pub start_from: StartFrom,
+}
+
+/// Proof of ownership, checked by every write that an owner makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// The term of the owner; `None`: a single instance, without a lease.
+    pub term: Option<u64>,
+}
+
+/// What a runner is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunnerState {
+    /// Another instance owns the subscriber, or nobody does yet.
+    #[default]
+    StandingBy,
+    /// Behind the head, reading on.
+    CatchingUp,
+    /// At the head.
+    Live,
+    /// Held by a gap whose writer has not ended.
+    Held,
+    /// A failed event waits for its next try.
+    Retrying,
+    /// Paused.
+    Paused,
+    /// The database cannot be reached.
+    Disconnected,
+}
+
+impl RunnerState {
+    /// Its name in the database and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunnerState::StandingBy => "standing_by",
+            RunnerState::CatchingUp => "catching_up",
+            RunnerState::Live => "live",
+            RunnerState::Held => "held",
+            RunnerState::Retrying => "retrying",
+            RunnerState::Paused => "paused",
+            RunnerState::Disconnected => "disconnected",
+        }
+    }
+}
+
+/// What an owner reports of itself, for whoever looks from elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What it does.
+    pub state: RunnerState,
+    /// What holds it: the gap and its writers, or the error of the event that is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Events a second, of late.
+    pub rate: f64,
+}
+
+/// An instance's wish to own a subscriber, or to go on owning it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// The term in which the instance owns it; `None`: it does not.
+    pub term: Option<u64>,
+    /// What the owner does; ignored from others.
+    pub report: Report,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// The term in which the asking instance owns it; `None`: it does not.
+    pub term: Option<u64>,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Whether dead letters wait to be delivered again.
+    pub redrives: bool,
+}
+
+/// Where a subscriber stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Everything at or below is settled, but for `pending_gaps`.
+    pub position: u64,
+    /// Gaps that were passed and are not closed.
+    pub pending_gaps: Gaps,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// Keys whose events wait behind a dead letter.
+    pub parked_keys: Vec<String>,
+}
+
+/// A subscriber, as operators see it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SubscriberInfo {
+    /// Its id.
+    pub subscriber_id: String,
+    /// Everything at or below is settled, but for `pending_gaps`.
+    pub position: u64,
+    /// The last event settled in order.
+    pub last_event_id: Option<Uuid>,
+    /// Gaps that were passed and are not closed, first and last of each.
+    pub pending_gaps: Vec<(u64, u64)>,
+    /// The owner; `None`: nobody.
+    pub owner: Option<Instance>,
+    /// How often the owner changed.
+    pub term: u64,
+    /// How long the owner's lease goes on; `None`: it is over.
+    pub lease_left: Option<Duration>,
+    /// What the owner last reported.
+    pub report: Option<Report>,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// How far the log is ahead, in sequences: at most so many events.
+    pub lag_events: u64,
+    /// How long the oldest event that is ahead has been there; zero: none is.
+    pub lag: Duration,
+    /// Dead letters that are not done with.
+    pub dead_letters: u64,
+    /// When it was first registered.
+    pub created_at: DateTime<Utc>,
+    /// When its checkpoint last moved.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "finding", rename_all = "snake_case")]
+pub enum AuditFinding {
+    /// A sequence that was recorded as a gap for ever holds an event.
+    EventInPermanentGap {
+        /// The sequence.
+        global_sequence: u64,
+        /// The event.
+        event_id: Uuid,
+    },
+    /// A subscriber did not settle as many events as the log holds for it.
+    CountDiffers {
+        /// The subscriber.
+        subscriber_id: String,
+        /// From here (excluded)
+        after: u64,
+        /// to here.
+        position: u64,
+        /// Events in the log, without those that its ledger still has.
+        in_log: u64,
+        /// Events that it settled.
+        settled: u64,
+        /// If exactly one is missing: which.
+        missing: Option<u64>,
+    },
+    /// The same number of events, but not the same events.
+    SumDiffers {
+        /// The subscriber.
+        subscriber_id: String,
+        /// From here (excluded)
+        after: u64,
+        /// to here.
+        position: u64,
+    },
+}
+
+/// What an audit found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct AuditReport {
+    /// Subscribers looked at.
+    pub subscribers: u64,
+    /// Events compared, over all subscribers.
+    pub events: u64,
+    /// Permanent gaps compared.
+    pub permanent_gaps: u64,
+    /// What must not be.
+    pub findings: Vec<AuditFinding>,
+}
