@@ -5,7 +5,10 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use uuid::Uuid;
 
 use crate::query::DEFAULT_PAGE_SIZE;
-use crate::{Append, AppendError, Appended, Direction, Event, Horizon, LogPage, LogQuery, ReadError, StreamQuery};
+use crate::{
+    Append, AppendError, Appended, Direction, Event, Gaps, Horizon, LogPage, LogQuery, LookAhead, ReadError,
+    StreamQuery,
+};
 
 /// The log of one namespace.
 ///
@@ -36,6 +39,16 @@ pub trait EventLog: Send + Sync {
 
     /// How far the log is settled, and who may still commit beyond.
     async fn horizon(&self) -> Result<Horizon, ReadError>;
+
+    /// What is visible after a cursor and, by now, in gaps before it, whether or not the log is settled there; and how far
+    /// it is. For readers that follow the log and decide themselves what to do about gaps. May answer fewer than `limit` events.
+    ///
+    /// As it stands here, it is right for logs whose events never appear out of order.
+    async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
+        _ = gaps;
+        let LogPage { events, cursor, .. } = self.log_page(&LogQuery::after(after).page_size(limit)).await?;
+        Ok(LookAhead { events, seen: cursor, settled: cursor, ..LookAhead::default() })
+    }
 
     /// A stream's events, one page in memory at a time.
     fn read_stream(&self, query: StreamQuery) -> BoxStream<'_, Result<Event, ReadError>> {

@@ -6,6 +6,8 @@ pub const MAX_NAMESPACE_BYTES: usize = 48;
 pub const MAX_STREAM_ID_BYTES: usize = 512;
 /// Longest event type, in bytes.
 pub const MAX_EVENT_TYPE_BYTES: usize = 255;
+/// Longest subscriber id or name of a node, in bytes.
+pub const MAX_SUBSCRIBER_ID_BYTES: usize = 255;
 /// Longest key or actor id, in bytes.
 pub const MAX_KEY_BYTES: usize = 512;
 
@@ -58,6 +60,18 @@ pub fn check_event_type(name: &str) -> Result<(), InvalidName> {
 pub fn check_key(name: &str) -> Result<(), InvalidName> {
     let rule = "a key is 1 to 512 bytes without control characters";
     check_text("key", name, MAX_KEY_BYTES, rule)
+}
+
+/// Checks a subscriber's id.
+pub fn check_subscriber_id(name: &str) -> Result<(), InvalidName> {
+    let rule = "a subscriber id is 1 to 255 bytes without control characters";
+    check_text("subscriber_id", name, MAX_SUBSCRIBER_ID_BYTES, rule)
+}
+
+/// Checks the name of a node.
+pub fn check_node(name: &str) -> Result<(), InvalidName> {
+    let rule = "a node's name is 1 to 255 bytes without control characters";
+    check_text("node", name, MAX_SUBSCRIBER_ID_BYTES, rule)
 }
 
 /// Checks an actor id.

@@ -1,7 +1,7 @@
 //! What to read: a stream, or the log.
 
 use crate::names::check_stream_id;
-use crate::{Event, Gap, ReadError, StreamId};
+use crate::{Event, Gap, ReadError, StreamId, Writer};
 
 /// Events fetched at a time when a read does not say otherwise: large enough to spread the cost of a round trip,
 /// small enough that a page of large payloads fits.
@@ -209,6 +209,21 @@ pub struct LogPage {
     pub cursor: u64,
     /// Whether reading on at once may give more.
     pub more: bool,
+}
+
+/// What a look at the end of the log showed: see [`EventLog::look_ahead`](crate::EventLog::look_ahead).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LookAhead {
+    /// What is visible after the cursor, in order; there may be gaps in it.
+    pub events: Vec<Event>,
+    /// What is visible by now in the gaps asked about, in order.
+    pub filled: Vec<Event>,
+    /// How far the look reached: everything visible up to here is in `events`.
+    pub seen: u64,
+    /// At or below, what is in neither will never come.
+    pub settled: u64,
+    /// Who may still commit what is missing.
+    pub writers: Vec<Writer>,
 }
 
 fn check_page_size(page_size: u32) -> Result<(), ReadError> {

@@ -110,6 +110,11 @@ impl Coalescer {
         outcome.await.unwrap_or(Err(AppendError::ShuttingDown))
     }
 
+    /// Changes after every commit.
+    pub(crate) fn commits(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.flusher.notifier.poked()
+    }
+
     fn enqueue(&self, job: Job) -> Result<(), AppendError> {
         let queue = self.queue.lock().expect("the queue's lock is never poisoned");
         let queue = queue.as_ref().ok_or(AppendError::ShuttingDown)?;

@@ -1,6 +1,6 @@
 //! From the driver's errors to ours: by SQLSTATE and the JSON in DETAIL, never by prose.
 
-use headwater_core::{AdminError, AppendError, Fault, ReadError};
+use headwater_core::{AdminError, AppendError, Fault, ReadError, SubscriberError};
 use serde::Deserialize;
 use sqlx::postgres::PgDatabaseError;
 
@@ -9,6 +9,7 @@ use sqlx::postgres::PgDatabaseError;
 #[serde(default)]
 struct Detail {
     namespace: String,
+    subscriber_id: String,
     bytes: u64,
     limit: u64,
     event_id: uuid::Uuid,
@@ -92,5 +93,19 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
         "WH002" => AdminError::InvalidInput(message(raised)),
         "WH003" => AdminError::NamespaceDiffers(detail(raised).namespace),
         _ => AdminError::Unavailable(fault(error)),
+    }
+}
+
+pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
+    let Some(raised) = database_error(&error) else { return SubscriberError::Unavailable(fault(error)) };
+    match raised.code() {
+        "WH001" => SubscriberError::NamespaceNotFound(detail(raised).namespace),
+        "WH002" => SubscriberError::InvalidInput(message(raised)),
+        "WH006" => SubscriberError::Read(read_error(error)),
+        "WH011" => SubscriberError::Fenced(detail(raised).subscriber_id),
+        "WH012" => SubscriberError::NotFound(detail(raised).subscriber_id),
+        "WH013" => SubscriberError::InUse(message(raised)),
+        code if code.starts_with("22") || code == "23514" => SubscriberError::InvalidInput(message(raised)),
+        _ => SubscriberError::Unavailable(fault(error)),
     }
 }

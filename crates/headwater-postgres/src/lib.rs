@@ -1,6 +1,7 @@
 //! The log in PostgreSQL: all of Headwater's SQL and the code that runs it.
 //!
-//! [`Database`] connects, migrates and manages namespaces; [`PgLog`] is the log of one namespace.
+//! [`Database`] connects, migrates and manages namespaces; [`PgLog`] is the log of one namespace, [`PgSubscribers`] who reads it, and
+//! [`PgStateStore`] what projections and sagas make of it.
 
 mod batch;
 mod coalescer;
@@ -13,8 +14,14 @@ mod notifier;
 mod read;
 mod row;
 mod sql;
+mod state_store;
+mod subscribers;
+mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;
+pub use state_store::PgStateStore;
+pub use subscribers::{PgSubscribers, SubscribersOptions};
+pub use wake_ups::WakeUps;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_core::{
-    AdminError, Append, AppendError, Appended, Event, EventLog, Horizon, LogPage, LogQuery, NamespaceInfo, ReadError,
-    StreamQuery,
+    AdminError, Append, AppendError, Appended, Event, EventLog, Gaps, Horizon, LogPage, LogQuery, LookAhead,
+    NamespaceInfo, ReadError, StreamQuery,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -102,6 +102,11 @@ impl PgLog {
         read::log_page(conn, &self.inner.info, query, horizon.horizon).await.map(|(page, _)| page)
     }
 
+    /// Changes after every commit of this process to the log: wakes readers at once, without a round trip.
+    pub fn commits(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.coalescer.commits()
+    }
+
     /// Takes no more appends, and returns when those that are queued are answered.
     pub async fn close(&self) {
         self.inner.coalescer.close().await;
@@ -172,5 +177,9 @@ impl EventLog for PgLog {
 
     async fn horizon(&self) -> Result<Horizon, ReadError> {
         reading!(self, conn => read::horizon(conn, &self.inner.info))
+    }
+
+    async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
+        reading!(self, conn => read::look_ahead(conn, &self.inner.info, after, gaps, limit))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, PgConnection, PgPool};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::sql;
@@ -36,6 +36,8 @@ struct Shared {
     /// Events since the last wake-up.
     events: AtomicUsize,
     closing: AtomicBool,
+    /// Changes with every poke: wakes readers in this process at once.
+    poked: watch::Sender<u64>,
 }
 
 impl Notifier {
@@ -49,6 +51,11 @@ impl Notifier {
     pub(crate) fn poke(&self, events: usize) {
         self.shared.events.fetch_add(events, Ordering::AcqRel);
         self.shared.changed.notify_one();
+        self.shared.poked.send_modify(|pokes| *pokes += 1);
+    }
+
+    pub(crate) fn poked(&self) -> watch::Receiver<u64> {
+        self.shared.poked.subscribe()
     }
 
     /// Returns when the last poke has been passed on.

@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use headwater_core::{
-    Direction, Event, Gap, GapState, Horizon, LogPage, LogQuery, MAX_PAGE_SIZE, NamespaceInfo, ReadError, StreamQuery,
-    Writer, missing_runs,
+    Direction, Event, Gap, GapState, Gaps, Horizon, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, NamespaceInfo,
+    ReadError, StreamQuery, Writer, missing_runs,
 };
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
@@ -22,6 +23,27 @@ use crate::sql;
 
 async fn events(conn: &mut PgConnection, query: Query<'_, Postgres, PgArguments>) -> Result<Vec<Event>, ReadError> {
     query.fetch_all(conn).await.map_err(read_error)?.iter().map(event_of).collect()
+}
+
+/// A page ends when its payloads reach so many bytes: memory is bounded, whatever is in the log.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// As [`events`], but ends at [`PAGE_BYTES`]; also says whether it did.
+async fn bounded(
+    conn: &mut PgConnection,
+    query: Query<'_, Postgres, PgArguments>,
+) -> Result<(Vec<Event>, bool), ReadError> {
+    let mut rows = query.fetch(conn);
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.try_next().await.map_err(read_error)? {
+        let event = event_of(&row)?;
+        bytes += event.data_text().len();
+        events.push(event);
+        if bytes >= PAGE_BYTES {
+            return Ok((events, true));
+        }
+    }
+    Ok((events, false))
 }
 
 /// PostgreSQL counts in i64; what is above is beyond any event.
@@ -113,14 +135,14 @@ pub(crate) async fn log_page(
     }
     let mut beyond = None;
     if !query.is_filtered() {
-        let mut rows = fetch(conn, info, query, query.up_to).await?;
+        let (mut rows, cut) = fetch(conn, info, query, query.up_to).await?;
         let contiguous = rows
             .iter()
             .zip(query.after.saturating_add(1)..)
             .take_while(|(event, next)| event.global_sequence == Some(*next));
         let run = contiguous.count();
         if run > 0 || rows.is_empty() {
-            let more = run < rows.len() || run == query.page_size as usize;
+            let more = cut || run < rows.len() || run == query.page_size as usize;
             rows.truncate(run);
             let cursor = query.after + run as u64;
             return Ok((LogPage { events: rows, gaps: Vec::new(), cursor, more }, settled));
@@ -151,8 +173,8 @@ async fn settled_page(
     settled: u64,
 ) -> Result<LogPage, ReadError> {
     let end = query.up_to.map_or(settled, |up_to| up_to.min(settled));
-    let events = fetch(conn, info, query, Some(end)).await?;
-    let full = events.len() == query.page_size as usize;
+    let (events, cut) = fetch(conn, info, query, Some(end)).await?;
+    let full = cut || events.len() == query.page_size as usize;
     let cursor = events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(end);
     let gaps = if query.is_filtered() {
         Vec::new()
@@ -195,13 +217,52 @@ async fn fetch(
     info: &NamespaceInfo,
     query: &LogQuery,
     up_to: Option<u64>,
-) -> Result<Vec<Event>, ReadError> {
+) -> Result<(Vec<Event>, bool), ReadError> {
     let statement = sqlx::query(sql::LOG_PAGE)
         .bind(i32::from(info.id))
         .bind(bigint(query.after))
         .bind(up_to.map(bigint))
         .bind(query.page_size as i32);
-    events(conn, filters(statement, query)).await
+    bounded(conn, filters(statement, query)).await
+}
+
+/// What is visible after a cursor and in gaps before it, and how far the log is settled. Gaps are looked into after the proof, in a
+/// statement of its own, as everywhere here.
+pub(crate) async fn look_ahead(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    after: u64,
+    gaps: &Gaps,
+    limit: u32,
+) -> Result<LookAhead, ReadError> {
+    let query = LogQuery::after(after).page_size(limit);
+    if gaps.is_empty() {
+        let (events, _) = fetch(conn, info, &query, None).await?;
+        let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
+        if seen == after + events.len() as u64 {
+            return Ok(LookAhead { events, seen, settled: seen, ..LookAhead::default() });
+        }
+    }
+    let proof = horizon(conn, info).await?;
+    let (filled, cut) = in_gaps(conn, info, gaps).await?;
+    let looked_into = filled.last().and_then(|event| event.global_sequence).filter(|_| cut).unwrap_or(u64::MAX);
+    let (events, _) = fetch(conn, info, &query, None).await?;
+    let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
+    Ok(LookAhead { events, filled, seen, settled: proof.horizon.min(seen).min(looked_into), writers: proof.writers })
+}
+
+/// What is visible in gaps; also whether there is more.
+async fn in_gaps(conn: &mut PgConnection, info: &NamespaceInfo, gaps: &Gaps) -> Result<(Vec<Event>, bool), ReadError> {
+    if gaps.is_empty() {
+        return Ok((Vec::new(), false));
+    }
+    let firsts: Vec<i64> = gaps.ranges().iter().map(|(first, _)| bigint(*first)).collect();
+    let lasts: Vec<i64> = gaps.ranges().iter().map(|(_, last)| bigint(*last)).collect();
+    let statement =
+        sqlx::query(sql::GAP_EVENTS).bind(i32::from(info.id)).bind(firsts).bind(lasts).bind(MAX_PAGE_SIZE as i32);
+    let (events, cut) = bounded(conn, statement).await?;
+    let full = events.len() == MAX_PAGE_SIZE as usize;
+    Ok((events, cut || full))
 }
 
 fn filters<'q>(statement: Query<'q, Postgres, PgArguments>, query: &'q LogQuery) -> Query<'q, Postgres, PgArguments> {

@@ -14,7 +14,7 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log");
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -23,6 +23,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append",
     "append_batch",
     "append_writes",
+    "audit_gaps",
+    "audit_subscribers",
     "causation_chain",
     "check_event",
     "check_max_events",
@@ -32,21 +34,36 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "correlation_page",
     "create_leaf",
     "create_namespace",
+    "discard",
     "emit",
     "enter_log",
     "fail",
     "find_events",
     "horizon",
+    "keep_leases",
+    "lock_subscribers",
     "log_page",
     "log_page_back",
     "maintain_namespace",
+    "matching_letters",
     "namespace_row",
+    "pause_subscriber",
+    "position_at",
     "read_log",
     "read_stream",
+    "redrivable_letters",
+    "redrive",
+    "register_subscriber",
+    "release_leases",
+    "remove_subscriber",
     "require_proof",
+    "reset_subscriber",
+    "resume_subscriber",
     "stored_append",
     "stream_page",
     "stream_page_back",
+    "subscriber_lock",
+    "subscriber_status",
     "uuid_v7",
     "wake",
     "writers",
@@ -54,19 +71,34 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 1;
+pub(crate) const FUNCTIONS_REVISION: i64 = 2;
 
+pub(crate) const ADVANCE: &str = sql!("statements", "advance");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
+pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
+pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
+pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
+pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
+pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
 pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
+pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
+pub(crate) const DISCARD: &str = sql!("statements", "discard");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
+pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
+pub(crate) const GET_STATE: &str = sql!("statements", "get_state");
+pub(crate) const GET_STATE_FOR_UPDATE: &str = sql!("statements", "get_state_for_update");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
+pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
+pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
+pub(crate) const LIMIT_IDLE: &str = sql!("statements", "limit_idle");
+pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
@@ -76,10 +108,26 @@ pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
+pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
+pub(crate) const PING: &str = sql!("statements", "ping");
+pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
+pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
+pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
+pub(crate) const REDRIVABLE_LETTERS: &str = sql!("statements", "redrivable_letters");
+pub(crate) const REDRIVE: &str = sql!("statements", "redrive");
+pub(crate) const REDRIVEN: &str = sql!("statements", "redriven");
+pub(crate) const REGISTER_SUBSCRIBER: &str = sql!("statements", "register_subscriber");
+pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
+pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
+pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
+pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
+pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_position");
+pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status");
 pub(crate) const WAKE: &str = sql!("statements", "wake");
 pub(crate) const WRITERS: &str = sql!("statements", "writers");
 

@@ -38,8 +38,10 @@ pub struct Progress {
 #[derive(Debug)]
 struct Step {
     sequence: u64,
-    event_id: Option<Uuid>,
+    event_id: Uuid,
     passed: Option<(u64, u64)>,
+    /// Up to here there is nothing after it.
+    reach: u64,
     done: bool,
 }
 
@@ -71,19 +73,20 @@ impl Progress {
 
     /// An event was admitted: the checkpoint will not move past it before it is [`done`](Progress::done).
     pub fn admit(&mut self, admitted: &Admitted) {
-        self.under_way.push_back(Step {
-            sequence: admitted.event.global_sequence.unwrap_or_default(),
-            event_id: Some(admitted.event.id),
-            passed: admitted.passed,
-            done: false,
-        });
+        let sequence = admitted.event.global_sequence.unwrap_or_default();
+        let Admitted { event, passed } = admitted;
+        self.under_way.push_back(Step { sequence, event_id: event.id, passed: *passed, reach: sequence, done: false });
     }
 
     /// Up to here there is nothing more than what was admitted.
     pub fn reach(&mut self, position: u64) {
-        if self.under_way.back().map_or(self.advance.position, |step| step.sequence) < position {
-            self.under_way.push_back(Step { sequence: position, event_id: None, passed: None, done: true });
-            self.settle();
+        let reach = match self.under_way.back_mut() {
+            Some(last) => &mut last.reach,
+            None => &mut self.advance.position,
+        };
+        if *reach < position {
+            *reach = position;
+            self.changed |= self.under_way.is_empty();
         }
     }
 
@@ -99,12 +102,10 @@ impl Progress {
     fn settle(&mut self) {
         while let Some(step) = self.under_way.pop_front_if(|step| step.done) {
             self.changed = true;
-            self.advance.position = step.sequence;
-            if let Some(event_id) = step.event_id {
-                self.advance.last_event_id = Some(event_id);
-                self.advance.events += 1;
-                self.advance.sequence_sum += step.sequence;
-            }
+            self.advance.position = step.reach;
+            self.advance.last_event_id = Some(step.event_id);
+            self.advance.events += 1;
+            self.advance.sequence_sum += step.sequence;
             if let Some((first, last)) = step.passed {
                 self.advance.pending_gaps.insert(first, last);
             }
@@ -137,5 +138,146 @@ impl Progress {
         self.changed = false;
         let advance = &mut self.advance;
         (advance.events, advance.sequence_sum, advance.late_events, advance.late_sequence_sum) = (0, 0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Event;
+
+    fn admitted(sequence: u64, passed: Option<(u64, u64)>) -> Admitted {
+        let event = Event { global_sequence: Some(sequence), ..Event::raw("E", serde_json::json!({})) };
+        Admitted { event: Arc::new(event), passed }
+    }
+
+    /// At 10, with these under way.
+    fn under_way<const N: usize>(sequences: [u64; N]) -> Progress {
+        let mut progress = Progress::new(10, Gaps::new());
+        sequences.iter().for_each(|sequence| progress.admit(&admitted(*sequence, None)));
+        progress
+    }
+
+    fn counts(progress: &Progress) -> (u64, u64, u64, u64) {
+        let advance = progress.unwritten_advance().expect("something has changed");
+        (advance.events, advance.sequence_sum, advance.late_events, advance.late_sequence_sum)
+    }
+
+    #[test]
+    fn nothing_done_is_nothing_to_write() {
+        let progress = under_way([11, 12]);
+        assert_eq!((progress.position(), progress.under_way(), progress.unwritten()), (10, 2, 0));
+        assert_eq!(progress.unwritten_advance(), None);
+    }
+
+    #[test]
+    fn done_out_of_order_moves_in_order() {
+        let mut progress = under_way([11, 12, 14]);
+        progress.done(12);
+        progress.done(14);
+        assert_eq!((progress.position(), progress.under_way()), (10, 3));
+        assert_eq!(progress.unwritten_advance(), None);
+        progress.done(11);
+        assert_eq!((progress.position(), progress.under_way(), progress.unwritten()), (14, 0, 3));
+        assert_eq!(counts(&progress), (3, 37, 0, 0));
+    }
+
+    #[test]
+    fn the_last_event_is_the_last_in_order() {
+        let mut progress = under_way([]);
+        let (first, second) = (admitted(11, None), admitted(12, None));
+        progress.admit(&first);
+        progress.admit(&second);
+        progress.done(12);
+        progress.done(11);
+        progress.reach(20);
+        assert_eq!(progress.unwritten_advance().unwrap().last_event_id, Some(second.event.id));
+    }
+
+    #[test]
+    fn what_is_not_under_way_is_not_done() {
+        let mut progress = under_way([11, 13]);
+        [9, 10, 12, 14].into_iter().for_each(|sequence| progress.done(sequence));
+        progress.done(11);
+        progress.done(11);
+        assert_eq!((progress.position(), progress.unwritten()), (11, 1));
+    }
+
+    #[test]
+    fn reach_moves_over_what_holds_nothing() {
+        let mut progress = under_way([]);
+        progress.reach(15);
+        assert_eq!((progress.position(), progress.unwritten()), (15, 0));
+        assert_eq!(counts(&progress), (0, 0, 0, 0));
+        progress.written();
+        progress.reach(15);
+        progress.reach(12);
+        assert_eq!((progress.position(), progress.unwritten_advance()), (15, None));
+    }
+
+    #[test]
+    fn reach_waits_for_what_is_under_way() {
+        let mut progress = under_way([11]);
+        progress.reach(15);
+        progress.reach(17);
+        progress.reach(16);
+        progress.admit(&admitted(20, None));
+        progress.reach(22);
+        assert_eq!((progress.position(), progress.under_way()), (10, 2), "only events are under way");
+        assert_eq!(progress.unwritten_advance(), None);
+        progress.done(11);
+        assert_eq!(progress.position(), 17);
+        progress.done(20);
+        assert_eq!(progress.position(), 22);
+        assert_eq!(counts(&progress), (2, 31, 0, 0));
+    }
+
+    #[test]
+    fn a_passed_gap_is_in_the_ledger_once_its_event_is_done() {
+        let mut progress = under_way([11]);
+        progress.admit(&admitted(15, Some((12, 14))));
+        progress.done(15);
+        assert!(progress.ledger().is_empty());
+        progress.done(11);
+        assert_eq!(progress.ledger().ranges(), [(12, 14)]);
+        assert_eq!(progress.unwritten_advance().unwrap().pending_gaps.ranges(), [(12, 14)]);
+    }
+
+    #[test]
+    fn late_events_leave_the_ledger_one_by_one() {
+        let mut progress = Progress::new(10, [(3, 5), (8, 8)].into_iter().collect());
+        progress.late_done(4);
+        progress.late_done(4);
+        progress.late_done(7);
+        assert_eq!(progress.ledger().ranges(), [(3, 3), (5, 5), (8, 8)]);
+        assert_eq!(counts(&progress), (0, 0, 1, 4));
+        assert_eq!((progress.position(), progress.unwritten()), (10, 1));
+    }
+
+    #[test]
+    fn what_will_not_come_leaves_the_ledger_without_a_count() {
+        let mut progress = Progress::new(10, [(3, 5), (8, 8)].into_iter().collect());
+        progress.closed(4, 8);
+        assert_eq!(progress.ledger().ranges(), [(3, 3)]);
+        assert_eq!(counts(&progress), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn written_begins_new_counts_and_keeps_the_rest() {
+        let mut progress = Progress::new(10, [(3, 5)].into_iter().collect());
+        let event = admitted(11, None);
+        progress.admit(&event);
+        progress.done(11);
+        progress.late_done(3);
+        assert_eq!(counts(&progress), (1, 11, 1, 3));
+        progress.written();
+        assert_eq!((progress.unwritten_advance(), progress.unwritten(), progress.position()), (None, 0, 11));
+        progress.late_done(5);
+        let advance = progress.unwritten_advance().unwrap();
+        assert_eq!((advance.position, advance.last_event_id), (11, Some(event.event.id)));
+        assert_eq!(advance.pending_gaps.ranges(), [(4, 4)]);
+        assert_eq!(counts(&progress), (0, 0, 1, 5));
     }
 }

@@ -1,0 +1,20 @@
+-- headwater.audit_gaps(namespace, max_events)
+-- Events where a gap was recorded as permanent: there must be none.
+-- Raises: WH001. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.audit_gaps(namespace text, max_events int DEFAULT 1000)
+RETURNS TABLE (global_sequence bigint, event_id uuid) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(audit_gaps.namespace);
+BEGIN
+    RETURN QUERY
+    SELECT DISTINCT f.global_sequence, f.event_id FROM (
+        SELECT e.global_sequence, e.event_id
+          FROM headwater.permanent_gaps g
+          JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= g.first_sequence
+           AND e.global_sequence <= g.last_sequence
+         WHERE g.namespace_id = ns.namespace_id AND g.proof <> 'poison'
+         LIMIT audit_gaps.max_events) f
+     ORDER BY f.global_sequence;
+END
+$$;

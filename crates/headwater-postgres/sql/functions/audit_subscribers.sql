@@ -1,0 +1,37 @@
+-- headwater.audit_subscribers(namespace, subscriber_ids)
+-- Compares what subscribers (NULL: all) settled since counting began with what the log holds there, without what their ledgers still have: in
+-- number, and in the sum of the sequences. Both are of one snapshot. Reads every event of the range: hours of the log take seconds, years longer.
+--   sums_differ_by   the log's sum less the settled one
+-- Raises: WH001, WH012. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.audit_subscribers(namespace text, subscriber_ids text[] DEFAULT NULL)
+RETURNS TABLE (subscriber_id text, after_sequence bigint, "position" bigint, in_log bigint, settled bigint, sums_differ_by numeric)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    ns      headwater.namespaces := headwater.namespace_row(audit_subscribers.namespace);
+    unknown text;
+BEGIN
+    SELECT a.id INTO unknown FROM unnest(subscriber_ids) a(id)
+     WHERE NOT EXISTS (SELECT FROM headwater.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = a.id) LIMIT 1;
+    IF FOUND THEN
+        PERFORM headwater.fail('WH012', format('subscriber %L does not exist', left(unknown, 80)),
+            jsonb_build_object('subscriber_id', left(unknown, 255)),
+            'see which there are: SELECT * FROM headwater.subscriber_status(''namespace'')');
+    END IF;
+    RETURN QUERY
+    SELECT s.subscriber_id, s.audit_base, s.position, there.events - held.events, s.settled_events + s.late_events,
+           there.sum - held.sum - s.settled_sum - s.late_sum
+      FROM headwater.subscribers s
+      CROSS JOIN LATERAL (
+            SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater.events e
+             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position) there
+      CROSS JOIN LATERAL (
+            SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
+              FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
+              JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base
+               AND e.global_sequence <= s.position AND e.global_sequence >= s.pending_gaps[i]
+               AND e.global_sequence <= s.pending_gaps[i + 1]) held
+     WHERE s.namespace_id = ns.namespace_id AND (subscriber_ids IS NULL OR s.subscriber_id = ANY (subscriber_ids))
+     ORDER BY s.subscriber_id, s.partition;
+END
+$$;

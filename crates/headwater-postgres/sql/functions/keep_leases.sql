@@ -1,0 +1,107 @@
+-- headwater.keep_leases(namespace, node, incarnation, lease_ms, subscriber_ids, terms, reports, locked, use_locks)
+-- Renews the leases that an instance has, and takes those that it may. The row decides, by this server's clock; the advisory lock only
+-- says sooner that an owner's session is gone. An ask without a term wishes to own; one with a term wishes to go on in it.
+--   still its own   the lease is renewed when less than two thirds of it are left, the report is written when it changed: else nothing is
+--   lost            a term that is over is answered with none, and its lock given up; the next call may take
+--   takeable        nobody's, or the lease is over, or it was this instance's (whose answer was lost), or the row says that the owner's
+--                   session holds the lock, and this session got it
+-- Session locks are counted, so `locked` says which of them this session holds already; holds_lock, which it holds now. Should the call
+-- fail, that is unknown: close the session. A row that somebody else has locked (an owner that commits) is not waited for: the
+-- answer is what the caller had.
+-- Raises: WH001, WH002. Locks: rows that it changes, never waiting; advisory locks of the session. Writes: subscribers, where something changed.
+CREATE OR REPLACE FUNCTION headwater.keep_leases(
+    namespace text, node text, incarnation uuid, lease_ms bigint,
+    subscriber_ids text[], terms bigint[], reports jsonb[], locked boolean[], use_locks boolean
+) RETURNS TABLE (subscriber_id text, term bigint, paused boolean, redrives boolean, holds_lock boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns       headwater.namespaces := headwater.namespace_row(keep_leases.namespace);
+    lease    interval := make_interval(secs => lease_ms / 1000.0);
+    at       timestamptz;
+    ask      record;
+    key      record;
+    sub      headwater.subscribers;
+    known    boolean;
+    takeable boolean;
+BEGIN
+    IF coalesce(lease_ms NOT BETWEEN 1 AND 86400000, true) THEN
+        PERFORM headwater.fail('WH002', format('invalid lease_ms %s', coalesce(lease_ms::text, 'NULL')),
+            jsonb_build_object('what', 'lease_ms', 'value', lease_ms), 'a lease is 1 ms to 1 day');
+    END IF;
+    FOR ask IN SELECT a.id, a.term, a.report, coalesce(a.locked, false) AS locked
+                 FROM unnest(keep_leases.subscriber_ids, keep_leases.terms, keep_leases.reports, keep_leases.locked)
+                      AS a(id, term, report, locked)
+                ORDER BY a.id COLLATE "C"
+    LOOP
+        at := clock_timestamp();
+        key := headwater.subscriber_lock(keep_leases.namespace, ask.id);
+        keep_leases.subscriber_id := ask.id;
+        keep_leases.term := NULL;
+        keep_leases.redrives := false;
+        keep_leases.holds_lock := ask.locked;
+        -- Without a lock first: a row lock is a write, and most of the time there is nothing to do.
+        SELECT s.* INTO sub FROM headwater.subscribers s
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0;
+        known := FOUND;
+        keep_leases.paused := known AND sub.paused;
+
+        IF known AND sub.term = ask.term AND sub.owner_incarnation = keep_leases.incarnation THEN
+            keep_leases.term := ask.term;
+            IF use_locks AND NOT holds_lock THEN
+                keep_leases.holds_lock := pg_try_advisory_lock(key.high, key.low);
+            END IF;
+            -- The row was read before the letters, so what changes in between is seen next time.
+            keep_leases.redrives := sub.letters_epoch <> sub.letters_checked
+                AND EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1));
+            IF sub.lease_until < at + lease * 2 / 3 OR sub.report IS DISTINCT FROM ask.report
+               OR sub.locked <> keep_leases.holds_lock
+               OR (sub.letters_epoch <> sub.letters_checked AND NOT keep_leases.redrives) THEN
+                PERFORM FROM headwater.subscribers s
+                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0
+                    AND s.term = ask.term AND s.owner_incarnation = keep_leases.incarnation
+                    FOR NO KEY UPDATE SKIP LOCKED;
+                IF FOUND THEN
+                    UPDATE headwater.subscribers s
+                       SET lease_until = at + lease, report = ask.report, locked = keep_leases.holds_lock,
+                           letters_checked = CASE WHEN keep_leases.redrives THEN s.letters_checked ELSE sub.letters_epoch END
+                     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0;
+                END IF;
+            END IF;
+        ELSE
+            takeable := known AND ask.term IS NULL
+                AND (sub.owner_incarnation IS NULL OR sub.owner_incarnation = keep_leases.incarnation OR sub.lease_until <= at);
+            IF known AND ask.term IS NULL AND NOT takeable AND use_locks AND sub.locked AND NOT holds_lock THEN
+                keep_leases.holds_lock := pg_try_advisory_lock(key.high, key.low);
+                takeable := keep_leases.holds_lock;
+            END IF;
+            IF takeable THEN
+                -- Again, now that the row stands still.
+                PERFORM FROM headwater.subscribers s
+                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0
+                    AND (s.owner_incarnation IS NULL OR s.owner_incarnation = keep_leases.incarnation OR s.lease_until <= at
+                         OR (s.locked AND keep_leases.holds_lock))
+                    FOR NO KEY UPDATE SKIP LOCKED;
+                takeable := FOUND;
+            END IF;
+            IF takeable THEN
+                IF use_locks AND NOT holds_lock THEN
+                    keep_leases.holds_lock := pg_try_advisory_lock(key.high, key.low);
+                END IF;
+                UPDATE headwater.subscribers s
+                   SET term = s.term + 1, owner_node = keep_leases.node, owner_incarnation = keep_leases.incarnation,
+                       lease_until = at + lease, locked = keep_leases.holds_lock, report = NULL
+                 WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0
+                RETURNING s.* INTO sub;
+                keep_leases.term := sub.term;
+                keep_leases.paused := sub.paused;
+                keep_leases.redrives := EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1));
+            ELSIF keep_leases.holds_lock THEN
+                PERFORM pg_advisory_unlock(key.high, key.low);
+                keep_leases.holds_lock := false;
+            END IF;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,49 @@
+-- headwater.redrive(namespace, subscriber_id, states, global_sequence, event_type, order_key, error_contains, after_sequence)
+-- Asks for dead letters to be delivered again: those that are dead or parked, and match (NULL: not asked). With one that parks its key, or is
+-- parked, go all of that key, so that they stay in order. Answers how many were marked.
+-- Raises: WH001, WH012. Locks: the subscriber's row, or all of the namespace. Writes: dead letters, subscribers.
+CREATE OR REPLACE FUNCTION headwater.redrive(
+    namespace       text,
+    subscriber_id   text DEFAULT NULL,
+    states          text[] DEFAULT NULL,
+    global_sequence bigint DEFAULT NULL,
+    event_type      text DEFAULT NULL,
+    order_key       text DEFAULT NULL,
+    error_contains  text DEFAULT NULL,
+    after_sequence  bigint DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns      headwater.namespaces := headwater.namespace_row(redrive.namespace);
+    letters bigint;
+BEGIN
+    PERFORM headwater.lock_subscribers(ns.namespace_id, redrive.subscriber_id);
+    WITH chosen AS MATERIALIZED (
+        SELECT m.subscriber_id, m.global_sequence, m.order_key, m.parks_key OR m.state = 'parked' AS parks
+          FROM headwater.matching_letters(ns.namespace_id, redrive.subscriber_id, redrive.states, redrive.global_sequence,
+                   redrive.event_type, redrive.order_key, redrive.error_contains, redrive.after_sequence) m
+         WHERE m.state IN ('dead', 'parked')
+    ), wanted AS MATERIALIZED (
+        SELECT c.subscriber_id, c.global_sequence FROM chosen c
+        UNION
+        SELECT d.subscriber_id, d.global_sequence
+          FROM (SELECT DISTINCT c.subscriber_id, c.order_key FROM chosen c WHERE c.parks) k
+          JOIN headwater.dead_letters d
+            ON d.namespace_id = ns.namespace_id AND d.subscriber_id = k.subscriber_id AND d.order_key = k.order_key
+         WHERE d.state IN ('dead', 'parked')
+    ), marked AS (
+        -- Who was parked once belongs to a parked key, also when it fails by itself.
+        UPDATE headwater.dead_letters d
+           SET state = 'redriving', parks_key = d.parks_key OR d.state = 'parked', updated_at = clock_timestamp()
+          FROM wanted w
+         WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = w.subscriber_id AND d.global_sequence = w.global_sequence
+        RETURNING d.subscriber_id
+    ), told AS (
+        UPDATE headwater.subscribers s SET letters_epoch = s.letters_epoch + 1
+          FROM (SELECT DISTINCT m.subscriber_id FROM marked m) m
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id AND s.partition = 0
+    )
+    SELECT count(*) INTO letters FROM marked;
+    RETURN letters;
+END
+$$;

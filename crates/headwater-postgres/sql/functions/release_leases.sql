@@ -1,0 +1,21 @@
+-- headwater.release_leases(namespace, incarnation, subscriber_ids, locked)
+-- Gives up what an instance owns of these subscribers. What others own stays theirs. `locked` says of which this session holds the
+-- advisory lock. Terms stay: the next owner raises them.
+-- Raises: WH001. Locks: the rows. Writes: subscribers; the session's advisory locks are released.
+CREATE OR REPLACE FUNCTION headwater.release_leases(
+    namespace text, incarnation uuid, subscriber_ids text[], locked boolean[]
+) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(release_leases.namespace);
+BEGIN
+    UPDATE headwater.subscribers s
+       SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, locked = false, report = NULL
+     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ANY (release_leases.subscriber_ids)
+       AND s.owner_incarnation = release_leases.incarnation;
+    PERFORM pg_advisory_unlock(key.high, key.low)
+       FROM unnest(release_leases.subscriber_ids, release_leases.locked) AS a(id, locked),
+            headwater.subscriber_lock(release_leases.namespace, a.id) AS key
+      WHERE a.locked;
+END
+$$;

@@ -1,0 +1,2 @@
+-- Pauses a subscriber.
+SELECT headwater.pause_subscriber($1, $2)

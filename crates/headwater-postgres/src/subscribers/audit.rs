@@ -1,0 +1,53 @@
+//! What subscribers settled, beside what the log holds.
+
+use headwater_core::{AuditFinding, AuditReport, NamespaceInfo};
+use sqlx::{PgConnection, Row};
+
+use super::Result;
+use crate::error::subscriber_error;
+use crate::sql;
+
+/// Most events in permanent gaps that a report names.
+const MAX_GAP_EVENTS: i32 = 1_000;
+
+pub(super) async fn audit(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    subscriber_ids: &[String],
+) -> Result<AuditReport> {
+    let mut report = AuditReport::default();
+    let subscribers = sqlx::query(sql::AUDIT_SUBSCRIBERS)
+        .bind(&info.name)
+        .bind((!subscriber_ids.is_empty()).then_some(subscriber_ids))
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(subscriber_error)?;
+    for row in &subscribers {
+        let number = |column: &str| row.get::<i64, _>(column) as u64;
+        let (in_log, settled) = (number("in_log"), number("settled"));
+        let (subscriber_id, after, position) = (row.get("subscriber_id"), number("after_sequence"), number("position"));
+        report.subscribers += 1;
+        report.events += in_log;
+        if in_log != settled {
+            let missing = row.get::<Option<i64>, _>("missing").map(|sequence| sequence as u64);
+            report.findings.push(AuditFinding::CountDiffers {
+                subscriber_id,
+                after,
+                position,
+                in_log,
+                settled,
+                missing,
+            });
+        } else if row.get("sums_differ") {
+            report.findings.push(AuditFinding::SumDiffers { subscriber_id, after, position });
+        }
+    }
+    let gaps = sqlx::query_scalar::<_, i64>(sql::COUNT_GAPS).bind(i32::from(info.id));
+    report.permanent_gaps = gaps.fetch_one(&mut *conn).await.map_err(subscriber_error)? as u64;
+    let events = sqlx::query(sql::AUDIT_GAPS).bind(&info.name).bind(MAX_GAP_EVENTS);
+    for row in events.fetch_all(conn).await.map_err(subscriber_error)? {
+        let global_sequence = row.get::<i64, _>("global_sequence") as u64;
+        report.findings.push(AuditFinding::EventInPermanentGap { global_sequence, event_id: row.get("event_id") });
+    }
+    Ok(report)
+}

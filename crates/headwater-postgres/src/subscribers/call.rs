@@ -1,0 +1,45 @@
+//! Calls to the database: with an end to the waiting, and again on another connection when one is dead.
+
+use std::time::Duration;
+
+use headwater_core::{Fault, SubscriberError};
+
+/// A call without an answer is given up.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for calls of operators that go through many events or letters.
+pub(super) const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
+
+pub(crate) fn no_answer(within: Duration) -> SubscriberError {
+    let message = format!("failed to reach the database: no answer within {within:?}");
+    SubscriberError::Unavailable(Fault { message, retryable: true, source: None })
+}
+
+/// Runs a call on a connection of the pool, and again on the next if that one turns out to be dead: after a restart of the server, all
+/// that the pool has are. (A macro, since the future of an async closure is not `Send`.)
+macro_rules! calling {
+    ($database:expr, $conn:ident => $call:expr) => {
+        $crate::subscribers::call::calling!($database, $crate::subscribers::call::CALL_TIMEOUT, $conn => $call)
+    };
+    ($database:expr, $timeout:expr, $conn:ident => $call:expr) => {{
+        let pool = &$database.pool;
+        let deadline = tokio::time::Instant::now() + $timeout;
+        let mut tries = pool.size();
+        loop {
+            let acquired = tokio::time::timeout_at(deadline, pool.acquire()).await;
+            let Ok(acquired) = acquired else { break Err($crate::subscribers::call::no_answer($timeout)) };
+            let mut pooled = acquired.map_err($crate::error::subscriber_error)?;
+            let $conn: &mut sqlx::PgConnection = &mut pooled;
+            match tokio::time::timeout_at(deadline, $call).await {
+                Ok(Err(error)) if error.is_retryable() && tries > 0 => drop(pooled.detach()),
+                Ok(result) => break result,
+                // It may be half open: nobody else shall get it.
+                Err(_) => {
+                    drop(pooled.detach());
+                    break Err($crate::subscribers::call::no_answer($timeout));
+                }
+            }
+            tries -= 1;
+        }
+    }};
+}
+pub(crate) use calling;

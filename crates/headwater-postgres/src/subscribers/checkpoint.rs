@@ -1,0 +1,89 @@
+//! Checkpoints: read and moved.
+
+use headwater_core::{Advance, Fence, Gaps, Loaded, SubscriberError};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use super::{Result, bigint, missing, refused};
+use crate::error::subscriber_error;
+use crate::sql;
+
+pub(super) async fn load(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<Loaded> {
+    let row = fetch(conn, sql::LOAD_SUBSCRIBER, namespace_id, &fence.subscriber_id).await?;
+    let row = row.ok_or_else(|| missing(fence))?;
+    check(&row, fence)?;
+    Ok(Loaded { parked_keys: row.get("parked_keys"), ..loaded(&row) })
+}
+
+pub(super) async fn position(conn: &mut PgConnection, namespace_id: i32, subscriber_id: &str) -> Result<Loaded> {
+    let row = fetch(conn, sql::SUBSCRIBER_POSITION, namespace_id, subscriber_id).await?;
+    row.map(|row| loaded(&row)).ok_or_else(|| SubscriberError::NotFound(subscriber_id.to_owned()))
+}
+
+async fn fetch(
+    conn: &mut PgConnection,
+    text: &'static str,
+    namespace_id: i32,
+    subscriber_id: &str,
+) -> Result<Option<PgRow>> {
+    let statement = sqlx::query(text).bind(namespace_id).bind(subscriber_id);
+    statement.fetch_optional(conn).await.map_err(subscriber_error)
+}
+
+/// Whether the row's term is the fence's.
+pub(super) fn check(row: &PgRow, fence: &Fence) -> Result<()> {
+    match fence.term {
+        Some(term) if row.get::<i64, _>("term") as u64 != term => {
+            Err(SubscriberError::Fenced(fence.subscriber_id.clone()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the fence's term is still the present one.
+pub(super) async fn check_fence(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<()> {
+    let row = fetch(conn, sql::SUBSCRIBER_POSITION, namespace_id, &fence.subscriber_id).await?;
+    check(&row.ok_or_else(|| missing(fence))?, fence)
+}
+
+fn loaded(row: &PgRow) -> Loaded {
+    Loaded {
+        position: row.get::<i64, _>("position") as u64,
+        pending_gaps: pairs(row).into_iter().collect::<Gaps>(),
+        paused: row.get("paused"),
+        parked_keys: Vec::new(),
+    }
+}
+
+/// The ledger: first, last, first, last, …
+pub(super) fn pairs(row: &PgRow) -> Vec<(u64, u64)> {
+    let flat: Vec<i64> = row.get("pending_gaps");
+    flat.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1] as u64)).collect()
+}
+
+pub(super) async fn advance(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    fence: &Fence,
+    advance: &Advance,
+) -> Result<()> {
+    let ledger = advance.pending_gaps.ranges().iter();
+    let moved = sqlx::query(sql::ADVANCE)
+        .bind(namespace_id)
+        .bind(&fence.subscriber_id)
+        .bind(fence.term.map(bigint))
+        .bind(bigint(advance.position))
+        .bind(advance.last_event_id)
+        .bind(ledger.flat_map(|(first, last)| [bigint(*first), bigint(*last)]).collect::<Vec<_>>())
+        .bind(bigint(advance.events))
+        .bind(advance.sequence_sum.to_string())
+        .bind(bigint(advance.late_events))
+        .bind(advance.late_sequence_sum.to_string())
+        .execute(&mut *conn)
+        .await
+        .map_err(subscriber_error)?;
+    match moved.rows_affected() {
+        0 => Err(refused(conn, namespace_id, fence).await),
+        _ => Ok(()),
+    }
+}

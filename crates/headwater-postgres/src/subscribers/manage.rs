@@ -1,0 +1,118 @@
+//! What operators and starting processes do with subscribers.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use headwater_core::names::check_subscriber_id;
+use headwater_core::{Fence, Gap, GapState, Instance, StartFrom, SubscriberConfig, SubscriberInfo};
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Row};
+
+use super::{Result, bigint, checkpoint, refused, storable};
+use crate::error::subscriber_error;
+use crate::row::PgJson;
+use crate::sql;
+
+pub(super) async fn register(conn: &mut PgConnection, namespace: &str, config: &SubscriberConfig) -> Result<()> {
+    check_subscriber_id(&config.subscriber_id)?;
+    let (start_from, position, time) = match config.start_from {
+        StartFrom::Beginning => ("beginning", None, None),
+        StartFrom::Now => ("now", None, None),
+        StartFrom::After(position) => ("after", Some(bigint(position)), None),
+        StartFrom::Time(time) => ("time", None, Some(time)),
+    };
+    let statement = sqlx::query(sql::REGISTER_SUBSCRIBER)
+        .bind(namespace)
+        .bind(&config.subscriber_id)
+        .bind(start_from)
+        .bind(position)
+        .bind(time);
+    run(conn, statement).await.map(drop)
+}
+
+pub(super) async fn set_paused(
+    conn: &mut PgConnection,
+    namespace: &str,
+    subscriber_id: &str,
+    paused: bool,
+) -> Result<()> {
+    let text = if paused { sql::PAUSE_SUBSCRIBER } else { sql::RESUME_SUBSCRIBER };
+    run(conn, sqlx::query(text).bind(namespace).bind(subscriber_id)).await.map(drop)
+}
+
+pub(super) async fn pause_self(conn: &mut PgConnection, namespace_id: i32, fence: &Fence, reason: &str) -> Result<()> {
+    let statement = sqlx::query(sql::PAUSE_SELF)
+        .bind(namespace_id)
+        .bind(&fence.subscriber_id)
+        .bind(fence.term.map(bigint))
+        .bind(storable(reason));
+    match run(conn, statement).await? {
+        0 => Err(refused(conn, namespace_id, fence).await),
+        _ => Ok(()),
+    }
+}
+
+pub(super) async fn reset(conn: &mut PgConnection, namespace: &str, subscriber_id: &str, position: u64) -> Result<()> {
+    let statement = sqlx::query(sql::RESET_SUBSCRIBER).bind(namespace).bind(subscriber_id).bind(bigint(position));
+    run(conn, statement).await.map(drop)
+}
+
+pub(super) async fn remove(conn: &mut PgConnection, namespace: &str, subscriber_id: &str, force: bool) -> Result<()> {
+    run(conn, sqlx::query(sql::REMOVE_SUBSCRIBER).bind(namespace).bind(subscriber_id).bind(force)).await.map(drop)
+}
+
+pub(super) async fn position_at(conn: &mut PgConnection, namespace: &str, time: DateTime<Utc>) -> Result<u64> {
+    let statement = sqlx::query_scalar::<_, i64>(sql::POSITION_AT).bind(namespace).bind(time);
+    statement.fetch_one(conn).await.map(|position| position as u64).map_err(subscriber_error)
+}
+
+pub(super) async fn record_gaps(conn: &mut PgConnection, namespace_id: i32, gaps: &[Gap]) -> Result<()> {
+    let (first, last): (Vec<_>, Vec<_>) = gaps
+        .iter()
+        .filter(|gap| gap.state == GapState::Permanent)
+        .map(|gap| (bigint(gap.first), bigint(gap.last)))
+        .unzip();
+    if first.is_empty() {
+        return Ok(());
+    }
+    run(conn, sqlx::query(sql::RECORD_GAPS).bind(namespace_id).bind(first).bind(last)).await.map(drop)
+}
+
+async fn run(conn: &mut PgConnection, statement: Query<'_, Postgres, PgArguments>) -> Result<u64> {
+    statement.execute(conn).await.map(|done| done.rows_affected()).map_err(subscriber_error)
+}
+
+pub(super) async fn status(
+    conn: &mut PgConnection,
+    namespace: &str,
+    subscriber_id: Option<&str>,
+) -> Result<Vec<SubscriberInfo>> {
+    let statement = sqlx::query(sql::SUBSCRIBER_STATUS).bind(namespace).bind(subscriber_id);
+    let rows = statement.fetch_all(conn).await.map_err(subscriber_error)?;
+    Ok(rows.iter().map(info).collect())
+}
+
+fn info(row: &PgRow) -> SubscriberInfo {
+    let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
+    let node: Option<String> = row.get("owner_node");
+    let incarnation = row.get::<Option<_>, _>("owner_incarnation");
+    let report: Option<PgJson> = row.get("report");
+    SubscriberInfo {
+        subscriber_id: row.get("subscriber_id"),
+        position: row.get::<i64, _>("position") as u64,
+        last_event_id: row.get("last_event_id"),
+        pending_gaps: checkpoint::pairs(row),
+        owner: incarnation.map(|incarnation| Instance { node: node.unwrap_or_default(), incarnation }),
+        term: row.get::<i64, _>("term") as u64,
+        lease_left: row.get::<Option<f64>, _>("lease_left").map(seconds),
+        // One that a newer build wrote may have a state that this one does not know.
+        report: report.and_then(|PgJson(report)| report.decode().ok()),
+        paused: row.get("paused"),
+        lag_events: row.get::<i64, _>("lag_events") as u64,
+        lag: seconds(row.get("lag")),
+        dead_letters: row.get::<i64, _>("dead_letters") as u64,
+        created_at: row.get("created_at"),
+        updated_at: row.get("updated_at"),
+    }
+}

@@ -1,0 +1,115 @@
+//! Wake-ups from other processes: LISTEN, on a connection of its own.
+//!
+//! Who has authority: the log. A wake-up is a hint, and readers poll behind it; so a lost one costs time, never an event. The
+//! task connects again by itself, with growing pauses, after whatever ended the connection; whoever waits is woken after each
+//! connect, since something may have been missed. A silent connection is pinged, so that a half-open one is found out.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::sql;
+
+/// A connection that has been silent for so long is pinged.
+const PING_AFTER: Duration = Duration::from_secs(10);
+/// A connect or ping that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between tries to connect, doubling from the one to the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Listens for the wake-ups of one namespace until it is dropped.
+#[derive(Debug)]
+pub struct WakeUps {
+    count: watch::Receiver<u64>,
+    connected: watch::Receiver<bool>,
+    task: JoinHandle<()>,
+}
+
+impl WakeUps {
+    /// Listens on a connection made with `connect`, which must lead to PostgreSQL itself: a pooler in transaction mode
+    /// cannot LISTEN.
+    pub fn start(connect: PgConnectOptions, namespace: &str) -> Self {
+        let (counted, count) = watch::channel(0);
+        let (connecting, connected) = watch::channel(false);
+        let listening = Listening { connect, channel: format!("headwater_{namespace}"), counted, connecting };
+        WakeUps { count, connected, task: tokio::spawn(listening.run()) }
+    }
+
+    /// Changes with every wake-up.
+    pub fn count(&self) -> watch::Receiver<u64> {
+        self.count.clone()
+    }
+
+    /// Whether wake-ups can come at present.
+    pub fn is_connected(&self) -> bool {
+        *self.connected.borrow()
+    }
+}
+
+impl Drop for WakeUps {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Listening {
+    connect: PgConnectOptions,
+    channel: String,
+    counted: watch::Sender<u64>,
+    connecting: watch::Sender<bool>,
+}
+
+impl Listening {
+    async fn run(self) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match tokio::time::timeout(PATIENCE, self.listen()).await {
+                Ok(Ok(listener)) => {
+                    pause = FIRST_PAUSE;
+                    self.connecting.send_replace(true);
+                    self.wake();
+                    self.follow(listener).await
+                }
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {PATIENCE:?}"),
+            };
+            self.connecting.send_replace(false);
+            tracing::warn!(channel = self.channel, error, "lost the connection for wake-ups: polling until it is back");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn listen(&self) -> Result<PgListener, sqlx::Error> {
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.connect.clone());
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen(&self.channel).await?;
+        Ok(listener)
+    }
+
+    /// Passes wake-ups on until the connection fails, and says how.
+    async fn follow(&self, mut listener: PgListener) -> String {
+        loop {
+            match tokio::time::timeout(PING_AFTER, listener.try_recv()).await {
+                Ok(Ok(Some(_))) => self.wake(),
+                Ok(Ok(None)) => return "the connection was closed".into(),
+                Ok(Err(error)) => return error.to_string(),
+                Err(_) => {
+                    let ping = sqlx::query(sql::PING).execute(&mut listener);
+                    match tokio::time::timeout(PATIENCE, ping).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => return error.to_string(),
+                        Err(_) => return format!("no answer within {PATIENCE:?}"),
+                    }
+                }
+            }
+        }
+    }
+
+    fn wake(&self) {
+        self.counted.send_modify(|count| *count += 1);
+    }
+}
