@@ -1,4 +1,4 @@
-//! Reading `#[event(..)]`, and finding what serde must not be told to do.
+//! Reading `#[event(..)]`, what all attributes share, and finding what serde must not be told to do.
 
 use proc_macro2::{Span, TokenTree};
 use quote::ToTokens;
@@ -6,8 +6,9 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, LitInt, LitStr, Path, Result, Token, parse_quote};
 
-/// As `MAX_EVENT_TYPE_BYTES` of headwater-core, which cannot be a dependency of a macro that it is tested with.
-const MAX_EVENT_TYPE_BYTES: usize = 255;
+/// As `MAX_EVENT_TYPE_BYTES` and `MAX_SUBSCRIBER_ID_BYTES` of headwater-core, which cannot be a dependency of a macro that it is
+/// tested with.
+const MAX_NAME_BYTES: usize = 255;
 
 /// What stands in `#[event(..)]`.
 #[derive(Default)]
@@ -68,11 +69,16 @@ impl EventAttrs {
 
     /// The path to Headwater in generated code.
     pub(crate) fn krate(&self) -> Path {
-        self.krate.clone().unwrap_or_else(|| parse_quote!(::headwater))
+        krate_or_default(self.krate.as_ref())
     }
 }
 
-fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<()> {
+/// The path to Headwater in generated code, unless an attribute names another.
+pub(crate) fn krate_or_default(krate: Option<&Path>) -> Path {
+    krate.cloned().unwrap_or_else(|| parse_quote!(::headwater))
+}
+
+pub(crate) fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<()> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(meta.error(format!("`{}` is given twice", meta.path.to_token_stream()))),
@@ -81,13 +87,18 @@ fn set<T>(slot: &mut Option<T>, value: T, meta: &ParseNestedMeta<'_>) -> Result<
 
 /// Refuses a name that an append would refuse.
 pub(crate) fn check_event_type(name: &str, span: Span) -> Result<()> {
+    check_name("event type", name, span)
+}
+
+/// Refuses a name that the database would refuse.
+pub(crate) fn check_name(what: &str, name: &str, span: Span) -> Result<()> {
     let wrong = match name {
         "" => "is empty",
-        _ if name.len() > MAX_EVENT_TYPE_BYTES => "is longer than 255 bytes",
+        _ if name.len() > MAX_NAME_BYTES => "is longer than 255 bytes",
         _ if name.bytes().any(|b| b.is_ascii_control()) => "holds a control character",
         _ => return Ok(()),
     };
-    Err(Error::new(span, format!("this event type {wrong}: it must be 1 to 255 bytes without control characters")))
+    Err(Error::new(span, format!("this {what} {wrong}: it must be 1 to 255 bytes without control characters")))
 }
 
 /// Refuses serde attributes that would change the form in which the payload is found: externally tagged.

@@ -5,6 +5,8 @@ use syn::{DeriveInput, parse_macro_input};
 
 mod attrs;
 mod event_data;
+mod kebab;
+mod subscriber_id;
 mod subset_enum;
 mod subset_of;
 
@@ -61,4 +63,38 @@ pub fn derive_event_data(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn subset_enum(args: TokenStream, item: TokenStream) -> TokenStream {
     subset_enum::expand(args.into(), item.into()).into()
+}
+
+/// Implements `SubscriberId`: the id is the type's name in kebab case, unless told otherwise.
+///
+/// ```
+/// # extern crate headwater_core as headwater;
+/// # use headwater_core::SubscriberId as _;
+/// # use headwater_derive::SubscriberId;
+/// #[derive(SubscriberId)]
+/// struct HTTPAccessLog;
+///
+/// #[derive(SubscriberId)]
+/// #[subscriber_id(prefix = "projection")]
+/// struct OrderTotals;
+///
+/// #[derive(SubscriberId)]
+/// #[subscriber_id(name = "totals-v2")]
+/// struct NewTotals;
+///
+/// # fn main() {
+/// assert_eq!(HTTPAccessLog.subscriber_id(), "http-access-log");
+/// assert_eq!(OrderTotals.subscriber_id(), "projection:order-totals");
+/// assert_eq!(NewTotals.subscriber_id(), "totals-v2");
+/// # }
+/// ```
+///
+/// The id names the subscriber's progress in the database: name it with `name` before you rename the type, or it starts anew.
+/// With both `prefix` and `name` it is `prefix:name`. A generic type has one id, whatever its parameters.
+///
+/// `#[subscriber_id(crate = "…")]` names another path to Headwater than `::headwater`.
+#[proc_macro_derive(SubscriberId, attributes(subscriber_id))]
+pub fn derive_subscriber_id(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    subscriber_id::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }

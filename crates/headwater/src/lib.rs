@@ -29,9 +29,11 @@
 //! Start with [`Headwater`]; [`Namespace`] appends and reads; [`Event`] is what is appended and read.
 
 mod namespace;
+mod node;
 mod system;
 
 pub use namespace::Namespace;
+pub use node::{Node, NodeBuilder, NodeStatus, SubscriberStatus, TransactionScope, WakeUpSource};
 pub use system::{Headwater, HeadwaterBuilder};
 
 #[doc(hidden)]
@@ -42,5 +44,14 @@ pub use headwater_core::{
     LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NotInSubset, Ordering, Placed, ReadError, StreamId, StreamQuery,
     Writer,
 };
-pub use headwater_derive::{EventData, subset_enum};
-pub use headwater_postgres::{DatabaseOptions, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus};
+// Delivery.
+pub use headwater_core::{
+    Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator,
+    EventObserver, HandlerError, Instance, InstanceMode, MemoryStateStore, Observed, OnExhaustion, Projection,
+    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, StartFrom, StateStore, SubscriberError,
+    SubscriberId, SubscriberInfo, SubscriberStore,
+};
+pub use headwater_derive::{EventData, SubscriberId, subset_enum};
+pub use headwater_postgres::{
+    DatabaseOptions, LogOptions, Migrated, NamespaceChanges, PgLog, PgStateStore, PgSubscribers, ServerStatus,
+};

@@ -5,7 +5,7 @@ use headwater_core::{
     Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
     NamespaceInfo, ReadError, StreamId, StreamQuery,
 };
-use headwater_postgres::PgLog;
+use headwater_postgres::{PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -25,6 +25,25 @@ impl Namespace {
     /// The settings, as they were when the namespace was opened.
     pub fn info(&self) -> &NamespaceInfo {
         self.log.info()
+    }
+
+    /// The namespace's subscribers, to look at and to manage: their progress, their dead letters.
+    pub fn subscribers(&self) -> PgSubscribers {
+        let options = SubscribersOptions { session_locks: false };
+        PgSubscribers::new(self.log.database().clone(), self.log.info().clone(), options)
+    }
+
+    /// States of a projection, in PostgreSQL.
+    pub fn state_store<S: serde::Serialize + serde::de::DeserializeOwned>(
+        &self,
+        projection: impl Into<String>,
+    ) -> PgStateStore<S> {
+        PgStateStore::new(self.log.database().clone(), self.log.info(), projection.into())
+    }
+
+    /// A node of this name, to run subscribers of the namespace in this process.
+    pub fn node(&self, name: impl Into<String>) -> crate::NodeBuilder {
+        crate::NodeBuilder::on_postgres(name.into(), self.log.clone())
     }
 
     /// The log itself, for code that works with any [`EventLog`].

@@ -1,0 +1,123 @@
+//! Handlers of every kind, with their data types erased.
+
+use std::marker::PhantomData;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use headwater_core::{Event, EventObserver, HandlerError, Observed};
+use sqlx::PgConnection;
+
+/// What is done with a subscriber's events.
+#[derive(Clone)]
+pub(super) enum Work {
+    /// One at a time, or one a key at a time.
+    Each(Arc<dyn Each>),
+    /// Many at a time.
+    Batch(Arc<dyn Batch>),
+    /// In a transaction with the checkpoint.
+    Transaction(Arc<dyn InTransaction>, TransactionScope),
+}
+
+/// What one transaction of a transactional handler holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionScope {
+    /// One event.
+    Event,
+    /// As many events as are there, up to `catch_up_batch_size`; if one fails, each gets a transaction of its own.
+    Batch,
+}
+
+#[async_trait]
+pub(super) trait Each: Send + Sync {
+    async fn handle(&self, event: &Arc<Event>) -> Result<(), HandlerError>;
+}
+
+#[async_trait]
+pub(super) trait Batch: Send + Sync {
+    async fn handle(&self, events: &[Arc<Event>]) -> Result<(), HandlerError>;
+}
+
+#[async_trait]
+pub(super) trait InTransaction: Send + Sync {
+    async fn handle(&self, event: &Arc<Event>, tx: &mut PgConnection) -> Result<(), HandlerError>;
+}
+
+/// An observer, whatever it observes.
+pub(super) struct Observer<D, O> {
+    pub(super) observer: O,
+    pub(super) data: PhantomData<fn() -> D>,
+}
+
+#[async_trait]
+impl<D: Observed, O: EventObserver<D>> Each for Observer<D, O> {
+    async fn handle(&self, event: &Arc<Event>) -> Result<(), HandlerError> {
+        self.observer.on_event(observe(event)?).await
+    }
+}
+
+/// A closure for batches.
+pub(super) struct BatchFn<D, F> {
+    pub(super) handler: F,
+    pub(super) data: PhantomData<fn() -> D>,
+}
+
+#[async_trait]
+impl<D, F, R> Batch for BatchFn<D, F>
+where
+    D: Observed,
+    F: Fn(Vec<Arc<Event<D>>>) -> R + Send + Sync,
+    R: Future<Output = Result<(), HandlerError>> + Send,
+{
+    async fn handle(&self, events: &[Arc<Event>]) -> Result<(), HandlerError> {
+        let events = events.iter().map(observe).collect::<Result<Vec<_>, _>>()?;
+        (self.handler)(events).await
+    }
+}
+
+/// A closure with a transaction.
+pub(super) struct TransactionFn<D, F> {
+    pub(super) handler: F,
+    pub(super) data: PhantomData<fn() -> D>,
+}
+
+#[async_trait]
+impl<D, F> InTransaction for TransactionFn<D, F>
+where
+    D: Observed,
+    F: for<'t> Fn(Arc<Event<D>>, &'t mut PgConnection) -> BoxFuture<'t, Result<(), HandlerError>> + Send + Sync,
+{
+    async fn handle(&self, event: &Arc<Event>, tx: &mut PgConnection) -> Result<(), HandlerError> {
+        (self.handler)(observe(event)?, tx).await
+    }
+}
+
+/// What cannot be decoded now cannot be decoded a second later.
+pub(super) fn observe<D: Observed>(event: &Arc<Event>) -> Result<Arc<Event<D>>, HandlerError> {
+    D::observe(event).map_err(HandlerError::permanent)
+}
+
+/// Runs a handler: a panic is an error, and so is taking too long.
+pub(super) async fn guarded(
+    handling: impl Future<Output = Result<(), HandlerError>>,
+    limit: Duration,
+) -> Result<(), HandlerError> {
+    let handling = AssertUnwindSafe(handling).catch_unwind();
+    tokio::pin!(handling);
+    // Most handlers that only touch memory are done at once: they need no timer.
+    let outcome = match futures::poll!(&mut handling) {
+        std::task::Poll::Ready(outcome) => outcome,
+        std::task::Poll::Pending => match tokio::time::timeout(limit, handling).await {
+            Ok(outcome) => outcome,
+            Err(_) => return Err(HandlerError::message(format!("took longer than handler_timeout {limit:?}"))),
+        },
+    };
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(HandlerError::message(format!("panicked: {text}")))
+    })
+}

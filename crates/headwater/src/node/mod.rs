@@ -1,0 +1,252 @@
+//! Nodes: processes that run subscribers.
+
+mod builder;
+mod handler;
+mod keeper;
+mod pages;
+mod ring;
+mod runner;
+mod saga;
+mod status;
+mod subscription;
+mod tail;
+mod transaction;
+mod turn;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberStore};
+use headwater_postgres::{PgSubscribers, WakeUps};
+use tokio::sync::{Mutex, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+pub use self::builder::{NodeBuilder, WakeUpSource};
+pub use self::handler::TransactionScope;
+use self::keeper::{Keeper, Kept};
+use self::runner::{Control, Runner};
+use self::status::Status;
+use self::subscription::Subscription;
+use self::tail::{Tail, WakeUp};
+
+/// How long [`Node::shutdown`] waits for events at hand.
+const SHUTDOWN: Duration = Duration::from_secs(30);
+/// Between looks at a subscriber that another process runs.
+const WAIT_POLL: Duration = Duration::from_millis(25);
+
+/// A running node: its subscribers handle events until it is [shut down](Node::shutdown). Dropping it stops them at once, as a crash would.
+pub struct Node {
+    instance: Instance,
+    store: Arc<dyn SubscriberStore>,
+    postgres: Option<PgSubscribers>,
+    tail: Arc<Tail>,
+    listening: Option<WakeUps>,
+    runners: Vec<(String, Arc<Status>)>,
+    tasks: Mutex<Option<Tasks>>,
+    stop: watch::Sender<bool>,
+}
+
+struct Tasks {
+    runners: JoinSet<()>,
+    keeper: JoinHandle<Keeper>,
+    others: JoinSet<()>,
+}
+
+/// What a node is made of.
+struct Parts {
+    instance: Instance,
+    log: Arc<dyn EventLog>,
+    store: Arc<dyn SubscriberStore>,
+    postgres: Option<PgSubscribers>,
+    wake_ups: Vec<WakeUp>,
+    listening: Option<WakeUps>,
+    subscriptions: Vec<Subscription>,
+    lease: Duration,
+    poll: Duration,
+    audit_every: Option<Duration>,
+}
+
+/// A subscriber of a node, as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubscriberStatus {
+    /// Its id.
+    pub subscriber_id: String,
+    /// Whether this node handles its events; else another does, or nobody yet.
+    pub owned: bool,
+    /// How far its events are handled, written or not; `None`: it is not this node that knows.
+    pub position: Option<u64>,
+    /// Events handled since the node started.
+    pub handled: u64,
+    /// What it does.
+    pub report: Report,
+}
+
+/// A node, as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeStatus {
+    /// The node's name and this run of it.
+    pub instance: Instance,
+    /// Whether the log could be read when that was last tried.
+    pub connected: bool,
+    /// Whether wake-ups from other processes can come at present; without them, events are found by polling.
+    pub listening: bool,
+    /// The highest sequence seen.
+    pub seen: u64,
+    /// Its subscribers.
+    pub subscribers: Vec<SubscriberStatus>,
+}
+
+impl Node {
+    fn run(parts: Parts) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll));
+        let mut others = JoinSet::new();
+        let following = tail.clone();
+        others.spawn(async move { following.follow(parts.wake_ups).await });
+        if let Some(interval) = parts.audit_every {
+            let ids: Vec<_> =
+                parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
+            others.spawn(audit(parts.store.clone(), ids, interval));
+        }
+        let mut runners = JoinSet::new();
+        let mut kept = Vec::new();
+        let mut statuses = Vec::new();
+        for subscription in parts.subscriptions {
+            let (control, told) = watch::channel(Control::default());
+            let status = Arc::<Status>::default();
+            let subscriber_id = subscription.subscriber_id.clone();
+            let mode = subscription.config.instance_mode;
+            statuses.push((subscriber_id.clone(), status.clone()));
+            kept.push(Kept { subscriber_id, mode, control, status: status.clone(), counted: 0 });
+            let runner = Runner {
+                subscription,
+                tail: tail.clone(),
+                store: parts.store.clone(),
+                postgres: parts.postgres.clone(),
+                instance: parts.instance.clone(),
+                control: told,
+                status,
+            };
+            runners.spawn(runner.run());
+        }
+        let mut keeper =
+            Keeper { store: parts.store.clone(), instance: parts.instance.clone(), lease: parts.lease, kept };
+        let keeper = tokio::spawn(async move {
+            keeper.run(stopped).await;
+            keeper
+        });
+        Node {
+            instance: parts.instance,
+            store: parts.store,
+            postgres: parts.postgres,
+            tail,
+            listening: parts.listening,
+            runners: statuses,
+            tasks: Mutex::new(Some(Tasks { runners, keeper, others })),
+            stop,
+        }
+    }
+
+    /// The node's name and this run of it.
+    pub fn instance(&self) -> &Instance {
+        &self.instance
+    }
+
+    /// What the node and its subscribers do.
+    pub fn status(&self) -> NodeStatus {
+        let subscriber = |(id, status): &(String, Arc<Status>)| {
+            let position = status.reached.borrow().as_ref().map(|(position, _)| *position);
+            SubscriberStatus {
+                subscriber_id: id.clone(),
+                owned: position.is_some(),
+                position,
+                handled: status.handled(),
+                report: status.report(),
+            }
+        };
+        NodeStatus {
+            instance: self.instance.clone(),
+            connected: self.tail.is_connected(),
+            listening: self.listening.as_ref().is_some_and(WakeUps::is_connected),
+            seen: self.tail.seen(),
+            subscribers: self.runners.iter().map(subscriber).collect(),
+        }
+    }
+
+    /// Waits until a subscriber has handled everything up to a sequence, here or in another process: to read what was just written.
+    pub async fn wait_for(&self, subscriber_id: &str, global_sequence: u64) -> Result<(), SubscriberError> {
+        let local =
+            self.runners.iter().find(|(id, _)| id == subscriber_id).map(|(_, status)| status.reached.subscribe());
+        let handled = |position: u64, gaps: &headwater_core::Gaps| {
+            position >= global_sequence && gaps.ranges().first().is_none_or(|(first, _)| *first > global_sequence)
+        };
+        let Some(mut reached) = local else {
+            loop {
+                let there = self.store.position(subscriber_id).await?;
+                if handled(there.position, &there.pending_gaps) {
+                    return Ok(());
+                }
+                tokio::time::sleep(WAIT_POLL).await;
+            }
+        };
+        loop {
+            let owned = match &*reached.borrow_and_update() {
+                Some((position, gaps)) if handled(*position, gaps) => return Ok(()),
+                reached => reached.is_some(),
+            };
+            if owned {
+                // The sender lives as long as the node.
+                _ = reached.changed().await;
+                continue;
+            }
+            let there = self.store.position(subscriber_id).await?;
+            if handled(there.position, &there.pending_gaps) {
+                return Ok(());
+            }
+            _ = tokio::time::timeout(WAIT_POLL, reached.changed()).await;
+        }
+    }
+
+    /// Ends the events at hand, writes checkpoints, and gives up the leases, so that other instances take over at once. What is
+    /// not done within 30 s is left to them.
+    pub async fn shutdown(&self) -> Result<(), SubscriberError> {
+        self.shutdown_within(SHUTDOWN).await
+    }
+
+    /// As [`shutdown`](Node::shutdown), with another limit.
+    pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
+        let Some(mut tasks) = self.tasks.lock().await.take() else { return Ok(()) };
+        self.stop.send_replace(true);
+        if let Ok(mut keeper) = tasks.keeper.await {
+            let ended = async { while tasks.runners.join_next().await.is_some() {} };
+            tokio::select! {
+                ended = tokio::time::timeout(limit, ended) => {
+                    if ended.is_err() {
+                        tracing::warn!(node = self.instance.node, ?limit, "stopped in the middle of events: they will come again");
+                    }
+                }
+                () = keeper.keep_on() => {}
+            }
+            tasks.runners.shutdown().await;
+            keeper.release().await;
+        }
+        tasks.others.shutdown().await;
+        if let Some(postgres) = &self.postgres {
+            postgres.close().await;
+        }
+        Ok(())
+    }
+}
+
+async fn audit(store: Arc<dyn SubscriberStore>, subscriber_ids: Vec<String>, interval: Duration) {
+    loop {
+        tokio::time::sleep(interval).await;
+        match store.audit(&subscriber_ids).await {
+            Ok(report) if report.findings.is_empty() => {
+                tracing::debug!(events = report.events, "the audit found nothing")
+            }
+            Ok(report) => tracing::error!(findings = ?report.findings, "THE AUDIT FOUND WHAT MUST NOT BE"),
+            Err(error) => tracing::warn!(%error, "failed to audit"),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Settled pages of the log, shared by subscribers that catch up side by side.
+//!
+//! What is settled never changes, so a page that one subscriber has read serves all others that need a part of it. One page is read at a
+//! time: whoever waits for its turn finds, more often than not, that the page it needs is there by then.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use headwater_core::{Event, EventLog, Gap, LogQuery, ReadError, Segment};
+
+use super::ring::{sequence, weight};
+
+/// Events that are read at once.
+const PAGE_SIZE: u32 = 1_000;
+/// Most bytes of pages that are kept.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+#[derive(Debug)]
+struct Page {
+    /// It reaches up to here.
+    end: u64,
+    events: Vec<Arc<Event>>,
+    bytes: usize,
+    /// When it was last used, in uses.
+    used: u64,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    /// By where they begin (excluded).
+    pages: BTreeMap<u64, Page>,
+    bytes: usize,
+    uses: u64,
+}
+
+/// The pages.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    cache: Mutex<Cache>,
+    reading: tokio::sync::Mutex<()>,
+}
+
+impl Pages {
+    /// What comes after `after`, at most `limit` events, of a log that is settled up to `settled`; also the gaps that reading
+    /// it proved permanent.
+    pub(super) async fn segment(
+        &self,
+        log: &dyn EventLog,
+        after: u64,
+        settled: u64,
+        limit: usize,
+    ) -> Result<(Segment, Vec<Gap>), ReadError> {
+        if let Some(segment) = self.cached(after, limit) {
+            return Ok((segment, Vec::new()));
+        }
+        let _turn = self.reading.lock().await;
+        if let Some(segment) = self.cached(after, limit) {
+            return Ok((segment, Vec::new()));
+        }
+        let page = log.log_page(&LogQuery::after(after).up_to(settled).page_size(PAGE_SIZE)).await?;
+        let events: Vec<_> = page.events.into_iter().map(Arc::new).collect();
+        let bytes = events.iter().map(|event| weight(event)).sum();
+        let segment = slice(after, page.cursor, &events, limit);
+        self.keep(after, Page { end: page.cursor, events, bytes, used: 0 });
+        Ok((segment, page.gaps))
+    }
+
+    fn cached(&self, after: u64, limit: usize) -> Option<Segment> {
+        let mut cache = self.cache.lock().expect("no holder of this lock panics");
+        cache.uses += 1;
+        let uses = cache.uses;
+        let (_, page) = cache.pages.range_mut(..=after).next_back().filter(|(_, page)| page.end > after)?;
+        page.used = uses;
+        Some(slice(after, page.end, &page.events, limit))
+    }
+
+    fn keep(&self, start: u64, page: Page) {
+        if page.end <= start {
+            return;
+        }
+        let mut cache = self.cache.lock().expect("no holder of this lock panics");
+        cache.uses += 1;
+        cache.bytes += page.bytes;
+        let page = Page { used: cache.uses, ..page };
+        if let Some(replaced) = cache.pages.insert(start, page) {
+            cache.bytes -= replaced.bytes;
+        }
+        while cache.bytes > MAX_BYTES && cache.pages.len() > 1 {
+            let oldest = cache.pages.iter().min_by_key(|(_, page)| page.used).map(|(start, _)| *start);
+            let Some(page) = oldest.and_then(|start| cache.pages.remove(&start)) else { return };
+            cache.bytes -= page.bytes;
+        }
+    }
+}
+
+/// The part of a page after `after`: all of it is settled.
+fn slice(after: u64, end: u64, events: &[Arc<Event>], limit: usize) -> Segment {
+    let from = events.partition_point(|event| sequence(event) <= after);
+    let part: Vec<_> = events[from..].iter().take(limit).cloned().collect();
+    let cut = from + part.len() < events.len();
+    let seen = part.last().filter(|_| cut).map_or(end, |event| sequence(event));
+    Segment { after, events: part, seen, settled: seen }
+}

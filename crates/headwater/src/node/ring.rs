@@ -1,0 +1,168 @@
+//! The end of the log in memory, shared by all subscribers of a node.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use headwater_core::{Event, Gaps, LookAhead, Segment, missing_runs};
+
+/// Most events that are kept.
+const MAX_EVENTS: usize = 16_384;
+/// Most bytes of payload that are kept.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Everything that is visible in `start..=seen`, `start` excluded, and how far it is settled. When it is full, it forgets its oldest
+/// events: who still needs them reads them from the log.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    start: u64,
+    seen: u64,
+    settled: u64,
+    events: VecDeque<Arc<Event>>,
+    bytes: usize,
+    /// What is missing and may still come.
+    holes: Gaps,
+}
+
+/// What a look at the log changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Whether there is anything new for subscribers.
+    pub(super) news: bool,
+    /// What was missing and will never come.
+    pub(super) permanent: Vec<(u64, u64)>,
+}
+
+impl Ring {
+    /// An empty ring behind which everything is settled.
+    pub(super) fn starting_at(settled: u64) -> Self {
+        Ring { start: settled, seen: settled, settled, ..Ring::default() }
+    }
+
+    pub(super) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    pub(super) fn holes(&self) -> &Gaps {
+        &self.holes
+    }
+
+    /// Takes over what a look after [`seen`](Ring::seen) and into [`holes`](Ring::holes) showed.
+    pub(super) fn take(&mut self, look: LookAhead) -> Change {
+        let before = (self.seen, self.settled);
+        let filled = !look.filled.is_empty();
+        for event in look.filled {
+            let sequence = sequence(&event);
+            self.holes.remove(sequence, sequence);
+            if sequence > self.start {
+                let at = self.events.partition_point(|other| super::ring::sequence(other) < sequence);
+                self.bytes += weight(&event);
+                self.events.insert(at, Arc::new(event));
+            }
+        }
+        let present = look.events.iter().map(sequence);
+        for (first, last) in missing_runs(self.seen, look.seen, present) {
+            self.holes.insert(first, last);
+        }
+        for event in look.events {
+            self.bytes += weight(&event);
+            self.events.push_back(Arc::new(event));
+        }
+        self.seen = self.seen.max(look.seen);
+        self.settled = self.settled.max(look.settled);
+        let ended = self.holes.ranges().iter().take_while(|(first, _)| *first <= self.settled);
+        let permanent: Vec<_> = ended.map(|(first, last)| (*first, *last.min(&self.settled))).collect();
+        permanent.iter().for_each(|(first, last)| self.holes.remove(*first, *last));
+        self.forget();
+        Change { news: filled || before != (self.seen, self.settled), permanent }
+    }
+
+    fn forget(&mut self) {
+        while self.events.len() > MAX_EVENTS || self.bytes > MAX_BYTES && self.events.len() > 1 {
+            let Some(event) = self.events.pop_front() else { return };
+            self.bytes -= weight(&event);
+            self.start = sequence(&event);
+        }
+    }
+
+    /// What comes after `after`, at most `limit` events; `None`: the ring begins later.
+    pub(super) fn segment(&self, after: u64, limit: usize) -> Option<Segment> {
+        if after < self.start {
+            return None;
+        }
+        let from = self.events.partition_point(|event| sequence(event) <= after);
+        let events: Vec<_> = self.events.range(from..).take(limit).cloned().collect();
+        let cut = from + events.len() < self.events.len();
+        let seen = events.last().filter(|_| cut).map_or(self.seen, |event| sequence(event));
+        Some(Segment { after, events, seen, settled: self.settled })
+    }
+}
+
+pub(super) fn sequence(event: &Event) -> u64 {
+    event.global_sequence.unwrap_or_default()
+}
+
+/// What an event takes in memory, roughly.
+pub(super) fn weight(event: &Event) -> usize {
+    512 + event.data.as_ref().map_or(0, |data| data.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(sequence: u64) -> Event {
+        let mut event = Event::raw("tested", serde_json::json!({}));
+        event.global_sequence = Some(sequence);
+        event
+    }
+
+    fn look(events: &[u64], filled: &[u64], settled: u64) -> LookAhead {
+        LookAhead {
+            events: events.iter().copied().map(event).collect(),
+            filled: filled.iter().copied().map(event).collect(),
+            seen: events.last().copied().unwrap_or_default(),
+            settled,
+            writers: Vec::new(),
+        }
+    }
+
+    fn sequences(ring: &Ring, after: u64) -> Vec<u64> {
+        ring.segment(after, 100).expect("within the ring").events.iter().map(|event| sequence(event)).collect()
+    }
+
+    #[test]
+    fn what_fills_a_hole_stands_in_its_place() {
+        let mut ring = Ring::starting_at(2);
+        assert_eq!(ring.take(look(&[3, 5, 8], &[], 3)), Change { news: true, permanent: vec![] });
+        assert_eq!(ring.holes().ranges(), [(4, 4), (6, 7)]);
+        assert_eq!(ring.take(look(&[], &[4, 7], 5)), Change { news: true, permanent: vec![] });
+        assert_eq!(sequences(&ring, 2), [3, 4, 5, 7, 8]);
+        assert_eq!(ring.holes().ranges(), [(6, 6)]);
+        assert_eq!(ring.take(look(&[], &[], 8)), Change { news: true, permanent: vec![(6, 6)] });
+        assert_eq!(ring.take(look(&[], &[], 8)), Change::default());
+    }
+
+    #[test]
+    fn a_segment_says_how_far_it_reaches() {
+        let mut ring = Ring::starting_at(0);
+        ring.take(look(&[1, 2, 4], &[], 2));
+        let cut = ring.segment(0, 2).unwrap();
+        assert_eq!((cut.seen, cut.settled, cut.events.len()), (2, 2, 2));
+        let whole = ring.segment(0, 3).unwrap();
+        assert_eq!((whole.seen, whole.settled), (4, 2));
+        assert_eq!(ring.segment(4, 3).unwrap().events.len(), 0);
+    }
+
+    #[test]
+    fn a_full_ring_forgets_its_oldest_events() {
+        let mut ring = Ring::starting_at(0);
+        let all: Vec<u64> = (1..=MAX_EVENTS as u64 + 5).collect();
+        ring.take(look(&all, &[], all.len() as u64));
+        assert!(ring.segment(4, 1).is_none());
+        assert_eq!(ring.segment(5, 1).unwrap().events[0].global_sequence, Some(6));
+    }
+}

@@ -1,0 +1,268 @@
+//! The runner: one subscriber of a node, from standing by to handling events and back.
+//!
+//! Who has authority: the subscriber's row in the database. The keeper tells the runner, through [`Control`], whether this instance
+//! owns the subscriber, and in which term; every write carries that term, so that an owner which does not know yet that it was
+//! replaced changes nothing. No clock of this process decides anything but when to try again.
+//!
+//! States: standing by, paused, and owning, in which a [`Turn`] takes segments of the log through the gate to the handler.
+//! What failing calls do:
+//! - a handler that fails: tried again with growing pauses, then given up as the subscriber's configuration says;
+//! - a dead letter or checkpoint that cannot be written: tried again until it is, or until the subscriber is another's; nothing is
+//!   skipped meanwhile;
+//! - a transaction that fails outside of the handler: its outcome may be unknown, so the turn ends, and the next one begins from the
+//!   checkpoint as it is in the database;
+//! - a write that is fenced: the turn ends, and what was not written is another owner's to deliver.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::{
+    Attempt, DeadLetter, DeadLetterState, Event, Fence, HandlerError, Instance, Loaded, OnExhaustion, RunnerState,
+    SubscriberError, SubscriberStore, jittered, retry_delay,
+};
+use headwater_postgres::PgSubscribers;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::handler::{Each, guarded};
+use super::status::Status;
+use super::subscription::{Subscription, order_key};
+use super::tail::Tail;
+use super::turn::Turn;
+
+/// Between tries of what the database refused, doubling from the one to the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long to wait for the keeper's word before looking again.
+const WORD: Duration = Duration::from_secs(1);
+
+/// What the keeper tells a runner.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Control {
+    /// What proves that this instance owns the subscriber; `None`: it does not.
+    pub(super) fence: Option<Fence>,
+    pub(super) paused: bool,
+    /// Changes when dead letters wait to be delivered again.
+    pub(super) redrives: u64,
+    pub(super) stopping: bool,
+}
+
+/// Why a turn ended.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The keeper said something else: see [`Control`].
+    Control,
+    /// The subscriber is another's.
+    Fenced,
+    /// It was paused, by its own doing.
+    Paused,
+    /// The database failed.
+    Failed(SubscriberError),
+}
+
+impl From<SubscriberError> for Stop {
+    fn from(error: SubscriberError) -> Self {
+        match error {
+            SubscriberError::Fenced(_) | SubscriberError::NotFound(_) => Stop::Fenced,
+            error => Stop::Failed(error),
+        }
+    }
+}
+
+pub(super) struct Runner {
+    pub(super) subscription: Subscription,
+    pub(super) tail: Arc<Tail>,
+    pub(super) store: Arc<dyn SubscriberStore>,
+    /// For transactional handlers.
+    pub(super) postgres: Option<PgSubscribers>,
+    pub(super) instance: Instance,
+    pub(super) control: watch::Receiver<Control>,
+    pub(super) status: Arc<Status>,
+}
+
+impl Runner {
+    pub(super) async fn run(self) {
+        let mut control = self.control.clone();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let told = control.borrow_and_update().clone();
+            if told.stopping {
+                return;
+            }
+            let Some(fence) = told.fence.filter(|_| !told.paused) else {
+                let state = if told.paused { RunnerState::Paused } else { RunnerState::StandingBy };
+                self.status.set(state, None);
+                if control.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let stop = self.own(&fence).await;
+            self.status.reached.send_replace(None);
+            match stop {
+                Stop::Control => pause = FIRST_PAUSE,
+                Stop::Fenced | Stop::Paused => {
+                    let state =
+                        if matches!(stop, Stop::Paused) { RunnerState::Paused } else { RunnerState::StandingBy };
+                    self.status.set(state, None);
+                    _ = timeout(WORD, control.changed()).await;
+                }
+                Stop::Failed(error) => {
+                    tracing::warn!(subscriber_id = self.id(), %error, "delivery failed, trying again");
+                    self.status.set(RunnerState::Disconnected, Some(error.to_string()));
+                    _ = timeout(jittered(pause, 0.5, rand::random()), control.changed()).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    async fn own(&self, fence: &Fence) -> Stop {
+        let loaded: Loaded = match self.store.load(fence).await {
+            Ok(loaded) if loaded.paused => return Stop::Paused,
+            Ok(loaded) => loaded,
+            Err(error) => return error.into(),
+        };
+        tracing::info!(subscriber_id = self.id(), position = loaded.position, term = fence.term, "delivery begins");
+        let mut turn = Turn::new(self, fence, loaded);
+        let stop = turn.run().await;
+        if !matches!(stop, Stop::Fenced)
+            && let Err(Stop::Failed(error)) = turn.write_last().await
+        {
+            tracing::warn!(subscriber_id = self.id(), %error, "failed to write the last checkpoint: its events will come again");
+        }
+        stop
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.subscription.subscriber_id
+    }
+
+    /// Whether the keeper still says that this instance owns the subscriber, with this fence, and shall go on.
+    pub(super) fn may_go_on(&self, fence: &Fence) -> Result<(), Stop> {
+        let told = self.control.borrow();
+        if told.stopping || told.paused || told.fence.as_ref() != Some(fence) {
+            return Err(Stop::Control);
+        }
+        Ok(())
+    }
+
+    /// Waits, unless the keeper says something that ends the turn.
+    pub(super) async fn rest(&self, fence: &Fence, duration: Duration) -> Result<(), Stop> {
+        let mut control = self.control.clone();
+        let told_to_stop = async {
+            loop {
+                if self.may_go_on(fence).is_err() || control.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = sleep(duration) => Ok(()),
+            () = told_to_stop => Err(Stop::Control),
+        }
+    }
+
+    /// Repeats a call to the store until it is answered, or the turn ends.
+    pub(super) async fn insist<T, F>(&self, fence: &Fence, mut call: impl FnMut() -> F) -> Result<T, Stop>
+    where
+        F: Future<Output = Result<T, SubscriberError>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match call().await {
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(subscriber_id = self.id(), %error, "failed to write, trying again");
+                    self.status.set(RunnerState::Disconnected, Some(error.to_string()));
+                    self.rest(fence, jittered(pause, 0.5, rand::random())).await?;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                result => return result.map_err(Stop::from),
+            }
+        }
+    }
+
+    /// Handles an event until it is settled: handled or, after the last retry, given up. If it was given up and later events
+    /// of its key shall wait, returns the key.
+    pub(super) async fn deliver(
+        &self,
+        handler: &dyn Each,
+        fence: &Fence,
+        event: &Arc<Event>,
+    ) -> Result<Option<String>, Stop> {
+        let mut attempts = Vec::new();
+        loop {
+            match guarded(handler.handle(event), self.subscription.config.handler_timeout).await {
+                Ok(()) => return Ok(None),
+                Err(error) => {
+                    if let Some(parks) = self.failed(fence, event, error, &mut attempts).await? {
+                        return Ok(parks.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// After a failure: waits for the next try, or gives the event up.
+    pub(super) async fn failed(
+        &self,
+        fence: &Fence,
+        event: &Arc<Event>,
+        error: HandlerError,
+        attempts: &mut Vec<Attempt>,
+    ) -> Result<Option<GivenUp>, Stop> {
+        let config = &self.subscription.config;
+        attempts.push(self.attempt(&error));
+        let (subscriber_id, sequence) = (self.id(), event.global_sequence);
+        if !error.is_permanent() && attempts.len() <= config.max_retries as usize {
+            let delay = retry_delay(config, attempts.len() as u32 - 1);
+            tracing::warn!(subscriber_id, sequence, %error, attempt = attempts.len(), "failed to handle an event, trying again");
+            let detail = format!("event {} failed {} times: {error}", sequence.unwrap_or_default(), attempts.len());
+            self.status.set(RunnerState::Retrying, Some(detail));
+            self.rest(fence, jittered(delay, config.retry_jitter, rand::random())).await?;
+            self.status.set(RunnerState::Live, None);
+            return Ok(None);
+        }
+        tracing::error!(subscriber_id, sequence, %error, attempts = attempts.len(), "gave up on an event");
+        if config.on_exhaustion == OnExhaustion::Pause {
+            let reason = format!("event {} failed {} times: {error}", sequence.unwrap_or_default(), attempts.len());
+            self.insist(fence, || self.store.pause_self(fence, &reason)).await?;
+            return Err(Stop::Paused);
+        }
+        let parks = config.on_exhaustion == OnExhaustion::ParkKey;
+        self.bury(fence, event, DeadLetterState::Dead, parks, std::mem::take(attempts)).await?;
+        Ok(Some(GivenUp(parks.then(|| order_key(event)))))
+    }
+
+    pub(super) fn attempt(&self, error: &HandlerError) -> Attempt {
+        Attempt { at: chrono::Utc::now(), node: self.instance.node.clone(), errors: error.chain() }
+    }
+
+    /// Keeps a dead letter. The checkpoint moves past its event only after this.
+    pub(super) async fn bury(
+        &self,
+        fence: &Fence,
+        event: &Arc<Event>,
+        state: DeadLetterState,
+        parks_key: bool,
+        attempts: Vec<Attempt>,
+    ) -> Result<(), Stop> {
+        let now = chrono::Utc::now();
+        let letter = DeadLetter {
+            subscriber_id: self.id().to_owned(),
+            event: Event::clone(event),
+            order_key: order_key(event),
+            state,
+            parks_key,
+            attempts,
+            created_at: now,
+            updated_at: now,
+            reason: None,
+        };
+        let letters = [letter];
+        self.insist(fence, || self.store.bury(fence, &letters)).await
+    }
+}
+
+/// An event was given up, and later events of this key wait behind it.
+pub(super) struct GivenUp(pub(super) Option<String>);

@@ -1,0 +1,49 @@
+//! What runners tell of themselves.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headwater_core::{Gaps, Report, RunnerState};
+use tokio::sync::watch;
+
+/// What a runner does, for its keeper and for whoever asks the node.
+#[derive(Debug)]
+pub(super) struct Status {
+    report: Mutex<Report>,
+    handled: AtomicU64,
+    /// How far this instance has handled events, written or not; `None`: it is not the owner.
+    pub(super) reached: watch::Sender<Option<(u64, Gaps)>>,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Status { report: Mutex::default(), handled: AtomicU64::new(0), reached: watch::Sender::new(None) }
+    }
+}
+
+impl Status {
+    pub(super) fn set(&self, state: RunnerState, detail: Option<String>) {
+        let mut report = self.report.lock().expect("no holder of this lock panics");
+        if report.state != state || report.detail != detail {
+            report.state = state;
+            report.detail = detail;
+        }
+    }
+
+    pub(super) fn count(&self, events: u64) {
+        self.handled.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// Events handled since the node started.
+    pub(super) fn handled(&self) -> u64 {
+        self.handled.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_rate(&self, rate: f64) {
+        self.report.lock().expect("no holder of this lock panics").rate = rate;
+    }
+
+    pub(super) fn report(&self) -> Report {
+        self.report.lock().expect("no holder of this lock panics").clone()
+    }
+}

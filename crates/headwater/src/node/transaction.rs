@@ -1,0 +1,165 @@
+//! Transactional handlers: effects, emitted events and checkpoint commit together.
+//!
+//! The checkpoint is written last, with the owner's term: if another instance has taken over, it matches nothing, and all is rolled back. A
+//! process that hangs in the middle is ended by the server (`idle_in_transaction_session_timeout`), so that it cannot hold its locks, nor
+//! the horizon, for ever.
+
+use std::sync::Arc;
+
+use headwater_core::{DeadLetter, Event, HandlerError, SubscriberError};
+use headwater_postgres::PgSubscribers;
+use sqlx::{Postgres, Transaction};
+
+use super::handler::{InTransaction, TransactionScope, Work, guarded};
+use super::ring::sequence;
+use super::runner::{Runner, Stop};
+use super::turn::{OneByOne, Turn};
+
+impl Turn<'_> {
+    pub(super) async fn handle_in_transactions(
+        &mut self,
+        handler: &dyn InTransaction,
+        scope: TransactionScope,
+        events: Vec<Arc<Event>>,
+    ) -> Result<(), Stop> {
+        if scope == TransactionScope::Batch && events.len() > 1 && !events.iter().any(|event| self.is_parked(event)) {
+            match self.try_in_transaction(handler, &events).await? {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(subscriber_id = self.runner.id(), %error, "failed to handle a batch: trying its events one by one");
+                }
+            }
+        }
+        for event in events {
+            let mut attempts = Vec::new();
+            if self.park_behind(&event).await? {
+                continue;
+            }
+            while let Err(error) = self.try_in_transaction(handler, std::slice::from_ref(&event)).await? {
+                if let Some(given_up) = self.runner.failed(self.fence, &event, error, &mut attempts).await? {
+                    self.park(given_up.0);
+                    self.done(&event);
+                    break;
+                }
+            }
+            self.write_if_due().await?;
+            self.runner.may_go_on(self.fence)?;
+        }
+        Ok(())
+    }
+
+    /// One transaction: every event's effects, then the checkpoint. The handler's failure rolls it back.
+    async fn try_in_transaction(
+        &mut self,
+        handler: &dyn InTransaction,
+        events: &[Arc<Event>],
+    ) -> Result<Result<(), HandlerError>, Stop> {
+        let tx = match self.runner.effects(handler, events).await? {
+            Ok(tx) => tx,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.in_doubt = true;
+        events.iter().for_each(|event| self.done(event));
+        self.commit_with_checkpoint(tx).await?;
+        Ok(Ok(()))
+    }
+
+    pub(super) async fn settle_late_in_transaction(
+        &mut self,
+        handler: &dyn InTransaction,
+        event: Arc<Event>,
+    ) -> Result<(), Stop> {
+        let mut attempts = Vec::new();
+        loop {
+            match self.runner.effects(handler, std::slice::from_ref(&event)).await? {
+                Ok(tx) => {
+                    self.in_doubt = true;
+                    self.progress.late_done(sequence(&event));
+                    self.note_handled();
+                    return self.commit_with_checkpoint(tx).await;
+                }
+                Err(error) => {
+                    if let Some(given_up) = self.runner.failed(self.fence, &event, error, &mut attempts).await? {
+                        self.park(given_up.0);
+                        self.progress.late_done(sequence(&event));
+                        self.note_handled();
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Delivers a dead letter again. Returns whether it was handled.
+    pub(super) async fn redrive(&mut self, letter: &DeadLetter) -> Result<bool, Stop> {
+        let event = Arc::new(letter.event.clone());
+        let limit = self.runner.subscription.config.handler_timeout;
+        let outcome = match self.runner.subscription.work.clone() {
+            Work::Each(handler) => guarded(handler.handle(&event), limit).await,
+            Work::Batch(handler) => {
+                let handler = OneByOne(&*handler);
+                guarded(super::handler::Each::handle(&handler, &event), limit).await
+            }
+            Work::Transaction(handler, _) => {
+                match self.runner.effects(&*handler, std::slice::from_ref(&event)).await? {
+                    Ok(mut tx) => {
+                        let postgres = self.runner.postgres()?;
+                        postgres.redriven_in(&mut tx, self.fence, letter.global_sequence(), None).await?;
+                        postgres.commit(tx).await?;
+                        self.runner.status.count(1);
+                        return Ok(true);
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        let failure = outcome.as_ref().err().map(|error| self.runner.attempt(error));
+        let handled = failure.is_none();
+        let (store, fence, sequence) = (&self.runner.store, self.fence, letter.global_sequence());
+        self.runner.insist(fence, || store.redriven(fence, sequence, failure.clone())).await?;
+        if handled {
+            self.runner.status.count(1);
+        }
+        Ok(handled)
+    }
+
+    /// Moves the checkpoint in the transaction, and commits it. If this fails, the outcome is unknown: the turn ends, and the next
+    /// one begins with what the database says.
+    async fn commit_with_checkpoint(&mut self, mut tx: Transaction<'static, Postgres>) -> Result<(), Stop> {
+        let (postgres, progress) = (self.runner.postgres()?, &self.progress);
+        if let Some(advance) = progress.unwritten_advance() {
+            postgres.advance_in(&mut tx, self.fence, advance).await?;
+        }
+        postgres.commit(tx).await?;
+        self.wrote();
+        self.publish();
+        Ok(())
+    }
+}
+
+impl Runner {
+    /// A transaction with the effects of events in it, not committed; or the handler's error, rolled back.
+    async fn effects(
+        &self,
+        handler: &dyn InTransaction,
+        events: &[Arc<Event>],
+    ) -> Result<Result<Transaction<'static, Postgres>, HandlerError>, Stop> {
+        let limit = self.subscription.config.handler_timeout;
+        let mut tx = self.postgres()?.begin(limit).await?;
+        for event in events {
+            if let Err(error) = guarded(handler.handle(event, &mut tx), limit).await {
+                // If even this fails, the connection is gone, and the transaction with it.
+                _ = tokio::time::timeout(limit, tx.rollback()).await;
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(tx))
+    }
+
+    fn postgres(&self) -> Result<&PgSubscribers, Stop> {
+        self.postgres.as_ref().ok_or_else(|| {
+            let message = "transactional handlers need PostgreSQL: this node has another log".into();
+            Stop::Failed(SubscriberError::InvalidInput(message))
+        })
+    }
+}

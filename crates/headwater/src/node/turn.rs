@@ -1,0 +1,499 @@
+//! A turn: what an owner does from taking over until it stops.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use headwater_core::{
+    Admitted, CheckpointMode, DeadLetterState, Event, Fence, Gap, GapState, Gate, Hold, Late, Loaded, Progress,
+    RunnerState, SubscriberError,
+};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::handler::{Batch, Each, Work, guarded};
+use super::ring::sequence;
+use super::runner::{Runner, Stop};
+use super::subscription::order_key;
+
+/// How long progress over events that are not the subscriber's may stay unwritten.
+const SKIPS_DELAY: Duration = Duration::from_secs(1);
+/// Between looks at passed gaps.
+const LATE_DELAY: Duration = Duration::from_millis(50);
+const LATE_AT_REST: Duration = Duration::from_secs(1);
+/// Segments taken while the events of others are under way, in batches.
+const WINDOW: usize = 10;
+/// Dead letters that are delivered again before events have their turn.
+const REDRIVES: u32 = 100;
+/// A subscriber that is further behind is catching up.
+const LIVE_WITHIN: u64 = 1_000;
+
+pub(super) struct Turn<'r> {
+    pub(super) runner: &'r Runner,
+    pub(super) fence: &'r Fence,
+    gate: Gate,
+    pub(super) progress: Progress,
+    parked: HashSet<String>,
+    /// Handled since the last checkpoint.
+    pub(super) unwritten: u64,
+    unwritten_since: Option<Instant>,
+    redrives_seen: u64,
+    late_at: Option<Instant>,
+    /// Progress notes effects of a transaction that is not known to be committed: it must not be written by itself.
+    pub(super) in_doubt: bool,
+    keyed: Keyed<'r>,
+}
+
+/// Events under way, when those of different keys are handled at once.
+#[derive(Default)]
+struct Keyed<'r> {
+    running: FuturesUnordered<BoxFuture<'r, Done>>,
+    /// What waits for the event of its key that is running.
+    waiting: HashMap<String, VecDeque<Arc<Event>>>,
+    /// Keys whose first event waits for room.
+    ready: VecDeque<String>,
+}
+
+struct Done {
+    key: String,
+    sequence: u64,
+    outcome: Result<Option<String>, Stop>,
+}
+
+impl<'r> Turn<'r> {
+    pub(super) fn new(runner: &'r Runner, fence: &'r Fence, loaded: Loaded) -> Self {
+        let hold_for = runner.subscription.config.hold_for;
+        Turn {
+            runner,
+            fence,
+            gate: Gate::new(loaded.position, hold_for),
+            late_at: (!loaded.pending_gaps.is_empty()).then(Instant::now),
+            progress: Progress::new(loaded.position, loaded.pending_gaps),
+            parked: loaded.parked_keys.into_iter().collect(),
+            unwritten: 0,
+            unwritten_since: None,
+            redrives_seen: 0,
+            in_doubt: false,
+            keyed: Keyed::default(),
+        }
+    }
+
+    pub(super) async fn run(&mut self) -> Stop {
+        let mut changes = self.runner.tail.changes();
+        self.publish();
+        loop {
+            if let Err(stop) = self.step(&mut changes).await {
+                return stop;
+            }
+        }
+    }
+
+    async fn step(&mut self, changes: &mut watch::Receiver<u64>) -> Result<(), Stop> {
+        self.runner.may_go_on(self.fence)?;
+        self.redrive_if_asked().await?;
+        if self.late_at.is_some_and(|at| at <= Instant::now()) {
+            self.deliver_late().await?;
+        }
+        changes.borrow_and_update();
+        let before = self.gate.position();
+        let hold = if self.has_room() { self.take().await? } else { None };
+        let moved = self.gate.position() > before;
+        let finished = self.collect_done()?;
+        self.publish();
+        self.write_if_due().await?;
+        if moved || finished {
+            tokio::task::consume_budget().await;
+            return Ok(());
+        }
+        self.note_state(hold.as_ref());
+        self.wait(changes, hold).await
+    }
+
+    fn has_room(&self) -> bool {
+        self.progress.under_way() <= WINDOW * self.runner.subscription.config.catch_up_batch_size as usize
+    }
+
+    /// Takes the next segment through the gate to the handler.
+    async fn take(&mut self) -> Result<Option<Hold>, Stop> {
+        let limit = self.runner.subscription.config.catch_up_batch_size as usize;
+        let segment = self.runner.tail.segment(self.gate.position(), limit).await;
+        let segment = segment.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
+        let now = Instant::now().into_std();
+        let (admitted, hold) = self.gate.admit(&segment, self.progress.ledger(), now);
+        admitted.iter().for_each(|event| self.progress.admit(event));
+        if !admitted.is_empty() {
+            let behind = self.runner.tail.seen().saturating_sub(self.gate.position());
+            let state = if behind > LIVE_WITHIN { RunnerState::CatchingUp } else { RunnerState::Live };
+            self.runner.status.set(state, None);
+        }
+        self.handle(admitted).await?;
+        if hold.is_none() {
+            self.progress.reach(self.gate.position());
+            self.note_unwritten();
+        }
+        if !self.progress.ledger().is_empty() {
+            self.late_at.get_or_insert_with(|| Instant::now() + LATE_DELAY);
+        }
+        Ok(hold)
+    }
+
+    async fn handle(&mut self, admitted: Vec<Admitted>) -> Result<(), Stop> {
+        let mut events = Vec::with_capacity(admitted.len());
+        for Admitted { event, .. } in admitted {
+            if self.runner.subscription.filter.wants(&event) {
+                events.push(event);
+            } else {
+                self.progress.done(sequence(&event));
+                self.note_unwritten();
+            }
+        }
+        if events.is_empty() {
+            return Ok(());
+        }
+        match &self.runner.subscription.work {
+            Work::Each(handler) if self.runner.subscription.config.concurrency > 1 => {
+                events.into_iter().for_each(|event| self.start(handler, event));
+                Ok(())
+            }
+            Work::Each(handler) => self.handle_one_by_one(&**handler, events).await,
+            Work::Batch(handler) => self.handle_batch(&**handler, events).await,
+            Work::Transaction(handler, scope) => self.handle_in_transactions(&**handler, *scope, events).await,
+        }
+    }
+
+    async fn handle_one_by_one(&mut self, handler: &dyn Each, events: Vec<Arc<Event>>) -> Result<(), Stop> {
+        for event in events {
+            if !self.park_behind(&event).await? {
+                let parks = self.runner.deliver(handler, self.fence, &event).await?;
+                self.park(parks);
+                self.done(&event);
+            }
+            self.write_if_due().await?;
+            self.runner.may_go_on(self.fence)?;
+        }
+        Ok(())
+    }
+
+    /// A batch that fails is tried again one by one, so that only the events that fail are given up.
+    async fn handle_batch(&mut self, handler: &dyn Batch, events: Vec<Arc<Event>>) -> Result<(), Stop> {
+        if !events.iter().any(|event| self.is_parked(event)) {
+            let limit = self.runner.subscription.config.handler_timeout;
+            match guarded(handler.handle(&events), limit).await {
+                Ok(()) => {
+                    events.iter().for_each(|event| self.done(event));
+                    return self.write_if_due().await;
+                }
+                Err(error) => {
+                    tracing::warn!(subscriber_id = self.runner.id(), %error, "failed to handle a batch: trying its events one by one");
+                }
+            }
+        }
+        self.handle_one_by_one(&OneByOne(handler), events).await
+    }
+
+    pub(super) fn is_parked(&self, event: &Event) -> bool {
+        !self.parked.is_empty() && self.parked.contains(&order_key(event))
+    }
+
+    /// Puts the event behind a dead letter of its key, if there is one. Returns whether there was.
+    pub(super) async fn park_behind(&mut self, event: &Arc<Event>) -> Result<bool, Stop> {
+        if !self.is_parked(event) {
+            return Ok(false);
+        }
+        self.runner.bury(self.fence, event, DeadLetterState::Parked, false, Vec::new()).await?;
+        self.done(event);
+        Ok(true)
+    }
+
+    /// Later events of this key wait.
+    pub(super) fn park(&mut self, key: Option<String>) {
+        self.parked.extend(key);
+    }
+
+    /// Notes that an event is settled.
+    pub(super) fn done(&mut self, event: &Event) {
+        self.progress.done(sequence(event));
+        self.note_handled();
+    }
+
+    pub(super) fn note_handled(&mut self) {
+        self.unwritten += 1;
+        self.note_unwritten();
+        self.runner.status.count(1);
+    }
+
+    fn note_unwritten(&mut self) {
+        self.unwritten_since.get_or_insert_with(Instant::now);
+    }
+
+    fn start(&mut self, handler: &Arc<dyn Each>, event: Arc<Event>) {
+        let key = order_key(&event);
+        match self.keyed.waiting.get_mut(&key) {
+            Some(waiting) => waiting.push_back(event),
+            None => {
+                self.keyed.waiting.insert(key.clone(), VecDeque::from([event]));
+                self.keyed.ready.push_back(key);
+                self.fill(handler);
+            }
+        }
+    }
+
+    /// Starts events of ready keys while there is room.
+    fn fill(&mut self, handler: &Arc<dyn Each>) {
+        while self.keyed.running.len() < self.runner.subscription.config.concurrency as usize {
+            let Some(key) = self.keyed.ready.pop_front() else { return };
+            let Some(event) = self.keyed.waiting.get_mut(&key).and_then(VecDeque::pop_front) else { continue };
+            let (runner, fence, handler) = (self.runner, self.fence, handler.clone());
+            let parked = self.parked.contains(&key);
+            self.keyed.running.push(Box::pin(async move {
+                let outcome = if parked {
+                    runner.bury(fence, &event, DeadLetterState::Parked, false, Vec::new()).await.map(|()| None)
+                } else {
+                    runner.deliver(&*handler, fence, &event).await
+                };
+                Done { key, sequence: sequence(&event), outcome }
+            }));
+        }
+    }
+
+    /// Notes what is done by now, without waiting. Returns whether anything was.
+    fn collect_done(&mut self) -> Result<bool, Stop> {
+        let mut any = false;
+        while let Some(Some(done)) = futures::FutureExt::now_or_never(self.keyed.running.next()) {
+            self.settle_keyed(done)?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn settle_keyed(&mut self, done: Done) -> Result<(), Stop> {
+        let Done { key, sequence, outcome } = done;
+        self.parked.extend(outcome?);
+        self.progress.done(sequence);
+        self.note_handled();
+        match self.keyed.waiting.get(&key).map(VecDeque::is_empty) {
+            Some(true) => _ = self.keyed.waiting.remove(&key),
+            Some(false) => self.keyed.ready.push_back(key),
+            None => {}
+        }
+        if let Work::Each(handler) = &self.runner.subscription.work {
+            self.fill(&handler.clone());
+        }
+        Ok(())
+    }
+
+    async fn redrive_if_asked(&mut self) -> Result<(), Stop> {
+        let asked = self.runner.control.borrow().redrives;
+        if asked == self.redrives_seen {
+            return Ok(());
+        }
+        self.redrives_seen = asked;
+        loop {
+            let letters = self.runner.insist(self.fence, || self.runner.store.redrives(self.fence, REDRIVES)).await?;
+            let full = letters.len() == REDRIVES as usize;
+            let mut failed: HashSet<String> = HashSet::new();
+            let mut keys: HashSet<String> = HashSet::new();
+            for letter in letters {
+                if letter.parks_key || letter.state == DeadLetterState::Parked {
+                    keys.insert(letter.order_key.clone());
+                }
+                if failed.contains(&letter.order_key) {
+                    continue;
+                }
+                if !self.redrive(&letter).await? {
+                    failed.insert(letter.order_key);
+                }
+                self.runner.may_go_on(self.fence)?;
+            }
+            for key in keys {
+                if !self.runner.insist(self.fence, || self.runner.store.is_parked(self.fence, &key)).await? {
+                    self.parked.remove(&key);
+                }
+            }
+            if !full || !failed.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Delivers events of passed gaps that have committed, and closes gaps in which none will.
+    async fn deliver_late(&mut self) -> Result<(), Stop> {
+        let ledger = self.progress.ledger().clone();
+        let look = self.runner.tail.look_into(&ledger).await;
+        let look = look.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
+        let settled = look.settled;
+        let late = Late::of(&ledger, look.filled.into_iter().map(Arc::new).collect(), settled);
+        let permanent = late.permanent.iter();
+        let gaps: Vec<_> =
+            permanent.map(|(first, last)| Gap { first: *first, last: *last, state: GapState::Permanent }).collect();
+        self.runner.tail.record(&gaps).await;
+        let news = !gaps.is_empty() || !late.events.is_empty();
+        gaps.iter().for_each(|gap| self.progress.closed(gap.first, gap.last));
+        for event in late.events {
+            self.settle_late(event).await?;
+        }
+        if news {
+            self.write().await?;
+        }
+        let pause = if news { LATE_DELAY } else { LATE_AT_REST };
+        self.late_at = (!self.progress.ledger().is_empty()).then(|| Instant::now() + pause);
+        Ok(())
+    }
+
+    async fn settle_late(&mut self, event: Arc<Event>) -> Result<(), Stop> {
+        let wanted = self.runner.subscription.filter.wants(&event);
+        if wanted && self.is_parked(&event) {
+            self.runner.bury(self.fence, &event, DeadLetterState::Parked, false, Vec::new()).await?;
+        } else if wanted {
+            let work = self.runner.subscription.work.clone();
+            let parks = match &work {
+                Work::Each(handler) => self.runner.deliver(&**handler, self.fence, &event).await?,
+                Work::Batch(handler) => self.runner.deliver(&OneByOne(&**handler), self.fence, &event).await?,
+                Work::Transaction(handler, _) => return self.settle_late_in_transaction(&**handler, event).await,
+            };
+            self.parked.extend(parks);
+        }
+        self.progress.late_done(sequence(&event));
+        self.note_handled();
+        self.write().await
+    }
+
+    pub(super) fn publish(&self) {
+        let reached = (self.progress.position(), self.progress.ledger());
+        self.runner.status.reached.send_if_modified(|present| {
+            let news = present.as_ref().is_none_or(|(position, ledger)| (*position, ledger) != reached);
+            if news {
+                *present = Some((reached.0, reached.1.clone()));
+            }
+            news
+        });
+    }
+
+    fn write_deadline(&self) -> Option<Instant> {
+        let delay = match self.runner.subscription.config.checkpoint_mode {
+            _ if self.unwritten == 0 => SKIPS_DELAY,
+            CheckpointMode::Synchronous => Duration::ZERO,
+            CheckpointMode::Batched { max_delay_ms, .. } => Duration::from_millis(max_delay_ms),
+        };
+        self.unwritten_since.map(|since| since + delay)
+    }
+
+    pub(super) async fn write_if_due(&mut self) -> Result<(), Stop> {
+        let full = match self.runner.subscription.config.checkpoint_mode {
+            CheckpointMode::Synchronous => self.unwritten > 0,
+            CheckpointMode::Batched { batch_size, .. } => self.unwritten >= u64::from(batch_size),
+        };
+        if full || self.unwritten_since.is_some() && self.write_deadline().is_some_and(|at| at <= Instant::now()) {
+            return self.write().await;
+        }
+        Ok(())
+    }
+
+    /// Writes the checkpoint. Whether a write that failed was written all the same, the database says.
+    async fn write(&mut self) -> Result<(), Stop> {
+        self.publish();
+        if let Some(advance) = self.progress.unwritten_advance() {
+            let (runner, fence) = (self.runner, self.fence);
+            let mut tried = false;
+            runner
+                .insist(fence, || {
+                    let again = std::mem::replace(&mut tried, true);
+                    async move {
+                        if again {
+                            let loaded = runner.store.load(fence).await?;
+                            if (loaded.position, &loaded.pending_gaps) == (advance.position, &advance.pending_gaps) {
+                                return Ok(());
+                            }
+                        }
+                        runner.store.advance(fence, advance).await
+                    }
+                })
+                .await?;
+        }
+        self.wrote();
+        Ok(())
+    }
+
+    pub(super) fn wrote(&mut self) {
+        self.progress.written();
+        self.in_doubt = false;
+        (self.unwritten, self.unwritten_since) = (0, None);
+    }
+
+    /// Writes what is left, when the turn has ended: tried once.
+    pub(super) async fn write_last(&mut self) -> Result<(), Stop> {
+        if let Some(advance) = self.progress.unwritten_advance().filter(|_| !self.in_doubt) {
+            self.runner.store.advance(self.fence, advance).await?;
+            self.wrote();
+        }
+        Ok(())
+    }
+
+    fn note_state(&self, hold: Option<&Hold>) {
+        let status = &self.runner.status;
+        match hold {
+            Some(Hold { first, last, .. }) => {
+                let writers = self.runner.tail.writers();
+                let names: Vec<_> =
+                    writers.iter().filter(|writer| writer.above_sequence < *last).map(name_of).collect();
+                let by = if names.is_empty() { "a transaction that has just ended".into() } else { names.join(", ") };
+                status.set(
+                    RunnerState::Held,
+                    Some(format!("global_sequence {first} to {last} may still be committed by {by}")),
+                );
+            }
+            None if !self.runner.tail.is_connected() => status.set(RunnerState::Disconnected, None),
+            None if self.keyed.running.is_empty() => status.set(RunnerState::Live, None),
+            None => {}
+        }
+    }
+
+    async fn wait(&mut self, changes: &mut watch::Receiver<u64>, hold: Option<Hold>) -> Result<(), Stop> {
+        let mut control = self.runner.control.clone();
+        control.mark_unchanged();
+        // What the keeper said between the last look and now must not be slept through.
+        self.runner.may_go_on(self.fence)?;
+        if control.borrow().redrives != self.redrives_seen {
+            return Ok(());
+        }
+        let hold_until = hold.and_then(|hold| hold.until).map(Instant::from_std);
+        let unwritten = self.unwritten_since.and(self.write_deadline());
+        let until = [hold_until, unwritten, self.late_at].into_iter().flatten().min();
+        let alarm = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let has_room = self.has_room();
+        let done = tokio::select! {
+            Some(done) = self.keyed.running.next() => Some(done),
+            _ = changes.changed(), if has_room => None,
+            _ = control.changed() => None,
+            () = alarm => None,
+        };
+        done.map_or(Ok(()), |done| self.settle_keyed(done))
+    }
+}
+
+/// A batch handler, given its events one by one.
+pub(super) struct OneByOne<'h>(pub(super) &'h dyn Batch);
+
+#[async_trait::async_trait]
+impl Each for OneByOne<'_> {
+    async fn handle(&self, event: &Arc<Event>) -> Result<(), headwater_core::HandlerError> {
+        self.0.handle(std::slice::from_ref(event)).await
+    }
+}
+
+fn name_of(writer: &headwater_core::Writer) -> String {
+    let who = writer.application_name.as_deref().unwrap_or("unknown");
+    let age = writer.age.map(|age| format!(" for {age:.0?}")).unwrap_or_default();
+    match writer.pid {
+        Some(pid) => format!("pid {pid} ({who}{age})"),
+        None => format!("{who}{age}"),
+    }
+}

@@ -1,0 +1,163 @@
+//! Gaps: events that commit late, or never.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Recorder, Shop, quick, soon, state, until};
+use headwater::{HandlerError, ReliableDeliveryConfig, RunnerState, SubscriberStore};
+use sqlx::{Connection, PgConnection, Row};
+
+fn holding(hold_for: Duration) -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig { hold_for, ..quick() }
+}
+
+/// Emits in a transaction that stays open.
+async fn dawdle(session: &mut PgConnection, event_type: &str) -> u64 {
+    sqlx::raw_sql("BEGIN").execute(&mut *session).await.unwrap();
+    let emitted = sqlx::query("SELECT headwater.emit('shop', $1)").bind(event_type).fetch_one(session).await.unwrap();
+    emitted.get::<i64, _>(0) as u64
+}
+
+async fn end(session: &mut PgConnection, how: &'static str) {
+    sqlx::raw_sql(how).execute(session).await.unwrap();
+}
+
+async fn permanent_gaps(shop: &Shop) -> Vec<(i64, i64)> {
+    let gaps = "SELECT first_sequence, last_sequence FROM headwater.permanent_gaps ORDER BY 1";
+    let rows = sqlx::query(gaps).fetch_all(shop.headwater.pool()).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
+
+#[tokio::test]
+async fn strict_order_waits_for_a_writer_and_names_it() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    let first = dawdle(&mut session, "first").await;
+    let second = shop.emit(&["second"]).await;
+    let recorder = Recorder::new("strict");
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::MAX)).start().await.unwrap();
+    until(|| async { state(&node).0 == RunnerState::Held }).await;
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut session).await.unwrap();
+    let (_, detail) = state(&node);
+    assert!(detail.contains(&format!("global_sequence {first} to {first}")), "{detail}");
+    assert!(detail.contains(&format!("pid {pid}")), "{detail}");
+    assert_eq!(recorder.types(), [""; 0]);
+    end(&mut session, "COMMIT").await;
+    soon(node.wait_for("strict", second)).await.unwrap();
+    assert_eq!(recorder.types(), ["first", "second"]);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_passed_gap_is_delivered_late_and_once() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    let late = dawdle(&mut session, "late").await;
+    let second = shop.emit(&["second"]).await;
+    let recorder = Recorder::new("eager");
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::ZERO)).start().await.unwrap();
+    recorder.handled(1).await;
+    until(|| async { shop.info("eager").await.position == second }).await;
+    assert_eq!(shop.info("eager").await.pending_gaps, [(late, late)], "the ledger is written with the checkpoint");
+    end(&mut session, "COMMIT").await;
+    recorder.handled(2).await;
+    until(|| async { shop.info("eager").await.pending_gaps.is_empty() }).await;
+    assert_eq!(recorder.types(), ["second", "late"]);
+    assert_eq!(shop.info("eager").await.position, second, "a late event does not rewind the reader");
+    let audit = shop.shop.subscribers().audit(&[]).await.unwrap();
+    assert_eq!((audit.findings, audit.events), (vec![], 2));
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_passed_gap_outlives_a_crash() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    let late = dawdle(&mut session, "late").await;
+    let second = shop.emit(&["second"]).await;
+    let recorder = Recorder::new("eager");
+    let config = holding(Duration::ZERO);
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config.clone()).start().await.unwrap();
+    until(|| async { shop.info("eager").await.position == second }).await;
+    drop(node);
+    end(&mut session, "COMMIT").await;
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    soon(node.wait_for("eager", second)).await.unwrap();
+    assert_eq!(recorder.types(), ["second", "late"]);
+    assert_eq!(recorder.sequences(), [second, late]);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_late_event_that_fails_is_not_lost() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    dawdle(&mut session, "late").await;
+    let second = shop.emit(&["second"]).await;
+    let recorder = Recorder::new("eager");
+    let config = ReliableDeliveryConfig { max_retries: 0, ..holding(Duration::ZERO) };
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    until(|| async { shop.info("eager").await.position == second }).await;
+    let recorder = recorder.fail_with([HandlerError::message("not now")]);
+    end(&mut session, "COMMIT").await;
+    until(|| async { shop.info("eager").await.dead_letters == 1 }).await;
+    until(|| async { shop.info("eager").await.pending_gaps.is_empty() }).await;
+    assert_eq!(recorder.types(), ["second"]);
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_rolled_back_holds_nobody_and_is_recorded_once() {
+    let shop = Shop::open().await;
+    let (first, second) = (Recorder::new("first"), Recorder::new("second"));
+    let strict = holding(Duration::MAX);
+    let node =
+        shop.shop.node("n1").config(strict).subscribe(first.clone()).subscribe(second.clone()).start().await.unwrap();
+    let mut session = shop.db.session().await;
+    let burnt = dawdle(&mut session, "burnt").await;
+    let emit = "SELECT headwater.emit('shop', 'burnt') FROM generate_series(2, 1000)";
+    sqlx::raw_sql(emit).execute(&mut session).await.unwrap();
+    end(&mut session, "ROLLBACK").await;
+    let last = shop.emit(&["after"]).await;
+    soon(node.wait_for("first", last)).await.unwrap();
+    soon(node.wait_for("second", last)).await.unwrap();
+    assert_eq!((first.types(), second.types()), (vec!["after".to_owned()], vec!["after".to_owned()]));
+    until(|| async { permanent_gaps(&shop).await == [(burnt as i64, burnt as i64 + 999)] }).await;
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_passed_gap_that_is_rolled_back_leaves_the_ledger() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    let burnt = dawdle(&mut session, "burnt").await as i64;
+    let second = shop.emit(&["second"]).await;
+    let recorder = Recorder::new("eager");
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::ZERO)).start().await.unwrap();
+    until(|| async { shop.info("eager").await.position == second }).await;
+    end(&mut session, "ROLLBACK").await;
+    until(|| async { shop.info("eager").await.pending_gaps.is_empty() }).await;
+    assert_eq!(permanent_gaps(&shop).await, [(burnt, burnt)]);
+    assert_eq!(recorder.types(), ["second"]);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_writer_that_is_killed_holds_nobody() {
+    let shop = Shop::open().await;
+    let mut session = PgConnection::connect(&shop.db.url).await.unwrap();
+    dawdle(&mut session, "killed").await;
+    let last = shop.emit(&["after"]).await;
+    let recorder = Recorder::new("strict");
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::MAX)).start().await.unwrap();
+    until(|| async { state(&node).0 == RunnerState::Held }).await;
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut session).await.unwrap();
+    let terminate = sqlx::query("SELECT pg_terminate_backend($1)").bind(pid);
+    terminate.execute(shop.headwater.pool()).await.unwrap();
+    soon(node.wait_for("strict", last)).await.unwrap();
+    assert_eq!(recorder.types(), ["after"]);
+    node.shutdown().await.unwrap();
+}
