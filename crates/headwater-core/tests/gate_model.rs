@@ -197,7 +197,7 @@ impl World {
         let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
         let settled = self.log.proved().saturating_sub(unproved).min(seen);
         self.settle_late(settled)?;
-        let segment = Segment { after, events, seen, settled };
+        let segment = Segment { after, events, seen, settled, ..Segment::default() };
         for sequence in after.max(settled) + 1..=seen {
             if !self.log.committed.contains_key(&sequence) {
                 self.consumer.missing_since.entry(sequence).or_insert(self.now);

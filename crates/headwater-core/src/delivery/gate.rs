@@ -25,6 +25,9 @@ pub struct Segment {
     pub seen: u64,
     /// At or below, what is missing will never come.
     pub settled: u64,
+    /// Gaps beyond that (first, last), with the time when they were first seen, where that is known: a gap that others saw long ago is not held
+    /// anew.
+    pub gaps_seen: Vec<(u64, u64, Instant)>,
 }
 
 /// An event that may be handled.
@@ -105,7 +108,8 @@ impl Gate {
         let runs = missing_runs(start, last, present);
         let known = std::mem::take(&mut self.pending);
         let seen = runs.into_iter().map(|(first, last)| {
-            let overlapping = known.iter().filter(|old| old.0 <= last && first <= old.1);
+            let old = known.iter().chain(&segment.gaps_seen);
+            let overlapping = old.filter(|old| old.0 <= last && first <= old.1);
             (first, last, overlapping.map(|old| old.2).min().unwrap_or(now))
         });
         let beyond = known.iter().filter(|old| old.1 > last).map(|old| (old.0.max(last + 1), old.1, old.2));
@@ -165,7 +169,7 @@ mod tests {
     fn segment(after: u64, visible: impl IntoIterator<Item = u64>, settled: u64) -> Segment {
         let events = events(visible);
         let seen = events.last().map_or(after, |event| sequence(event));
-        Segment { after, events, seen, settled }
+        Segment { after, events, seen, settled, ..Segment::default() }
     }
 
     /// What went out, with the gaps passed before it, and what holds the rest.
@@ -211,6 +215,16 @@ mod tests {
         // A writer that entered with an old position proves less; what was proved stays so.
         assert_eq!(admit(&mut gate, &segment(5, [9], 1), now), (plain([]), Some((6, 8))));
         assert_eq!(admit(&mut gate, &segment(5, [9], 1), now + SECOND), (vec![(9, Some((6, 8)))], None));
+    }
+
+    #[test]
+    fn a_gap_that_the_tail_saw_long_ago_is_not_held_anew() {
+        let start = Instant::now();
+        let mut gate = Gate::new(0, Duration::from_secs(5));
+        let mut seen = segment(0, [2], 0);
+        seen.gaps_seen = vec![(1, 1, start)];
+        let (admitted, hold) = gate.admit(&seen, &Gaps::new(), start + Duration::from_secs(5));
+        assert_eq!((admitted.len(), hold), (1, None));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub trait SubscriberStore: Send + Sync {
     /// Where the subscriber stands.
     async fn load(&self, fence: &Fence) -> Result<Loaded>;
 
-    /// Moves the checkpoint. Never back: a position below the present one is [`SubscriberError::Fenced`].
+    /// Moves the checkpoint. The same move again, as after an answer that was lost, counts nothing twice. Never back: a position below the present one is [`SubscriberError::Fenced`].
     async fn advance(&self, fence: &Fence, advance: &Advance) -> Result<()>;
 
     /// Keeps dead letters durably. One that is there already (same subscriber and event) gets the new attempts and state.

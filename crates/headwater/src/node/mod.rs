@@ -180,15 +180,9 @@ impl Node {
         let handled = |position: u64, gaps: &headwater_core::Gaps| {
             position >= global_sequence && gaps.ranges().first().is_none_or(|(first, _)| *first > global_sequence)
         };
-        let Some(mut reached) = local else {
-            loop {
-                let there = self.store.position(subscriber_id).await?;
-                if handled(there.position, &there.pending_gaps) {
-                    return Ok(());
-                }
-                tokio::time::sleep(WAIT_POLL).await;
-            }
-        };
+        // Without a runner here, this stays silent, and the database is asked.
+        let (_silent, nothing) = watch::channel(None);
+        let mut reached = local.unwrap_or(nothing);
         loop {
             let owned = match &*reached.borrow_and_update() {
                 Some((position, gaps)) if handled(*position, gaps) => return Ok(()),
@@ -199,11 +193,15 @@ impl Node {
                 _ = reached.changed().await;
                 continue;
             }
-            let there = self.store.position(subscriber_id).await?;
-            if handled(there.position, &there.pending_gaps) {
-                return Ok(());
+            match self.store.position(subscriber_id).await {
+                Ok(there) if handled(there.position, &there.pending_gaps) => return Ok(()),
+                Err(error) if !error.is_retryable() => return Err(error),
+                Ok(_) | Err(_) => {}
             }
-            _ = tokio::time::timeout(WAIT_POLL, reached.changed()).await;
+            tokio::select! {
+                () = tokio::time::sleep(WAIT_POLL) => {}
+                _ = reached.changed() => {}
+            }
         }
     }
 

@@ -99,5 +99,5 @@ fn slice(after: u64, end: u64, events: &[Arc<Event>], limit: usize) -> Segment {
     let part: Vec<_> = events[from..].iter().take(limit).cloned().collect();
     let cut = from + part.len() < events.len();
     let seen = part.last().filter(|_| cut).map_or(end, |event| sequence(event));
-    Segment { after, events: part, seen, settled: seen }
+    Segment { after, events: part, seen, settled: seen, ..Segment::default() }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use headwater_core::{Event, Gaps, LookAhead, Segment, missing_runs};
 
@@ -9,6 +10,9 @@ use headwater_core::{Event, Gaps, LookAhead, Segment, missing_runs};
 const MAX_EVENTS: usize = 16_384;
 /// Most bytes of payload that are kept.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Between notes of what was seen when.
+const SIGHT_EVERY: Duration = Duration::from_millis(10);
 
 /// Everything that is visible in `start..=seen`, `start` excluded, and how far it is settled. When it is full, it forgets its oldest
 /// events: who still needs them reads them from the log.
@@ -21,6 +25,8 @@ pub(super) struct Ring {
     bytes: usize,
     /// What is missing and may still come.
     holes: Gaps,
+    /// What was seen, and when first, as far as there are holes: tells how old they are.
+    sightings: VecDeque<(u64, Instant)>,
 }
 
 /// What a look at the log changed.
@@ -51,7 +57,7 @@ impl Ring {
     }
 
     /// Takes over what a look after [`seen`](Ring::seen) and into [`holes`](Ring::holes) showed.
-    pub(super) fn take(&mut self, look: LookAhead) -> Change {
+    pub(super) fn take(&mut self, look: LookAhead, now: Instant) -> Change {
         let before = (self.seen, self.settled);
         let filled = !look.filled.is_empty();
         for event in look.filled {
@@ -76,8 +82,31 @@ impl Ring {
         let ended = self.holes.ranges().iter().take_while(|(first, _)| *first <= self.settled);
         let permanent: Vec<_> = ended.map(|(first, last)| (*first, *last.min(&self.settled))).collect();
         permanent.iter().for_each(|(first, last)| self.holes.remove(*first, *last));
+        self.note_sighting(now);
         self.forget();
         Change { news: filled || before != (self.seen, self.settled), permanent }
+    }
+
+    fn note_sighting(&mut self, now: Instant) {
+        let first_hole = self.holes.ranges().first().map_or(u64::MAX, |(first, _)| *first);
+        while self.sightings.pop_front_if(|(seen, _)| *seen < first_hole).is_some() {}
+        // Holes seen in between count as seen at the next sighting: younger than they are, never older.
+        let due = self.sightings.back().is_none_or(|(_, at)| now.duration_since(*at) >= SIGHT_EVERY);
+        if !self.holes.is_empty() && due {
+            self.sightings.push_back((self.seen, now));
+        }
+    }
+
+    /// The holes in `after..=seen`, with the time when each was first seen.
+    fn gaps_seen(&self, after: u64, seen: u64) -> Vec<(u64, u64, Instant)> {
+        let holes = self.holes.ranges();
+        let from = holes.partition_point(|(_, last)| *last <= after);
+        let within = holes[from..].iter().take_while(|(first, _)| *first <= seen);
+        let dated = |(first, last): &(u64, u64)| {
+            let at = self.sightings.partition_point(|(seen, _)| seen < last);
+            self.sightings.get(at).map(|(_, at)| (*first, *last, *at))
+        };
+        within.filter_map(dated).collect()
     }
 
     fn forget(&mut self) {
@@ -97,7 +126,8 @@ impl Ring {
         let events: Vec<_> = self.events.range(from..).take(limit).cloned().collect();
         let cut = from + events.len() < self.events.len();
         let seen = events.last().filter(|_| cut).map_or(self.seen, |event| sequence(event));
-        Some(Segment { after, events, seen, settled: self.settled })
+        let gaps_seen = if self.holes.is_empty() { Vec::new() } else { self.gaps_seen(after, seen) };
+        Some(Segment { after, events, seen, settled: self.settled, gaps_seen })
     }
 }
 
@@ -137,19 +167,31 @@ mod tests {
     #[test]
     fn what_fills_a_hole_stands_in_its_place() {
         let mut ring = Ring::starting_at(2);
-        assert_eq!(ring.take(look(&[3, 5, 8], &[], 3)), Change { news: true, permanent: vec![] });
+        assert_eq!(ring.take(look(&[3, 5, 8], &[], 3), Instant::now()), Change { news: true, permanent: vec![] });
         assert_eq!(ring.holes().ranges(), [(4, 4), (6, 7)]);
-        assert_eq!(ring.take(look(&[], &[4, 7], 5)), Change { news: true, permanent: vec![] });
+        assert_eq!(ring.take(look(&[], &[4, 7], 5), Instant::now()), Change { news: true, permanent: vec![] });
         assert_eq!(sequences(&ring, 2), [3, 4, 5, 7, 8]);
         assert_eq!(ring.holes().ranges(), [(6, 6)]);
-        assert_eq!(ring.take(look(&[], &[], 8)), Change { news: true, permanent: vec![(6, 6)] });
-        assert_eq!(ring.take(look(&[], &[], 8)), Change::default());
+        assert_eq!(ring.take(look(&[], &[], 8), Instant::now()), Change { news: true, permanent: vec![(6, 6)] });
+        assert_eq!(ring.take(look(&[], &[], 8), Instant::now()), Change::default());
+    }
+
+    #[test]
+    fn a_hole_is_as_old_as_the_first_sight_of_it() {
+        let (start, step) = (Instant::now(), Duration::from_secs(1));
+        let mut ring = Ring::starting_at(0);
+        ring.take(look(&[2, 3], &[], 0), start);
+        ring.take(look(&[5], &[], 0), start + step);
+        ring.take(look(&[6], &[], 0), start + step * 2);
+        assert_eq!(ring.segment(0, 10).unwrap().gaps_seen, [(1, 1, start), (4, 4, start + step)]);
+        ring.take(look(&[7], &[1], 3), start + step * 3);
+        assert_eq!(ring.segment(0, 10).unwrap().gaps_seen, [(4, 4, start + step)]);
     }
 
     #[test]
     fn a_segment_says_how_far_it_reaches() {
         let mut ring = Ring::starting_at(0);
-        ring.take(look(&[1, 2, 4], &[], 2));
+        ring.take(look(&[1, 2, 4], &[], 2), Instant::now());
         let cut = ring.segment(0, 2).unwrap();
         assert_eq!((cut.seen, cut.settled, cut.events.len()), (2, 2, 2));
         let whole = ring.segment(0, 3).unwrap();
@@ -161,7 +203,7 @@ mod tests {
     fn a_full_ring_forgets_its_oldest_events() {
         let mut ring = Ring::starting_at(0);
         let all: Vec<u64> = (1..=MAX_EVENTS as u64 + 5).collect();
-        ring.take(look(&all, &[], all.len() as u64));
+        ring.take(look(&all, &[], all.len() as u64), Instant::now());
         assert!(ring.segment(4, 1).is_none());
         assert_eq!(ring.segment(5, 1).unwrap().events[0].global_sequence, Some(6));
     }

@@ -126,6 +126,7 @@ impl Runner {
         tracing::info!(subscriber_id = self.id(), position = loaded.position, term = fence.term, "delivery begins");
         let mut turn = Turn::new(self, fence, loaded);
         let stop = turn.run().await;
+        turn.end().await;
         if !matches!(stop, Stop::Fenced)
             && let Err(Stop::Failed(error)) = turn.write_last().await
         {

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headwater_core::{
     EventLog, Fault, Gap, GapState, Gaps, LookAhead, ReadError, Segment, SubscriberStore, Writer, jittered,
@@ -100,7 +100,7 @@ impl Tail {
         // Behind the ring, and not settled: events that a long transaction holds up, more of them than the ring has room for.
         let look = timed(self.log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
         let events = look.events.into_iter().map(Arc::new).collect();
-        Ok(Segment { after, events, seen: look.seen, settled: look.settled })
+        Ok(Segment { after, events, seen: look.seen, settled: look.settled, ..Segment::default() })
     }
 
     /// What became of gaps that were passed.
@@ -124,7 +124,7 @@ impl Tail {
                         Looked { news: true, .. } => look_again = FIRST_LOOK_AGAIN,
                         _ => look_again = (look_again * 2).min(LAST_LOOK_AGAIN),
                     }
-                    let wait = if looked.holes { look_again } else { jittered(self.poll, 0.5, rand::random()) };
+                    let wait = if looked.holes { look_again } else { jittered(self.poll, 0.2, rand::random()) };
                     _ = timeout(wait, any(&mut wake_ups)).await;
                 }
                 Err(error) => {
@@ -156,7 +156,7 @@ impl Tail {
         let (change, holes) = {
             let mut ring = self.ring.lock().expect("no holder of this lock panics");
             let ring = ring.get_or_insert_default();
-            (ring.take(look), !ring.holes().is_empty())
+            (ring.take(look, Instant::now()), !ring.holes().is_empty())
         };
         if change.news {
             self.changed.send_modify(|version| *version += 1);

@@ -285,12 +285,31 @@ impl<'r> Turn<'r> {
         Ok(())
     }
 
+    /// Waits for the events under way to be settled: what comes next may be of their keys.
+    pub(super) async fn end_running(&mut self) -> Result<(), Stop> {
+        while let Some(done) = self.keyed.running.next().await {
+            self.settle_keyed(done)?;
+        }
+        Ok(())
+    }
+
+    /// When the turn has ended: lets the events at hand end, and begins no others.
+    pub(super) async fn end(&mut self) {
+        self.keyed.ready.clear();
+        while let Some(done) = self.keyed.running.next().await {
+            if done.outcome.is_ok() {
+                self.progress.done(done.sequence);
+            }
+        }
+    }
+
     async fn redrive_if_asked(&mut self) -> Result<(), Stop> {
         let asked = self.runner.control.borrow().redrives;
         if asked == self.redrives_seen {
             return Ok(());
         }
         self.redrives_seen = asked;
+        self.end_running().await?;
         loop {
             let letters = self.runner.insist(self.fence, || self.runner.store.redrives(self.fence, REDRIVES)).await?;
             let full = letters.len() == REDRIVES as usize;
@@ -321,6 +340,7 @@ impl<'r> Turn<'r> {
 
     /// Delivers events of passed gaps that have committed, and closes gaps in which none will.
     async fn deliver_late(&mut self) -> Result<(), Stop> {
+        self.end_running().await?;
         let ledger = self.progress.ledger().clone();
         let look = self.runner.tail.look_into(&ledger).await;
         let look = look.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
@@ -392,26 +412,12 @@ impl<'r> Turn<'r> {
         Ok(())
     }
 
-    /// Writes the checkpoint. Whether a write that failed was written all the same, the database says.
+    /// Writes the checkpoint.
     async fn write(&mut self) -> Result<(), Stop> {
         self.publish();
         if let Some(advance) = self.progress.unwritten_advance() {
             let (runner, fence) = (self.runner, self.fence);
-            let mut tried = false;
-            runner
-                .insist(fence, || {
-                    let again = std::mem::replace(&mut tried, true);
-                    async move {
-                        if again {
-                            let loaded = runner.store.load(fence).await?;
-                            if (loaded.position, &loaded.pending_gaps) == (advance.position, &advance.pending_gaps) {
-                                return Ok(());
-                            }
-                        }
-                        runner.store.advance(fence, advance).await
-                    }
-                })
-                .await?;
+            runner.insist(fence, || runner.store.advance(fence, advance)).await?;
         }
         self.wrote();
         Ok(())
