@@ -514,7 +514,7 @@ async fn names_are_refused_in_rust_and_in_sql() {
 async fn a_database_that_cannot_be_reached_is_retryable_and_comes_back() {
     let (_db, mut session, a, _b) = owned().await;
     // Every connection of the process dies, as with a restart of the server.
-    let kill = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'a'";
+    let kill = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'a' AND datname = current_database()";
     a.store.position("totals").await.unwrap();
     run(&mut session, kill).await;
     a.store.advance(&fence("totals", Some(1)), &advance(1, &[1])).await.unwrap();

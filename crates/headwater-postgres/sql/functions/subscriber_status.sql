@@ -22,15 +22,18 @@ BEGIN
            s.report, s.paused, s.pause_reason,
            CASE WHEN ahead.recorded_at IS NULL THEN 0 ELSE greatest(head - s.position, 1) END,
            coalesce(greatest(clock_timestamp() - ahead.recorded_at, interval '0'), interval '0'),
-           (SELECT count(*) FROM headwater.dead_letters d
-             WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = s.subscriber_id
-               AND d.state IN ('dead', 'parked', 'redriving')),
-           s.created_at, s.updated_at
+           coalesce(letters.open, 0), s.created_at, s.updated_at
       FROM headwater.subscribers s
       LEFT JOIN LATERAL (
             SELECT e.recorded_at FROM headwater.events e
              WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.position
              ORDER BY e.global_sequence LIMIT 1) ahead ON s.position < head
+      -- Once for all, not once a subscriber.
+      LEFT JOIN (
+            SELECT d.subscriber_id, count(*) AS open FROM headwater.dead_letters d
+             WHERE d.namespace_id = ns.namespace_id AND d.state IN ('dead', 'parked', 'redriving')
+               AND (subscriber_status.only_subscriber IS NULL OR d.subscriber_id = subscriber_status.only_subscriber)
+             GROUP BY d.subscriber_id) letters ON letters.subscriber_id = s.subscriber_id
      WHERE s.namespace_id = ns.namespace_id AND s.partition = 0
        AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)
      ORDER BY s.subscriber_id;

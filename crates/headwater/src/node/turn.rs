@@ -42,7 +42,8 @@ pub(super) struct Turn<'r> {
     unwritten_since: Option<Instant>,
     redrives_seen: u64,
     late_at: Option<Instant>,
-    /// Progress notes effects of a transaction that is not known to be committed: it must not be written by itself.
+    /// Whether what progress notes is written already is unknown, or depends on a transaction: then it is written again as it is, or not at
+    /// all.
     pub(super) in_doubt: bool,
     keyed: Keyed<'r>,
 }
@@ -417,6 +418,7 @@ impl<'r> Turn<'r> {
         self.publish();
         if let Some(advance) = self.progress.unwritten_advance() {
             let (runner, fence) = (self.runner, self.fence);
+            self.in_doubt = true;
             runner.insist(fence, || runner.store.advance(fence, advance)).await?;
         }
         self.wrote();
