@@ -24,7 +24,9 @@
 //! headwater_conformance::log_laws! { mod memory => async { Memory } }
 //! ```
 //!
-//! To add a law: write it into the file of its topic, then add it to the list in `laws.rs`; the compiler complains of a law that
+//! The laws of a store of subscribers are functions of [`TestSubscribers`], in `subscribers/`; [`subscriber_laws!`] makes tests of them.
+//!
+//! To add a law: write it into the file of its topic, then add it to the list in `laws.rs` beside it; the compiler complains of a law that
 //! is in no list.
 
 mod backend;
@@ -49,10 +51,16 @@ mod read_stream;
 mod retry;
 mod streams;
 
+#[macro_use]
+mod subscribers;
+
 pub use backend::{Backend, Handles, TestLog, check};
 #[doc(hidden)]
 pub use laws::by_topic;
 pub use pages::read_by_pages;
 pub use postgres_backend::PostgresBackend;
+#[doc(hidden)]
+pub use subscribers::laws_by_topic as subscriber_laws_by_topic;
+pub use subscribers::{SubscriberBackend, SubscriberHandles, TestSubscribers};
 pub use support::{Opened, same_meaning};
 pub use test_database::TestDatabase;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use headwater_core::{AdminError, NamespaceConfig, Ordering};
-use headwater_postgres::LogOptions;
+use headwater_postgres::{LogOptions, PgSubscribers, SubscribersOptions};
 
-use crate::{Backend, Handles, TestDatabase};
+use crate::{Backend, Handles, SubscriberBackend, SubscriberHandles, TestDatabase};
 
 /// A database of its own, whose namespaces number their events in one way.
 #[derive(Debug, Clone)]
@@ -34,5 +34,20 @@ impl Backend for PostgresBackend {
         let first = database.open_log(&config.name, LogOptions::default()).await?;
         let second = database.open_log(&config.name, LogOptions::default()).await?;
         Ok([Arc::new(first), Arc::new(second)])
+    }
+}
+
+#[async_trait]
+impl SubscriberBackend for PostgresBackend {
+    async fn create(&self, config: NamespaceConfig) -> Result<SubscriberHandles, AdminError> {
+        let database = &self.database.database;
+        let config = config.ordering(self.ordering);
+        database.create_namespace(&config).await?;
+        let log = database.open_log(&config.name, LogOptions::default()).await?;
+        let open = || {
+            let options = SubscribersOptions { session_locks: true };
+            Arc::new(PgSubscribers::new(database.clone(), log.info().clone(), options))
+        };
+        Ok(SubscriberHandles { stores: [open(), open()], log: Arc::new(log) })
     }
 }

@@ -25,10 +25,15 @@
 //! - Data stays the text that was appended. PostgreSQL's jsonb keeps its meaning, but orders keys, spaces, and drops all
 //!   but the last of equal keys: compare data decoded, not as text.
 //!
+//! [`MemorySubscribers`] keeps subscribers of such a log, their leases, checkpoints and dead letters, in the same way. There are no
+//! sessions: a lease ends by its time, on tokio's clock, which tests can pause, or by its release.
+//!
 //! [`NamespaceConfig::retention`]: headwater_core::NamespaceConfig::retention
 
 mod log;
 mod read;
 mod state;
+mod subscribers;
 
 pub use log::MemoryLog;
+pub use subscribers::MemorySubscribers;

@@ -5,8 +5,8 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 use async_trait::async_trait;
 use chrono::{SubsecRound, TimeZone, Utc};
 use headwater_core::{
-    AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Horizon, Json, LogPage,
-    LogQuery, NamespaceConfig, ReadError, StreamQuery,
+    AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Gaps, Horizon, Json,
+    LogPage, LogQuery, LookAhead, NamespaceConfig, ReadError, StreamQuery,
 };
 use uuid::Uuid;
 
@@ -46,7 +46,7 @@ impl MemoryLog {
         Ok(MemoryLog { inner: Arc::new(inner) })
     }
 
-    fn state(&self) -> RwLockReadGuard<'_, State> {
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State> {
         self.inner.state.read().expect("the model does not panic")
     }
 }
@@ -103,6 +103,14 @@ impl EventLog for MemoryLog {
         let head = self.state().head();
         Ok(Horizon { horizon: head, head, writers: Vec::new() })
     }
+
+    async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
+        let query = LogQuery::after(after).page_size(limit);
+        query.validate()?;
+        let state = self.state();
+        let LogPage { events, cursor, .. } = state.log_page(&query);
+        Ok(LookAhead { events, filled: state.within(gaps), seen: cursor, settled: cursor, writers: Vec::new() })
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +125,21 @@ mod tests {
         }
         assert!(MemoryLog::with_config(NamespaceConfig::new("orders").max_payload_bytes(0)).is_err());
         assert!(MemoryLog::with_config(NamespaceConfig::new("a".repeat(48))).is_ok());
+    }
+
+    #[tokio::test]
+    async fn everything_is_settled() {
+        let log = MemoryLog::new("orders");
+        for _ in 0..5 {
+            log.append(Event::raw("E", serde_json::json!({})).into()).await.unwrap();
+        }
+        let sequences = |events: &[Event]| events.iter().filter_map(|event| event.global_sequence).collect::<Vec<_>>();
+        let gaps = Gaps::from_iter([(1, 1), (3, 3), (9, 9)]);
+        let look = log.look_ahead(3, &gaps, 1).await.unwrap();
+        assert_eq!((sequences(&look.events), sequences(&look.filled)), (vec![4], vec![1, 3]));
+        assert_eq!((look.seen, look.settled), (4, 4));
+        let look = log.look_ahead(5, &Gaps::new(), 10).await.unwrap();
+        assert_eq!((look.events.len(), look.seen, look.settled), (0, 5, 5));
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headwater_core::{Direction, Event, LogPage, LogQuery, MAX_PAGE_SIZE, StreamQuery};
+use headwater_core::{Direction, Event, Gaps, LogPage, LogQuery, MAX_PAGE_SIZE, StreamQuery};
 use uuid::Uuid;
 
 use crate::state::State;
@@ -55,7 +55,16 @@ impl State {
         page(chain, Direction::Forwards, limit.min(MAX_PAGE_SIZE))
     }
 
-    fn after(&self, sequence: u64) -> impl Iterator<Item = &Event> {
+    /// What is in these ranges.
+    pub(crate) fn within(&self, gaps: &Gaps) -> Vec<Event> {
+        let ranges = gaps.ranges().iter();
+        let events = ranges.flat_map(|(first, last)| {
+            self.after(first.saturating_sub(1)).take_while(|event| event.global_sequence <= Some(*last))
+        });
+        events.cloned().collect()
+    }
+
+    pub(crate) fn after(&self, sequence: u64) -> impl Iterator<Item = &Event> {
         self.events.iter().skip(usize::try_from(sequence).unwrap_or(usize::MAX))
     }
 }

@@ -1,0 +1,114 @@
+//! Laws of terms: what is not of the present one writes nothing.
+
+use headwater_core::{DeadLetterState, Fence, SubscriberError};
+
+use super::TestSubscribers;
+use super::support::{LONG, attempt, dead, fenced, not_found, sequence, settled};
+
+/// A subscriber of the second process with one letter to redrive, and the fence that the first had before.
+async fn taken_over(test: &TestSubscribers) -> (Fence, Fence) {
+    let events = test.append(2).await;
+    let stale = test.first().begin_and_own("s").await;
+    test.first().give_up("s").await;
+    let present = test.second().own("s").await;
+    test.second().bury(&present, &[dead(&present, &events[0], "no")]).await.unwrap();
+    test.second().redrive(&Default::default()).await.unwrap();
+    (stale, present)
+}
+
+/// Tries all that an owner may write; each must be fenced, and change nothing.
+async fn writes_nothing(test: &TestSubscribers, fence: &Fence) {
+    let store = test.first();
+    let (info, letters) = (store.subscriber("s").await.unwrap(), store.letters().await);
+    let events = test.append(1).await;
+    fenced("load", store.load(fence).await);
+    fenced("advance", store.advance(fence, &settled(0, &events)).await);
+    fenced("bury", store.bury(fence, &[dead(fence, &events[0], "no")]).await);
+    let letter = letters[0].global_sequence();
+    fenced("redriven", store.redriven(fence, letter, None).await);
+    fenced("redriven, failed", store.redriven(fence, letter, Some(attempt("no"))).await);
+    fenced("pause_self", store.pause_self(fence, "no").await);
+    let after = store.subscriber("s").await.unwrap();
+    assert_eq!((after.position, after.paused, after.owner), (info.position, info.paused, info.owner));
+    assert_eq!((after.term, after.updated_at), (info.term, info.updated_at));
+    assert_eq!(store.letters().await, letters);
+}
+
+pub(crate) async fn an_owner_that_was_followed_writes_nothing(test: &TestSubscribers) {
+    let (stale, present) = taken_over(test).await;
+    writes_nothing(test, &stale).await;
+    test.second().load(&present).await.unwrap();
+}
+
+pub(crate) async fn a_term_that_never_was_writes_nothing(test: &TestSubscribers) {
+    let (_, present) = taken_over(test).await;
+    let future = Fence { term: present.term.map(|term| term + 1), ..present };
+    writes_nothing(test, &future).await;
+}
+
+pub(crate) async fn after_a_reset_the_owner_writes_nothing(test: &TestSubscribers) {
+    let (_, present) = taken_over(test).await;
+    test.second().reset("s", 0).await.unwrap();
+    writes_nothing(test, &present).await;
+}
+
+pub(crate) async fn the_present_term_writes(test: &TestSubscribers) {
+    let (_, present) = taken_over(test).await;
+    let events = test.append(1).await;
+    let store = test.second();
+    store.advance(&present, &settled(0, &events)).await.unwrap();
+    store.bury(&present, &[dead(&present, &events[0], "no")]).await.unwrap();
+    let first = store.redrives(&present, 10).await.unwrap()[0].global_sequence();
+    store.redriven(&present, first, None).await.unwrap();
+    store.pause_self(&present, "tired").await.unwrap();
+    assert_eq!(store.states().await, [DeadLetterState::Redriven, DeadLetterState::Dead]);
+    let info = store.subscriber("s").await.unwrap();
+    assert_eq!((info.position, info.paused), (sequence(&events[0]), true));
+}
+
+/// One that runs without a lease is coordinated from outside: nothing fences it off.
+pub(crate) async fn without_a_lease_nothing_is_fenced(test: &TestSubscribers) {
+    let events = test.append(1).await;
+    test.first().begin("s").await;
+    let fence = Fence { subscriber_id: "s".into(), term: None };
+    assert_eq!(test.first().load(&fence).await.unwrap().position, 0);
+    test.first().bury(&fence, &[dead(&fence, &events[0], "no")]).await.unwrap();
+    assert!(test.first().redrives(&fence, 10).await.unwrap().is_empty());
+    test.first().redriven(&fence, sequence(&events[0]), None).await.unwrap();
+    test.first().advance(&fence, &settled(0, &events)).await.unwrap();
+    test.first().pause_self(&fence, "tired").await.unwrap();
+    let loaded = test.first().load(&fence).await.unwrap();
+    assert_eq!((loaded.position, loaded.paused), (sequence(&events[0]), true));
+}
+
+pub(crate) async fn one_that_was_removed_is_not_written(test: &TestSubscribers) {
+    let (_, present) = taken_over(test).await;
+    let events = test.append(1).await;
+    test.first().remove("s", true).await.unwrap();
+    let store = test.second();
+    let answers = [
+        store.advance(&present, &settled(0, &events)).await,
+        store.bury(&present, &[dead(&present, &events[0], "no")]).await,
+        store.redriven(&present, sequence(&events[0]), None).await,
+        store.pause_self(&present, "no").await,
+        store.load(&present).await.map(drop),
+    ];
+    // Either is true, and tells its owner to stop.
+    for answer in answers {
+        assert!(matches!(answer, Err(SubscriberError::Fenced(_) | SubscriberError::NotFound(_))), "{answer:?}");
+    }
+    let held = store.ask_for("s", present.term, LONG).await;
+    assert_eq!((held.term, held.paused, held.redrives), (None, false, false));
+    assert!(store.letters().await.is_empty());
+}
+
+pub(crate) async fn an_id_that_is_not_there_is_not_found(test: &TestSubscribers) {
+    let store = test.first();
+    store.begin("s").await;
+    not_found("subscriber", store.subscriber("t").await);
+    not_found("position", store.position("t").await);
+    not_found("set_paused", store.set_paused("t", true).await);
+    not_found("reset", store.reset("t", 0).await);
+    not_found("remove", store.remove("t", true).await);
+    not_found("audit", store.audit(&["s".into(), "t".into()]).await);
+}

@@ -1,0 +1,159 @@
+//! The list of laws, and the tests that are made of it.
+
+/// Hands the list to another macro, after what that was given.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __with_subscriber_laws {
+    ([$($then:tt)*] $($given:tt)*) => {
+        $($then)*! {
+            [$($given)*]
+            registration {
+                the_beginning_is_before_the_first_event,
+                now_is_after_what_is_stored,
+                after_is_just_there,
+                a_time_is_before_the_first_event_recorded_then,
+                one_that_is_there_stays_as_it_is,
+                ids_are_checked,
+                ids_are_compared_byte_by_byte,
+                each_namespace_has_its_own,
+            }
+            leases {
+                one_instance_owns_at_a_time,
+                an_owner_goes_on_in_its_term,
+                a_release_hands_over_at_once,
+                only_what_is_owned_is_released,
+                a_lease_ends_by_itself,
+                each_owner_has_a_higher_term,
+                an_owner_whose_answer_was_lost_owns_again,
+                a_term_that_is_over_is_not_renewed,
+                a_restarted_node_is_another_instance,
+                answers_come_in_the_order_of_the_asks,
+                two_that_ask_at_once_do_not_both_own,
+                a_paused_subscriber_can_be_owned,
+                what_the_owner_reports_is_shown,
+                the_lease_is_shown,
+                leases_without_length_are_refused,
+            }
+            fences {
+                an_owner_that_was_followed_writes_nothing,
+                a_term_that_never_was_writes_nothing,
+                after_a_reset_the_owner_writes_nothing,
+                the_present_term_writes,
+                without_a_lease_nothing_is_fenced,
+                one_that_was_removed_is_not_written,
+                an_id_that_is_not_there_is_not_found,
+            }
+            checkpoints {
+                what_is_written_is_loaded,
+                a_checkpoint_never_moves_back,
+                a_ledger_changes_where_the_position_stays,
+                the_last_event_stays_where_none_is_given,
+                the_next_owner_goes_on_from_there,
+                a_full_ledger_survives,
+                the_lag_is_what_lies_ahead,
+            }
+            dead_letters {
+                a_letter_is_kept_whole,
+                burying_again_adds_what_is_new,
+                one_that_was_done_with_may_die_again,
+                none_waits_behind_itself,
+                each_filter_finds_its_own,
+                letters_come_by_subscriber_and_sequence,
+                those_not_done_with_are_counted,
+                what_is_discarded_is_done_with,
+                a_key_is_parked_until_its_letters_are_done_with,
+                many_are_kept_at_once,
+            }
+            redrives {
+                nothing_is_due_before_it_is_asked_for,
+                one_letter,
+                what_is_handled_is_done_with,
+                what_fails_again_is_dead_again,
+                those_parked_behind_one_go_with_it,
+                by_key,
+                all_of_them,
+                those_behind_one_that_fails_again_wait_again,
+                one_that_is_parked_keeps_its_place,
+                what_waits_behind_a_discarded_one_is_delivered,
+                what_was_discarded_meanwhile_stays_so,
+                the_next_owner_goes_on_with_them,
+                each_subscriber_has_its_own,
+            }
+            management {
+                pause_and_resume,
+                a_pause_by_the_owner_is_a_pause,
+                a_paused_subscriber_can_still_be_written,
+                a_reset_moves_back_in_a_new_term,
+                a_reset_moves_forwards,
+                a_reset_keeps_dead_letters,
+                one_that_is_removed_is_forgotten,
+                one_in_use_is_removed_only_by_force,
+            }
+            gaps {
+                a_gap_is_recorded_once,
+                an_event_in_a_permanent_gap_is_found,
+            }
+            audit {
+                honest_work_is_clean,
+                a_start_in_the_middle_counts_from_there,
+                a_lost_event_is_named,
+                several_lost_events_are_counted,
+                one_too_many_is_found,
+                another_event_in_its_place_is_found,
+                what_is_in_the_ledger_is_not_missing,
+                one_that_leaves_the_ledger_unsettled_is_named,
+                the_same_move_twice_counts_once,
+                a_reset_begins_to_count_anew,
+            }
+        }
+    };
+}
+
+/// Makes the laws callable from other crates. This is their only use in this one: a law that the list lacks is dead code.
+macro_rules! callable {
+    ([] $($topic:ident { $($law:ident,)* })*) => {
+        /// The laws, for [`subscriber_laws!`](crate::subscriber_laws).
+        #[doc(hidden)]
+        pub mod laws_by_topic {
+            $(pub mod $topic {
+                $(pub async fn $law(test: &crate::TestSubscribers) {
+                    crate::subscribers::$topic::$law(test).await;
+                })*
+            })*
+        }
+    };
+}
+
+__with_subscriber_laws! { [callable] }
+
+/// Makes a test of each law for one backend, named `backend::topic::law`.
+///
+/// The expression gives a future of a new [`SubscriberBackend`](crate::SubscriberBackend), once a test.
+#[macro_export]
+macro_rules! subscriber_laws {
+    (mod $backend:ident => $start:expr) => {
+        $crate::__with_subscriber_laws! { [$crate::__subscriber_tests] $backend $start }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __subscriber_tests {
+    ([$backend:ident $start:expr] $($topic:ident { $($law:ident,)* })*) => {
+        #[cfg(test)]
+        mod $backend {
+            $(mod $topic {
+                #[allow(unused_imports)]
+                use super::super::*;
+
+                $(#[test]
+                fn $law() {
+                    $crate::check(async {
+                        let test = $crate::TestSubscribers::new($start.await).await;
+                        $crate::subscriber_laws_by_topic::$topic::$law(&test).await;
+                    });
+                })*
+            })*
+        }
+    };
+}

@@ -1,0 +1,95 @@
+//! Laws of management: pause, resume, reset, remove.
+
+use headwater_core::{Advance, Gaps, SubscriberError};
+
+use super::TestSubscribers;
+use super::support::{LONG, dead, fenced, not_found, sequence, settled};
+
+pub(crate) async fn pause_and_resume(test: &TestSubscribers) {
+    let fence = test.first().begin_and_own("s").await;
+    for paused in [true, true, false, false] {
+        test.second().set_paused("s", paused).await.unwrap();
+        assert_eq!(test.first().load(&fence).await.unwrap().paused, paused);
+        assert_eq!(test.first().position("s").await.unwrap().paused, paused);
+        assert_eq!(test.first().subscriber("s").await.unwrap().paused, paused);
+        let held = test.first().ask_for("s", fence.term, LONG).await;
+        assert_eq!((held.term, held.paused), (fence.term, paused), "it stays its owner's");
+    }
+}
+
+pub(crate) async fn a_pause_by_the_owner_is_a_pause(test: &TestSubscribers) {
+    let fence = test.first().begin_and_own("s").await;
+    test.first().pause_self(&fence, "event 5 cannot be handled").await.unwrap();
+    assert!(test.second().subscriber("s").await.unwrap().paused);
+    test.second().set_paused("s", false).await.unwrap();
+    assert!(!test.first().load(&fence).await.unwrap().paused);
+}
+
+pub(crate) async fn a_paused_subscriber_can_still_be_written(test: &TestSubscribers) {
+    let events = test.append(1).await;
+    let fence = test.first().begin_and_own("s").await;
+    test.second().set_paused("s", true).await.unwrap();
+    test.first().advance(&fence, &settled(0, &events)).await.unwrap();
+    assert_eq!(test.first().load(&fence).await.unwrap().position, sequence(&events[0]), "the event at hand is ended");
+}
+
+pub(crate) async fn a_reset_moves_back_in_a_new_term(test: &TestSubscribers) {
+    let events = test.append(3).await;
+    let fence = test.first().begin_and_own("s").await;
+    let advance = Advance { pending_gaps: Gaps::from_iter([(1, 1)]), ..settled(0, &events) };
+    test.first().advance(&fence, &advance).await.unwrap();
+    let back = sequence(&events[0]);
+    test.second().reset("s", back).await.unwrap();
+    let position = test.second().position("s").await.unwrap();
+    assert_eq!((position.position, position.pending_gaps.is_empty()), (back, true));
+    fenced("advance", test.first().advance(&fence, &settled(0, &events)).await);
+    assert_eq!(test.first().ask_for("s", fence.term, LONG).await.term, None);
+    let again = test.first().own("s").await;
+    assert!(again.term > fence.term);
+    test.first().advance(&again, &settled(back, &events[1..])).await.unwrap();
+}
+
+pub(crate) async fn a_reset_moves_forwards(test: &TestSubscribers) {
+    let events = test.append(3).await;
+    test.first().begin("s").await;
+    test.first().reset("s", sequence(&events[2])).await.unwrap();
+    assert_eq!(test.first().position("s").await.unwrap().position, sequence(&events[2]));
+    assert_eq!(test.first().subscriber("s").await.unwrap().lag_events, 0);
+    test.first().reset("s", 0).await.unwrap();
+    assert_eq!(test.first().position("s").await.unwrap().position, 0);
+}
+
+pub(crate) async fn a_reset_keeps_dead_letters(test: &TestSubscribers) {
+    let events = test.append(1).await;
+    let fence = test.first().begin_and_own("s").await;
+    test.first().bury(&fence, &[dead(&fence, &events[0], "no")]).await.unwrap();
+    test.first().reset("s", 0).await.unwrap();
+    assert_eq!(test.first().letters().await.len(), 1);
+}
+
+pub(crate) async fn one_that_is_removed_is_forgotten(test: &TestSubscribers) {
+    let events = test.append(2).await;
+    let fence = test.first().begin_and_own("s").await;
+    test.first().begin("t").await;
+    test.first().bury(&fence, &[dead(&fence, &events[0], "no")]).await.unwrap();
+    test.first().advance(&fence, &settled(0, &events)).await.unwrap();
+    test.first().give_up("s").await;
+    test.second().remove("s", false).await.unwrap();
+    not_found("subscriber", test.first().subscriber("s").await);
+    not_found("remove", test.first().remove("s", false).await);
+    assert!(test.first().letters().await.is_empty());
+    assert_eq!(test.first().subscribers().await.unwrap().len(), 1);
+    // The same id begins anew.
+    test.first().begin("s").await;
+    assert_eq!(test.first().position("s").await.unwrap().position, 0);
+    assert_eq!(test.first().findings("s").await, []);
+}
+
+pub(crate) async fn one_in_use_is_removed_only_by_force(test: &TestSubscribers) {
+    test.first().begin_and_own("s").await;
+    let refused = test.second().remove("s", false).await;
+    assert!(matches!(refused, Err(SubscriberError::InUse(_))), "{refused:?}");
+    assert!(test.first().subscriber("s").await.unwrap().owner.is_some());
+    test.second().remove("s", true).await.unwrap();
+    not_found("subscriber", test.first().subscriber("s").await);
+}

@@ -1,0 +1,130 @@
+//! The dead letters of one subscriber.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+use headwater_core::DeadLetterState::{Dead, Discarded, Parked, Redriven, Redriving};
+use headwater_core::{Attempt, DeadLetter, DeadLetterQuery, DeadLetterState};
+
+/// By global_sequence.
+#[derive(Debug, Default)]
+pub(super) struct DeadLetters {
+    letters: BTreeMap<u64, DeadLetter>,
+}
+
+fn is_unfinished(letter: &DeadLetter) -> bool {
+    matches!(letter.state, Dead | Parked | Redriving)
+}
+
+fn matches(query: &DeadLetterQuery, letter: &DeadLetter) -> bool {
+    fn is<T: PartialEq<U> + ?Sized, U>(wanted: &Option<U>, found: &T) -> bool {
+        wanted.as_ref().is_none_or(|wanted| *found == *wanted)
+    }
+    let in_states = if query.states.is_empty() { is_unfinished(letter) } else { query.states.contains(&letter.state) };
+    in_states
+        && is(&query.subscriber_id, &letter.subscriber_id)
+        && is(&query.global_sequence, &letter.global_sequence())
+        && is(&query.event_type, &letter.event.event_type)
+        && is(&query.order_key, &letter.order_key)
+        && query.error_contains.as_ref().is_none_or(|text| letter.error().contains(text))
+        && letter.global_sequence() > query.after
+}
+
+fn enter(letter: &mut DeadLetter, state: DeadLetterState, now: DateTime<Utc>) {
+    (letter.state, letter.updated_at) = (state, now);
+}
+
+impl DeadLetters {
+    pub(super) fn bury(&mut self, subscriber_id: &str, given: &DeadLetter, now: DateTime<Utc>) {
+        let Some(letter) = self.letters.get_mut(&given.global_sequence()) else {
+            let letter = DeadLetter { subscriber_id: subscriber_id.to_owned(), ..given.clone() };
+            self.letters.insert(given.global_sequence(), letter);
+            return;
+        };
+        // The same call may come again, when its answer was lost.
+        let new: Vec<_> = given.attempts.iter().filter(|attempt| !letter.attempts.contains(attempt)).cloned().collect();
+        letter.attempts.extend(new);
+        // An event that comes again after a crash finds its key parked by itself; it must not wait behind itself.
+        if given.state != Parked || !is_unfinished(letter) {
+            (letter.parks_key, letter.reason) = (given.parks_key, None);
+            enter(letter, given.state, now);
+        }
+    }
+
+    /// Those to deliver again, in order.
+    pub(super) fn redrives(&self) -> impl Iterator<Item = &DeadLetter> {
+        let mut blocked = BTreeSet::new();
+        self.letters.values().filter(move |letter| match letter.state {
+            Redriving => true,
+            Parked => blocked.insert(&letter.order_key),
+            Dead => {
+                blocked.insert(&letter.order_key);
+                false
+            }
+            Redriven | Discarded => false,
+        })
+    }
+
+    pub(super) fn redriven(&mut self, global_sequence: u64, failure: Option<Attempt>, now: DateTime<Utc>) {
+        let found = self.letters.get_mut(&global_sequence).filter(|letter| is_unfinished(letter));
+        let Some(letter) = found else { return };
+        let Some(failure) = failure else { return enter(letter, Redriven, now) };
+        if !letter.attempts.contains(&failure) {
+            letter.attempts.push(failure);
+        }
+        letter.parks_key |= letter.state == Parked;
+        enter(letter, Dead, now);
+        if letter.parks_key {
+            // Those that went with it wait behind it again.
+            let order_key = letter.order_key.clone();
+            let behind = self.letters.range_mut(global_sequence + 1..).map(|(_, letter)| letter);
+            let waiting = behind.filter(|letter| letter.order_key == order_key && letter.state == Redriving);
+            waiting.for_each(|letter| enter(letter, Parked, now));
+        }
+    }
+
+    /// Keys whose events wait.
+    pub(super) fn parked_keys(&self) -> BTreeSet<&str> {
+        let parking = |letter: &&DeadLetter| is_unfinished(letter) && (letter.parks_key || letter.state == Parked);
+        self.letters.values().filter(parking).map(|letter| letter.order_key.as_str()).collect()
+    }
+
+    pub(super) fn has_unfinished_of(&self, order_key: &str) -> bool {
+        self.letters.values().any(|letter| is_unfinished(letter) && letter.order_key == order_key)
+    }
+
+    pub(super) fn unfinished(&self) -> u64 {
+        self.letters.values().filter(|letter| is_unfinished(letter)).count() as u64
+    }
+
+    pub(super) fn matching(&self, query: &DeadLetterQuery) -> impl Iterator<Item = &DeadLetter> {
+        self.letters.values().filter(move |letter| matches(query, letter))
+    }
+
+    /// With one of a parked key go all of that key: they stay in order.
+    pub(super) fn redrive(&mut self, query: &DeadLetterQuery, now: DateTime<Utc>) -> u64 {
+        let waits = |letter: &DeadLetter| matches!(letter.state, Dead | Parked);
+        let is_asked_for = |letter: &DeadLetter| waits(letter) && matches(query, letter);
+        let parking = self.letters.values().filter(|letter| letter.parks_key || letter.state == Parked);
+        let keys: BTreeSet<_> = parking.filter(|it| is_asked_for(it)).map(|letter| letter.order_key.clone()).collect();
+        let goes = |letter: &DeadLetter| is_asked_for(letter) || (waits(letter) && keys.contains(&letter.order_key));
+        let going = self.letters.values_mut().filter(|letter| goes(letter));
+        going
+            .map(|letter| {
+                // Who was parked once belongs to a parked key, also when it fails by itself.
+                letter.parks_key |= letter.state == Parked;
+                enter(letter, Redriving, now);
+            })
+            .count() as u64
+    }
+
+    pub(super) fn discard(&mut self, query: &DeadLetterQuery, reason: &str, now: DateTime<Utc>) -> u64 {
+        let asked_for = self.letters.values_mut().filter(|letter| is_unfinished(letter) && matches(query, letter));
+        asked_for
+            .map(|letter| {
+                enter(letter, Discarded, now);
+                letter.reason = Some(reason.to_owned());
+            })
+            .count() as u64
+    }
+}

@@ -1,0 +1,218 @@
+//! Subscribers in memory: the store as users hold it, a lock and a clock around the model.
+
+mod audit;
+mod dead_letters;
+mod registry;
+mod subscriber;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, SubsecRound, Utc};
+use headwater_core::names::check_subscriber_id;
+use headwater_core::{
+    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, GapState, Held, Instance, Loaded,
+    SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberStore,
+};
+use tokio::time::Instant;
+
+use self::registry::Registry;
+use crate::MemoryLog;
+
+type Result<T> = std::result::Result<T, SubscriberError>;
+
+const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
+
+/// The subscribers of a log in memory. Clones share them.
+///
+/// ```
+/// use headwater_core::{Event, EventLog, StartFrom, SubscriberConfig, SubscriberStore};
+/// use headwater_memory::{MemoryLog, MemorySubscribers};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let log = MemoryLog::new("orders");
+/// let subscribers = MemorySubscribers::new(log.clone());
+/// log.append(Event::raw("OrderPlaced", serde_json::json!({})).into()).await?;
+/// let config = SubscriberConfig { subscriber_id: "totals".into(), start_from: StartFrom::Beginning };
+/// subscribers.register(&config).await?;
+/// assert_eq!(subscribers.subscriber("totals").await?.lag_events, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct MemorySubscribers {
+    log: MemoryLog,
+    registry: Arc<Mutex<Registry>>,
+}
+
+impl MemorySubscribers {
+    /// No subscribers yet.
+    pub fn new(log: MemoryLog) -> Self {
+        MemorySubscribers { log, registry: Arc::default() }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().expect("the model does not panic")
+    }
+}
+
+/// The present, in microseconds as PostgreSQL has it.
+fn now() -> DateTime<Utc> {
+    Utc::now().trunc_subsecs(6)
+}
+
+#[async_trait]
+impl SubscriberStore for MemorySubscribers {
+    async fn register(&self, config: &SubscriberConfig) -> Result<()> {
+        check_subscriber_id(&config.subscriber_id)?;
+        let mut registry = self.registry();
+        registry.register(config, &self.log.state(), now());
+        Ok(())
+    }
+
+    async fn keep(&self, instance: &Instance, asks: &[Ask], lease: Duration) -> Result<Vec<Held>> {
+        if !(Duration::from_millis(1)..=LONGEST_LEASE).contains(&lease) {
+            return Err(SubscriberError::InvalidInput(format!("invalid lease {lease:?}: a lease is 1 ms to 1 day")));
+        }
+        let mut registry = self.registry();
+        let now = Instant::now();
+        Ok(asks.iter().map(|ask| registry.keep(instance, ask, lease, now)).collect())
+    }
+
+    async fn release(&self, instance: &Instance, subscriber_ids: &[String]) -> Result<()> {
+        let mut registry = self.registry();
+        subscriber_ids.iter().for_each(|subscriber_id| registry.release(instance, subscriber_id));
+        Ok(())
+    }
+
+    async fn load(&self, fence: &Fence) -> Result<Loaded> {
+        Ok(self.registry().owned(fence)?.loaded())
+    }
+
+    async fn advance(&self, fence: &Fence, advance: &Advance) -> Result<()> {
+        let mut registry = self.registry();
+        let subscriber = registry.owned(fence)?;
+        if subscriber.advance(advance, now()) {
+            Ok(())
+        } else {
+            Err(SubscriberError::Fenced(fence.subscriber_id.clone()))
+        }
+    }
+
+    async fn bury(&self, fence: &Fence, letters: &[DeadLetter]) -> Result<()> {
+        let mut registry = self.registry();
+        let subscriber = registry.owned(fence)?;
+        letters.iter().for_each(|letter| subscriber.letters.bury(&fence.subscriber_id, letter, now()));
+        Ok(())
+    }
+
+    async fn redrives(&self, fence: &Fence, limit: u32) -> Result<Vec<DeadLetter>> {
+        let mut registry = self.registry();
+        let letters = &registry.owned(fence)?.letters;
+        Ok(letters.redrives().take(limit as usize).cloned().collect())
+    }
+
+    async fn redriven(&self, fence: &Fence, global_sequence: u64, failure: Option<Attempt>) -> Result<()> {
+        self.registry().owned(fence)?.letters.redriven(global_sequence, failure, now());
+        Ok(())
+    }
+
+    async fn is_parked(&self, fence: &Fence, order_key: &str) -> Result<bool> {
+        Ok(self.registry().owned(fence)?.letters.has_unfinished_of(order_key))
+    }
+
+    async fn pause_self(&self, fence: &Fence, reason: &str) -> Result<()> {
+        self.registry().owned(fence)?.pause(reason);
+        Ok(())
+    }
+
+    async fn record_gaps(&self, gaps: &[Gap]) -> Result<()> {
+        let mut registry = self.registry();
+        let permanent = gaps.iter().filter(|gap| gap.state == GapState::Permanent);
+        permanent.for_each(|gap| registry.permanent_gaps.insert(gap.first, gap.last));
+        Ok(())
+    }
+
+    async fn subscribers(&self) -> Result<Vec<SubscriberInfo>> {
+        let registry = self.registry();
+        let log = self.log.state();
+        let all = registry.subscribers.iter();
+        Ok(all.map(|(subscriber_id, subscriber)| subscriber.info(subscriber_id, &log, now())).collect())
+    }
+
+    async fn subscriber(&self, subscriber_id: &str) -> Result<SubscriberInfo> {
+        let mut registry = self.registry();
+        Ok(registry.named(subscriber_id)?.info(subscriber_id, &self.log.state(), now()))
+    }
+
+    async fn position(&self, subscriber_id: &str) -> Result<Loaded> {
+        Ok(self.registry().named(subscriber_id)?.loaded())
+    }
+
+    async fn set_paused(&self, subscriber_id: &str, paused: bool) -> Result<()> {
+        self.registry().named(subscriber_id)?.paused = paused;
+        Ok(())
+    }
+
+    async fn reset(&self, subscriber_id: &str, position: u64) -> Result<()> {
+        self.registry().named(subscriber_id)?.reset(position, now());
+        Ok(())
+    }
+
+    async fn remove(&self, subscriber_id: &str, force: bool) -> Result<()> {
+        self.registry().remove(subscriber_id, force)
+    }
+
+    async fn position_at(&self, time: DateTime<Utc>) -> Result<u64> {
+        Ok(registry::position_at(&self.log.state(), time))
+    }
+
+    async fn dead_letters(&self, query: &DeadLetterQuery) -> Result<Vec<DeadLetter>> {
+        let registry = self.registry();
+        let all = registry.subscribers.values().flat_map(|subscriber| subscriber.letters.matching(query));
+        Ok(all.take(query.limit as usize).cloned().collect())
+    }
+
+    async fn redrive(&self, query: &DeadLetterQuery) -> Result<u64> {
+        let mut registry = self.registry();
+        query.subscriber_id.as_ref().map(|subscriber_id| registry.named(subscriber_id).map(drop)).transpose()?;
+        Ok(registry.subscribers.values_mut().map(|subscriber| subscriber.letters.redrive(query, now())).sum())
+    }
+
+    async fn discard(&self, query: &DeadLetterQuery, reason: &str) -> Result<u64> {
+        let mut registry = self.registry();
+        query.subscriber_id.as_ref().map(|subscriber_id| registry.named(subscriber_id).map(drop)).transpose()?;
+        Ok(registry.subscribers.values_mut().map(|subscriber| subscriber.letters.discard(query, reason, now())).sum())
+    }
+
+    async fn audit(&self, subscriber_ids: &[String]) -> Result<AuditReport> {
+        let mut registry = self.registry();
+        registry.audit(subscriber_ids, &self.log.state())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_core::StartFrom;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_ends_by_tokios_clock() {
+        let store = MemorySubscribers::new(MemoryLog::new("orders"));
+        let start_from = StartFrom::Beginning;
+        store.register(&SubscriberConfig { subscriber_id: "totals".into(), start_from }).await.unwrap();
+        let ask = [Ask { subscriber_id: "totals".into(), term: None, report: Default::default() }];
+        let (first, second) = (Instance::new("a"), Instance::new("b"));
+        let lease = Duration::from_secs(10);
+        assert_eq!(store.keep(&first, &ask, lease).await.unwrap()[0].term, Some(1));
+        tokio::time::advance(lease - Duration::from_millis(1)).await;
+        assert_eq!(store.clone().keep(&second, &ask, lease).await.unwrap()[0].term, None);
+        assert_eq!(store.subscriber("totals").await.unwrap().lease_left, Some(Duration::from_millis(1)));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(store.subscriber("totals").await.unwrap().lease_left, None);
+        assert_eq!(store.keep(&second, &ask, lease).await.unwrap()[0].term, Some(2));
+    }
+}

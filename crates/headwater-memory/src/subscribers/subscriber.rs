@@ -1,0 +1,118 @@
+//! One subscriber: its owner and its checkpoint.
+
+use chrono::{DateTime, Utc};
+use headwater_core::{Advance, Gaps, Instance, Loaded, Report, RunnerState, SubscriberInfo};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::dead_letters::DeadLetters;
+use crate::state::State;
+
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) instance: Instance,
+    pub(super) lease_until: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    pub(super) position: u64,
+    pub(super) ledger: Gaps,
+    last_event_id: Option<Uuid>,
+    /// Where the counts begin.
+    pub(super) counted_after: u64,
+    /// Events settled since, in order and late, and the sum of their sequences.
+    pub(super) settled: u64,
+    pub(super) settled_sum: u64,
+    pub(super) owner: Option<Owner>,
+    pub(super) term: u64,
+    pub(super) report: Option<Report>,
+    pub(super) paused: bool,
+    pub(super) letters: DeadLetters,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+impl Subscriber {
+    pub(super) fn new(position: u64, now: DateTime<Utc>) -> Self {
+        Subscriber {
+            position,
+            ledger: Gaps::new(),
+            last_event_id: None,
+            counted_after: position,
+            settled: 0,
+            settled_sum: 0,
+            owner: None,
+            term: 0,
+            report: None,
+            paused: false,
+            letters: DeadLetters::default(),
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    /// Whether it could: a checkpoint does not move back.
+    pub(super) fn advance(&mut self, advance: &Advance, now: DateTime<Utc>) -> bool {
+        if advance.position < self.position {
+            return false;
+        }
+        // The same move may come again, when its answer was lost. No other ends at the same place with the same ledger.
+        let is_new = (self.position, &self.ledger) != (advance.position, &advance.pending_gaps);
+        if is_new {
+            self.settled += advance.events + advance.late_events;
+            self.settled_sum += advance.sequence_sum + advance.late_sequence_sum;
+        }
+        self.position = advance.position;
+        self.ledger = advance.pending_gaps.clone();
+        // A runner that has settled nothing since its start does not know the last event.
+        self.last_event_id = advance.last_event_id.or(self.last_event_id);
+        self.updated_at = now;
+        true
+    }
+
+    pub(super) fn reset(&mut self, position: u64, now: DateTime<Utc>) {
+        self.term += 1;
+        (self.owner, self.report) = (None, None);
+        self.position = position;
+        self.ledger = Gaps::new();
+        self.last_event_id = None;
+        (self.counted_after, self.settled, self.settled_sum) = (position, 0, 0);
+        self.updated_at = now;
+    }
+
+    pub(super) fn pause(&mut self, reason: &str) {
+        self.paused = true;
+        self.report = Some(Report { state: RunnerState::Paused, detail: Some(reason.to_owned()), rate: 0.0 });
+    }
+
+    pub(super) fn loaded(&self) -> Loaded {
+        Loaded {
+            position: self.position,
+            pending_gaps: self.ledger.clone(),
+            paused: self.paused,
+            parked_keys: self.letters.parked_keys().into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    pub(super) fn info(&self, subscriber_id: &str, log: &State, now: DateTime<Utc>) -> SubscriberInfo {
+        let left = self.owner.as_ref().map(|owner| owner.lease_until.saturating_duration_since(Instant::now()));
+        let oldest_ahead = log.after(self.position).next().and_then(|event| event.recorded_at);
+        SubscriberInfo {
+            subscriber_id: subscriber_id.to_owned(),
+            position: self.position,
+            last_event_id: self.last_event_id,
+            pending_gaps: self.ledger.ranges().to_vec(),
+            owner: self.owner.as_ref().map(|owner| owner.instance.clone()),
+            term: self.term,
+            lease_left: left.filter(|left| !left.is_zero()),
+            report: self.report.clone(),
+            paused: self.paused,
+            lag_events: log.head().saturating_sub(self.position),
+            lag: oldest_ahead.map(|at| (now - at).to_std().unwrap_or_default()).unwrap_or_default(),
+            dead_letters: self.letters.unfinished(),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        }
+    }
+}
