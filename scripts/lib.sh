@@ -68,6 +68,12 @@ pg_bin() {
     return 1
 }
 
+# PgBouncer, for the tests that go through it. Debian keeps it off the PATH of users.
+need_pgbouncer() {
+    PATH="$PATH:/usr/sbin"
+    have pgbouncer || apt_install pgbouncer
+}
+
 # PostgreSQL's server binaries, without the server that Debian's package would set up and start.
 need_postgres() {
     local bin conf=/etc/postgresql-common/createcluster.conf

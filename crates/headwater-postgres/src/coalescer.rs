@@ -22,15 +22,15 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::time::Duration;
 
 use headwater_core::{Append, AppendError, Appended, ExpectedVersion, Fault, NamespaceInfo, StreamId};
-use sqlx::{ConnectOptions, PgConnection, PgPool};
+use sqlx::{ConnectOptions, PgConnection};
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::LogOptions;
 use crate::batch::{Answer, Manner, append_batch};
 use crate::error::{append_error, is_disconnect, is_retryable};
 use crate::notifier::Notifier;
+use crate::{Database, LogOptions, pooler};
 
 /// Most events in one statement: beyond, a batch gains nothing and holds its locks for longer.
 const MAX_BATCH_EVENTS: usize = 2_000;
@@ -70,13 +70,14 @@ pub(crate) struct Coalescer {
 }
 
 impl Coalescer {
-    pub(crate) fn start(pool: PgPool, namespace: &NamespaceInfo, options: &LogOptions) -> Self {
+    pub(crate) fn start(database: &Database, namespace: &NamespaceInfo, options: &LogOptions) -> Self {
         let (queue, jobs) = mpsc::unbounded_channel();
         let flusher = Arc::new(Flusher {
-            notifier: Notifier::start(pool.clone(), namespace.name.clone()),
-            pool,
+            notifier: Notifier::start(database.clone(), namespace.name.clone()),
+            database: database.clone(),
             namespace: namespace.name.clone(),
-            short_way: namespace.ordering == headwater_core::Ordering::Sequence,
+            // In a transaction, as a pooler needs it, its failure could not be followed by the long way.
+            short_way: namespace.ordering == headwater_core::Ordering::Sequence && !database.pooler,
             jobs: Mutex::new(jobs),
             retry_for: options.retry_for,
             loners: Semaphore::new(LONERS),
@@ -142,7 +143,7 @@ impl Drop for Coalescer {
 
 #[derive(Debug)]
 struct Flusher {
-    pool: PgPool,
+    database: Database,
     namespace: String,
     short_way: bool,
     jobs: Mutex<mpsc::UnboundedReceiver<Job>>,
@@ -366,9 +367,16 @@ impl Flusher {
         let attempt = async {
             let mut held = match conn.take() {
                 Some(held) => held,
-                None => self.pool.connect_options().connect().await?,
+                None => self.database.pool.connect_options().connect().await?,
             };
-            let answers = append_batch(&mut held, &self.namespace, appends, manner).await;
+            let pooler = self.database.pooler;
+            pooler::begin(&mut held, pooler).await?;
+            let mut answers = append_batch(&mut held, &self.namespace, appends, manner).await;
+            if !answers.as_ref().is_err_and(is_disconnect)
+                && let Err(error) = pooler::end(&mut held, pooler, answers.is_ok()).await
+            {
+                answers = Err(error);
+            }
             if answers.as_ref().is_err_and(|error| !is_disconnect(error)) {
                 // The server reports an error before it has rolled back: until then its lock holds the horizon.
                 sqlx::Connection::ping(&mut held).await?;

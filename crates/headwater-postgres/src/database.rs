@@ -23,6 +23,9 @@ pub struct DatabaseOptions {
     pub acquire_timeout: Duration,
     /// What the sessions call themselves: it names them where they hold others back.
     pub application_name: String,
+    /// Whether the url leads to a pooler in transaction mode, as PgBouncer has it. Each call is then a transaction of its own, which costs
+    /// it two round trips. A PgBouncer that keeps prepared statements (from 1.21 on, `max_prepared_statements`) does not need it.
+    pub transaction_pooler: bool,
 }
 
 impl Default for DatabaseOptions {
@@ -31,6 +34,7 @@ impl Default for DatabaseOptions {
             max_connections: 10,
             acquire_timeout: Duration::from_secs(10),
             application_name: "headwater".into(),
+            transaction_pooler: false,
         }
     }
 }
@@ -40,6 +44,7 @@ impl Default for DatabaseOptions {
 pub struct Database {
     pub(crate) pool: PgPool,
     owned: bool,
+    pub(crate) pooler: bool,
 }
 
 impl Database {
@@ -49,6 +54,12 @@ impl Database {
             .map_err(|error| AdminError::InvalidInput(format!("invalid database url: {}", reason(&error))))?
             .application_name(&options.application_name)
             .disable_statement_logging();
+        // Prepared statements do not outlive a call through a pooler, and PgBouncer refuses settings that it does not know.
+        let connect = if options.transaction_pooler {
+            connect.statement_cache_capacity(0).extra_float_digits(None)
+        } else {
+            connect
+        };
         try_connecting(&connect, options.acquire_timeout).await?;
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
@@ -65,17 +76,22 @@ impl Database {
                 })
             })
             .connect_lazy_with(connect);
-        Ok(Database { pool, owned: true })
+        Ok(Database { pool, owned: true, pooler: options.transaction_pooler })
     }
 
     /// Uses a pool that the application has, and leaves it open when it is closed.
     pub fn from_pool(pool: PgPool) -> Self {
-        Database { pool, owned: false }
+        Database { pool, owned: false, pooler: false }
     }
 
     /// The pool, for the application's own queries and transactions.
     pub fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// Whether there is a pooler in transaction mode in between: see [`DatabaseOptions::transaction_pooler`].
+    pub fn is_behind_pooler(&self) -> bool {
+        self.pooler
     }
 
     /// Closes every connection, unless the pool is the application's.
@@ -87,7 +103,9 @@ impl Database {
 
     /// The server as it is.
     pub async fn server_status(&self) -> Result<ServerStatus, AdminError> {
-        let row = sqlx::query(sql::SERVER_STATUS).fetch_one(&self.pool).await.map_err(admin_error)?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let row = sqlx::query(sql::SERVER_STATUS).fetch_one(&mut *conn).await.map_err(admin_error);
+        let row = conn.end(row, admin_error).await?;
         Ok(ServerStatus {
             address: place(&self.pool.connect_options()),
             server_version: row.get("server_version"),

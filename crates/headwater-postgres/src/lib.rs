@@ -11,6 +11,7 @@ mod log;
 mod migrate;
 mod namespaces;
 mod notifier;
+mod pooler;
 mod read;
 mod row;
 mod sql;

@@ -67,7 +67,7 @@ struct Inner {
 
 impl PgLog {
     pub(crate) fn start(database: Database, info: NamespaceInfo, options: LogOptions) -> Self {
-        let coalescer = Coalescer::start(database.pool.clone(), &info, &options);
+        let coalescer = Coalescer::start(&database, &info, &options);
         PgLog { inner: Arc::new(Inner { database, info, coalescer, settled: AtomicU64::new(0) }) }
     }
 
@@ -125,14 +125,14 @@ impl PgLog {
 /// a restart of the server, all that the pool has are dead. (A macro, since the future of an async closure is not `Send`.)
 macro_rules! reading {
     ($log:expr, $conn:ident => $read:expr) => {{
-        let pool = &$log.inner.database.pool;
-        let mut tries = pool.size();
+        let database = &$log.inner.database;
+        let mut tries = database.pool.size();
         loop {
-            let mut pooled = pool.acquire().await.map_err(read_error)?;
-            let $conn: &mut PgConnection = &mut pooled;
+            let mut pinned = database.pin().await.map_err(read_error)?;
+            let $conn: &mut PgConnection = &mut pinned;
             match $read.await {
-                Err(error) if error.is_retryable() && tries > 0 => drop(pooled.detach()),
-                result => break result,
+                Err(error) if error.is_retryable() && tries > 0 => pinned.discard(),
+                result => break pinned.end(result, read_error).await,
             }
             tries -= 1;
         }

@@ -30,18 +30,16 @@ impl Database {
     pub async fn migrate(&self) -> Result<Migrated, AdminError> {
         let mut tx = self.pool.begin().await.map_err(admin_error)?;
         let migrated = migrate(&mut tx).await?;
+        self.forget_statements(&mut tx).await.map_err(admin_error)?;
         tx.commit().await.map_err(admin_error)?;
         Ok(migrated)
     }
 
     /// The database's schema version; 0: not migrated.
     pub async fn schema_version(&self) -> Result<i64, AdminError> {
-        let mut conn = self.pool.acquire().await.map_err(admin_error)?;
-        let present: bool = sqlx::query_scalar(sql::SCHEMA_VERSION).fetch_one(&mut *conn).await.map_err(admin_error)?;
-        if !present {
-            return Ok(0);
-        }
-        Ok(applied(&mut conn).await?.last().map_or(0, |(version, _)| *version))
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let version = schema_version(&mut conn).await;
+        conn.end(version, admin_error).await
     }
 
     /// Fails unless the database's schema is this build's.
@@ -52,6 +50,14 @@ impl Database {
             database => Err(AdminError::NotMigrated { database, needed: KNOWN }),
         }
     }
+}
+
+async fn schema_version(conn: &mut PgConnection) -> Result<i64, AdminError> {
+    let present: bool = sqlx::query_scalar(sql::SCHEMA_VERSION).fetch_one(&mut *conn).await.map_err(admin_error)?;
+    if !present {
+        return Ok(0);
+    }
+    Ok(applied(conn).await?.last().map_or(0, |(version, _)| *version))
 }
 
 async fn migrate(conn: &mut PgConnection) -> Result<Migrated, AdminError> {

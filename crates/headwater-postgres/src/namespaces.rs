@@ -29,6 +29,7 @@ impl Database {
     pub async fn create_namespace(&self, config: &NamespaceConfig) -> Result<NamespaceInfo, AdminError> {
         config.validate()?;
         self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
         let row = sqlx::query(sql::CREATE_NAMESPACE)
             .bind(&config.name)
             .bind(config.ordering.map(|ordering| ordering.as_str()))
@@ -36,10 +37,10 @@ impl Database {
             .bind(config.retention.map(|retention| retention.as_secs_f64()))
             .bind(config.max_payload_bytes.map(|bytes| bytes as i32))
             .bind(config.metadata.as_ref().map(json))
-            .fetch_one(&self.pool)
+            .fetch_one(&mut *conn)
             .await
-            .map_err(admin_error)?;
-        namespace_info(&row)
+            .map_err(admin_error);
+        namespace_info(&conn.end(row, admin_error).await?)
     }
 
     /// Changes settings of a namespace.
@@ -52,6 +53,7 @@ impl Database {
             )));
         }
         self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
         let row = sqlx::query(sql::ALTER_NAMESPACE)
             .bind(name)
             .bind(changes.notify)
@@ -59,42 +61,47 @@ impl Database {
             .bind(changes.max_payload_bytes.map(|bytes| bytes as i32))
             .bind(changes.metadata.as_ref().map(json))
             .bind(changes.retention == Some(None))
-            .fetch_one(&self.pool)
+            .fetch_one(&mut *conn)
             .await
-            .map_err(admin_error)?;
-        namespace_info(&row)
+            .map_err(admin_error);
+        namespace_info(&conn.end(row, admin_error).await?)
     }
 
     /// All namespaces, by name.
     pub async fn namespaces(&self) -> Result<Vec<NamespaceInfo>, AdminError> {
         self.require_migrated().await?;
-        let rows = sqlx::query(sql::NAMESPACES).fetch_all(&self.pool).await.map_err(admin_error)?;
-        rows.iter().map(namespace_info).collect()
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::NAMESPACES).fetch_all(&mut *conn).await.map_err(admin_error);
+        conn.end(rows, admin_error).await?.iter().map(namespace_info).collect()
     }
 
     /// One namespace.
     pub async fn namespace(&self, name: &str) -> Result<NamespaceInfo, AdminError> {
         self.require_migrated().await?;
-        let row = sqlx::query(sql::NAMESPACE).bind(name).fetch_one(&self.pool).await.map_err(admin_error)?;
-        namespace_info(&row)
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let row = sqlx::query(sql::NAMESPACE).bind(name).fetch_one(&mut *conn).await.map_err(admin_error);
+        namespace_info(&conn.end(row, admin_error).await?)
     }
 
     /// How far a namespace's log is settled, and who may still commit beyond.
     pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
         let info = self.namespace(name).await?;
-        let mut conn = self.pool.acquire().await.map_err(admin_error)?;
-        crate::read::horizon(&mut conn, &info).await.map_err(|error| match error {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let horizon = crate::read::horizon(&mut conn, &info).await.map_err(|error| match error {
             ReadError::NamespaceNotFound(name) => AdminError::NamespaceNotFound(name),
             ReadError::Unavailable(fault) => AdminError::Unavailable(fault),
             error => AdminError::InvalidInput(error.to_string()),
-        })
+        });
+        conn.end(horizon, admin_error).await
     }
 
     /// Opens the log of a namespace. Cheap to clone, costly to open: open it once.
     pub async fn open_log(&self, name: &str, options: LogOptions) -> Result<PgLog, AdminError> {
         options.validate()?;
         let info = self.namespace(name).await?;
-        sqlx::query(sql::MAINTAIN_NAMESPACE).bind(name).execute(&self.pool).await.map_err(admin_error)?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let maintained = sqlx::query(sql::MAINTAIN_NAMESPACE).bind(name).execute(&mut *conn).await.map_err(admin_error);
+        conn.end(maintained, admin_error).await?;
         Ok(PgLog::start(self.clone(), info, options))
     }
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sqlx::{ConnectOptions, PgConnection, PgPool};
+use sqlx::{ConnectOptions, PgConnection};
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::sql;
+use crate::{Database, pooler, sql};
 
 /// Between wake-ups, which cost the server a commit each: short enough not to be felt.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -41,9 +41,9 @@ struct Shared {
 }
 
 impl Notifier {
-    pub(crate) fn start(pool: PgPool, namespace: String) -> Self {
+    pub(crate) fn start(database: Database, namespace: String) -> Self {
         let shared = Arc::<Shared>::default();
-        let task = tokio::spawn(shared.clone().run(pool, namespace));
+        let task = tokio::spawn(shared.clone().run(database, namespace));
         Notifier { shared, task: Mutex::new(Some(task)) }
     }
 
@@ -80,7 +80,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    async fn run(self: Arc<Self>, pool: PgPool, namespace: String) {
+    async fn run(self: Arc<Self>, database: Database, namespace: String) {
         let mut conn = None;
         loop {
             if tokio::time::timeout(IDLE, self.changed.notified()).await.is_err() {
@@ -91,7 +91,7 @@ impl Shared {
             let closing = self.closing.load(Ordering::Acquire);
             let events = self.events.swap(0, Ordering::AcqRel);
             if events > 0
-                && !matches!(tokio::time::timeout(PATIENCE, wake(&mut conn, &pool, &namespace)).await, Ok(Ok(())))
+                && !matches!(tokio::time::timeout(PATIENCE, wake(&mut conn, &database, &namespace)).await, Ok(Ok(())))
             {
                 conn = None;
                 tracing::debug!(namespace, "failed to wake readers: they will poll");
@@ -104,10 +104,12 @@ impl Shared {
     }
 }
 
-async fn wake(conn: &mut Option<PgConnection>, pool: &PgPool, namespace: &str) -> Result<(), sqlx::Error> {
+async fn wake(conn: &mut Option<PgConnection>, database: &Database, namespace: &str) -> Result<(), sqlx::Error> {
     let held = match conn {
         Some(held) => held,
-        None => conn.insert(pool.connect_options().connect().await?),
+        None => conn.insert(database.pool.connect_options().connect().await?),
     };
-    sqlx::query(sql::WAKE).bind(namespace).execute(held).await.map(drop)
+    pooler::begin(held, database.pooler).await?;
+    sqlx::query(sql::WAKE).bind(namespace).execute(&mut *held).await?;
+    pooler::end(held, database.pooler, true).await
 }

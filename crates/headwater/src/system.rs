@@ -115,6 +115,13 @@ impl HeadwaterBuilder {
         self
     }
 
+    /// Whether the url leads to a pooler in transaction mode, as PgBouncer has it. Its nodes then hold no session locks, and listen only where
+    /// they are told to (`NodeBuilder::wake_ups`).
+    pub fn transaction_pooler(mut self, yes: bool) -> Self {
+        self.database.transaction_pooler = yes;
+        self
+    }
+
     /// What the sessions call themselves: it names them where they hold others back (default `headwater`).
     pub fn application_name(mut self, name: impl Into<String>) -> Self {
         self.database.application_name = name.into();

@@ -21,20 +21,19 @@ macro_rules! calling {
         $crate::subscribers::call::calling!($database, $crate::subscribers::call::CALL_TIMEOUT, $conn => $call)
     };
     ($database:expr, $timeout:expr, $conn:ident => $call:expr) => {{
-        let pool = &$database.pool;
         let deadline = tokio::time::Instant::now() + $timeout;
-        let mut tries = pool.size();
+        let mut tries = $database.pool.size();
         loop {
-            let acquired = tokio::time::timeout_at(deadline, pool.acquire()).await;
+            let acquired = tokio::time::timeout_at(deadline, $database.pin()).await;
             let Ok(acquired) = acquired else { break Err($crate::subscribers::call::no_answer($timeout)) };
-            let mut pooled = acquired.map_err($crate::error::subscriber_error)?;
-            let $conn: &mut sqlx::PgConnection = &mut pooled;
+            let mut pinned = acquired.map_err($crate::error::subscriber_error)?;
+            let $conn: &mut sqlx::PgConnection = &mut pinned;
             match tokio::time::timeout_at(deadline, $call).await {
-                Ok(Err(error)) if error.is_retryable() && tries > 0 => drop(pooled.detach()),
-                Ok(result) => break result,
+                Ok(Err(error)) if error.is_retryable() && tries > 0 => pinned.discard(),
+                Ok(result) => break pinned.end(result, $crate::error::subscriber_error).await,
                 // It may be half open: nobody else shall get it.
                 Err(_) => {
-                    drop(pooled.detach());
+                    pinned.discard();
                     break Err($crate::subscribers::call::no_answer($timeout));
                 }
             }

@@ -6,7 +6,7 @@ use sqlx::{Postgres, Transaction};
 
 use super::{CALL_TIMEOUT, PgSubscribers, Result, no_answer};
 use crate::error::subscriber_error;
-use crate::sql;
+use crate::{pooler, sql};
 
 impl PgSubscribers {
     /// Begins a transaction that the server ends when it has been idle for longer than `limit`: locks, and the horizon, would be held by it.
@@ -29,9 +29,24 @@ impl PgSubscribers {
         }
     }
 
+    /// Rolls back. If even that fails, the connection is gone, and the transaction with it.
+    pub async fn rollback(&self, mut tx: Transaction<'static, Postgres>) {
+        let rollback = async {
+            if self.inner.database.pooler {
+                _ = pooler::end(&mut tx, true, false).await;
+            }
+            _ = tx.rollback().await;
+        };
+        _ = tokio::time::timeout(CALL_TIMEOUT, rollback).await;
+    }
+
     /// Commits. After an error, whether it was committed is unknown.
-    pub async fn commit(&self, tx: Transaction<'static, Postgres>) -> Result<()> {
-        match tokio::time::timeout(CALL_TIMEOUT, tx.commit()).await {
+    pub async fn commit(&self, mut tx: Transaction<'static, Postgres>) -> Result<()> {
+        let commit = async {
+            self.inner.database.forget_statements(&mut tx).await?;
+            tx.commit().await
+        };
+        match tokio::time::timeout(CALL_TIMEOUT, commit).await {
             Ok(result) => result.map_err(subscriber_error),
             Err(_) => Err(no_answer(CALL_TIMEOUT)),
         }

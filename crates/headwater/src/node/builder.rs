@@ -20,7 +20,7 @@ use super::subscription::{Filter, Subscription};
 /// How a node hears of events that other processes append. It polls in any case; wake-ups make it fast.
 #[derive(Debug, Clone, Default)]
 pub enum WakeUpSource {
-    /// LISTEN, on a connection made like those of the pool.
+    /// LISTEN, on a connection made like those of the pool; behind a pooler in transaction mode: polling.
     #[default]
     Listen,
     /// LISTEN, on a connection to this url: for a pool that goes through PgBouncer in transaction mode.
@@ -269,10 +269,13 @@ impl NodeBuilder {
         let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
-                let options = SubscribersOptions { session_locks: self.session_locks };
+                // A pooler in transaction mode gives nobody a session to hold locks in, or to listen on.
+                let pooler = log.database().is_behind_pooler();
+                let options = SubscribersOptions { session_locks: self.session_locks && !pooler };
                 let postgres = PgSubscribers::new(log.database().clone(), log.info().clone(), options);
                 let connect = match &self.wake_ups {
                     WakeUpSource::Poll => None,
+                    WakeUpSource::Listen if pooler => None,
                     WakeUpSource::Listen => Some((*log.database().pool().connect_options()).clone()),
                     WakeUpSource::ListenAt(url) => Some(url.parse().map_err(|error| {
                         SubscriberError::InvalidInput(format!("invalid url for wake-ups: {error}"))

@@ -148,8 +148,7 @@ impl Runner {
         let mut tx = self.postgres()?.begin(limit).await?;
         for event in events {
             if let Err(error) = guarded(handler.handle(event, &mut tx), limit).await {
-                // If even this fails, the connection is gone, and the transaction with it.
-                _ = tokio::time::timeout(limit, tx.rollback()).await;
+                self.postgres()?.rollback(tx).await;
                 return Ok(Err(error));
             }
         }

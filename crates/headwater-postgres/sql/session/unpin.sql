@@ -1,0 +1,2 @@
+-- Ends it, and leaves no prepared statements behind.
+DEALLOCATE ALL; COMMIT

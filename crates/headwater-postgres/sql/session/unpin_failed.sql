@@ -1,0 +1,2 @@
+-- Ends it after an error, in one message, so that the server connection is still the same.
+ROLLBACK; DEALLOCATE ALL
