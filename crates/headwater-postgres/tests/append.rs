@@ -262,3 +262,23 @@ async fn what_postgresql_cannot_hold_is_invalid_input() {
     }
     assert!(types_after(&log, 0).await.is_empty());
 }
+
+#[tokio::test]
+async fn a_month_is_not_sealed_under_one_snapshot() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    let unseal = "UPDATE headwater.namespaces SET sealed_before = sealed_before - interval '1 month'";
+    run(&mut session, unseal).await;
+    let sealed = "SELECT sealed_before = date_trunc('month', now(), 'UTC') FROM headwater.namespaces";
+    for (isolation, expected) in [("REPEATABLE READ", false), ("SERIALIZABLE", false), ("READ COMMITTED", true)] {
+        let maintain =
+            format!("BEGIN ISOLATION LEVEL {isolation}; SELECT headwater.maintain_namespace('shop'); COMMIT");
+        run(&mut session, &maintain).await;
+        assert_eq!(
+            sqlx::query_scalar::<_, bool>(sealed).fetch_one(&mut session).await.unwrap(),
+            expected,
+            "{isolation}"
+        );
+    }
+}

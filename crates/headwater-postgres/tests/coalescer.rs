@@ -339,3 +339,60 @@ async fn an_unreachable_server_is_said_to_be_so_own_server() {
     log.append(append.clone()).await.expect("the same log appends again when the server is back");
     assert_eq!(types_after(&log, 0).await.len(), 1);
 }
+
+#[tokio::test]
+async fn many_callers_of_a_held_stream_stall_nobody_else() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    log.append(Append::to_stream("held", ExpectedVersion::NoStream, [raw("first")])).await.unwrap();
+    let mut holder = db.session().await;
+    run(&mut holder, "BEGIN; SELECT headwater.append('shop', 'held', '{\"type\": \"second\"}')").await;
+    let mut blocked = tokio::task::JoinSet::new();
+    for n in 0..100 {
+        let log = log.clone();
+        blocked.spawn(async move {
+            log.append(Append::to_stream("held", ExpectedVersion::Any, [raw(&format!("b{n}"))])).await
+        });
+    }
+    let others = async {
+        for n in 0..20 {
+            join_all((0..5).map(|m| log.append(raw(&format!("{n}.{m}")).into()))).await;
+        }
+    };
+    // Longer than any wait for a lock that others could be behind.
+    tokio::time::timeout(Duration::from_secs(20), others).await.expect("others wait behind the held stream");
+    assert!(blocked.try_join_next().is_none());
+    run(&mut holder, "COMMIT").await;
+    while let Some(result) = blocked.join_next().await {
+        result.unwrap().unwrap();
+    }
+    let last = log.stream_page(&headwater_core::StreamQuery::new("held").backwards().page_size(1)).await.unwrap();
+    assert_eq!(last[0].stream_version, Some(102));
+}
+
+#[tokio::test]
+async fn a_caller_that_is_not_polled_holds_up_nobody() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let mut forgotten = Box::pin(log.append(raw("forgotten").into()));
+    assert!(futures::poll!(&mut forgotten).is_pending());
+    for n in 0..10 {
+        log.append(raw(&format!("e{n}")).into()).await.unwrap();
+    }
+    tokio::time::timeout(Duration::from_secs(20), log.close())
+        .await
+        .expect("the close waits for a future that nobody polls");
+    drop(forgotten);
+}
+
+#[tokio::test]
+async fn the_last_append_before_a_close_wakes_readers() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let mut listener = sqlx::postgres::PgListener::connect(&db.url).await.unwrap();
+    listener.listen("headwater_shop").await.unwrap();
+    log.append(raw("last").into()).await.unwrap();
+    log.close().await;
+    let woken = tokio::time::timeout(Duration::from_secs(20), listener.recv()).await;
+    assert_eq!(woken.expect("nobody was woken").unwrap().channel(), "headwater_shop");
+}

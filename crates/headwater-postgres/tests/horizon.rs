@@ -2,11 +2,13 @@
 
 mod common;
 
-use common::{emit, pages_after, permanent, run, sqlstate_of, types_after};
+use common::{emit, pages_after, permanent, raw, run, sqlstate_of, types_after};
+use futures::TryStreamExt;
 use headwater_conformance::TestDatabase;
 use headwater_core::{EventLog, GapState, LogQuery, NamespaceConfig, Ordering, ReadError};
-use headwater_postgres::LogOptions;
-use sqlx::Row;
+use headwater_embedded::{Server, Shutdown};
+use headwater_postgres::{Database, DatabaseOptions, LogOptions};
+use sqlx::{Connection, Row};
 
 #[tokio::test]
 async fn an_event_that_commits_late_is_waited_for() {
@@ -388,4 +390,40 @@ async fn a_gapless_namespace_has_no_holes_after_rollbacks() {
     assert_eq!(permanent(&pages), []);
     assert_eq!(pages.iter().map(|page| page.events.len()).sum::<usize>(), 3);
     assert_eq!(log.horizon().await.unwrap().horizon, 3);
+}
+
+/// What was rolled back and never reached the disk is handed out again after a crash: no reader may have passed it by then.
+#[tokio::test]
+async fn a_crash_after_rollbacks_hides_no_event_own_server() {
+    let settings = Server::builder().setting("wal_writer_delay", "10s").setting("bgwriter_delay", "10s");
+    let mut server = settings.start().expect("failed to start a server");
+    let database = Database::connect(&server.url("headwater"), DatabaseOptions::default()).await.unwrap();
+    database.migrate().await.unwrap();
+    database.create_namespace(&NamespaceConfig::new("shop")).await.unwrap();
+    let log = database.open_log("shop", LogOptions::default()).await.unwrap();
+    let mut cursor = 0;
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        let kept = log.append(raw(&format!("kept {round}")).into()).await.unwrap().global_sequence();
+        expected.push(kept);
+        let mut session = sqlx::PgConnection::connect(&server.url("headwater")).await.unwrap();
+        let burn = "BEGIN; SELECT headwater.emit('shop', 'burnt') FROM generate_series(1, 100); ROLLBACK";
+        run(&mut session, burn).await;
+        // A reader goes as far as it may.
+        let pages: Vec<_> = log.read_log_pages(LogQuery::after(cursor)).try_collect().await.unwrap();
+        cursor = pages.last().map_or(cursor, |page| page.cursor);
+        let horizon = log.horizon().await.unwrap().horizon;
+        assert!(horizon >= cursor);
+        cursor = cursor.max(horizon);
+        let restart = move || {
+            server.restart(Shutdown::Immediate).expect("failed to restart");
+            server
+        };
+        server = tokio::task::spawn_blocking(restart).await.unwrap();
+        let after = log.append(raw(&format!("after the crash {round}")).into()).await.unwrap().global_sequence();
+        expected.push(after);
+        assert!(after > cursor, "the reader has passed {cursor}, and would never see {after}");
+    }
+    let events: Vec<_> = log.read_all_events_since(0).try_collect::<Vec<_>>().await.unwrap();
+    assert_eq!(events.iter().filter_map(|event| event.global_sequence).collect::<Vec<_>>(), expected);
 }
