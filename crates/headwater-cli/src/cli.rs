@@ -2,8 +2,11 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{append, emit, migrate, namespace, read, status, up};
+use crate::commands::{
+    append, audit, consume, dead_letters, emit, lag, migrate, namespace, read, status, subscribers, up,
+};
 use crate::connection::{ConnectionArgs, GLOBAL};
+use crate::logging;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -11,16 +14,18 @@ Exit codes:
     1  unexpected failure
     2  usage or invalid input
     3  the database cannot be reached
-    4  not found: the namespace, the event
-    5  version conflict: the stream is not as expected
+    4  not found: the namespace, the event, the subscriber, the dead letter
+    5  conflict: the stream is not at the version expected, or the subscriber is in use
     6  the database's schema is not migrated, or too new
+    7  the audit found something, or a dead letter failed again
   130  interrupted
 
 First steps:
   headwater up                                         a PostgreSQL of your own, in this terminal
   headwater namespace create shop                      in another one: a namespace, then
   headwater emit --namespace shop OrderPlaced '{\"total\": 5}'
-  headwater read --namespace shop";
+  headwater read --namespace shop
+  headwater consume --namespace shop --subscriber mailer";
 
 /// An event store, event bus, work queue and scheduler on the PostgreSQL you already run.
 #[derive(Debug, Parser)]
@@ -30,7 +35,7 @@ pub(crate) struct Cli {
     pub(crate) connection: ConnectionArgs,
 
     /// What to log on stderr: error, warn, info, debug, trace, or a filter as headwater_postgres=debug
-    #[arg(long, global = true, env = "RUST_LOG", default_value = "warn", value_name = "FILTER")]
+    #[arg(long, global = true, env = "RUST_LOG", default_value = logging::DEFAULT, value_name = "FILTER")]
     #[arg(help_heading = GLOBAL, hide_env_values = true)]
     pub(crate) log: String,
 
@@ -48,6 +53,13 @@ pub(crate) enum Command {
     Emit(emit::Emit),
     Append(append::Append),
     Read(read::Read),
+    Consume(consume::Consume),
+    #[command(subcommand)]
+    Subscribers(subscribers::Subscribers),
+    Lag(lag::Lag),
+    #[command(subcommand)]
+    DeadLetters(dead_letters::DeadLetters),
+    Audit(audit::Audit),
 }
 
 #[cfg(test)]

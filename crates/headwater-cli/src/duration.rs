@@ -12,6 +12,18 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     number.checked_mul(*seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
+/// As [`parse`], with milliseconds too.
+pub(crate) fn parse_short(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix("ms") {
+        Some(number) => number.parse().map(Duration::from_millis).map_err(|_| not_short(text)),
+        None => parse(text).map_err(|_| not_short(text)),
+    }
+}
+
+fn not_short(text: &str) -> String {
+    format!("{text:?} is not a duration: it is a whole number with ms, s, m, h, d or w, as 200ms")
+}
+
 /// Writes a duration in the largest unit that gives a whole number, weeks aside: people count retention in days.
 pub(crate) fn format(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -51,6 +63,15 @@ mod tests {
     fn what_is_no_duration_is_refused() {
         for text in ["", "d", "10", "1.5d", "-1d", "10y", "99999999999999999999d", "9999999999999999d"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_ones_may_be_of_milliseconds() {
+        assert_eq!(parse_short("200ms").unwrap(), Duration::from_millis(200));
+        assert_eq!(parse_short("5m").unwrap(), Duration::from_secs(300));
+        for text in ["ms", "1.5ms", "200", "-1ms"] {
+            assert!(parse_short(text).unwrap_err().contains("with ms, s, m"), "{text}");
         }
     }
 

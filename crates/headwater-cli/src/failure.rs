@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-use headwater::{AdminError, AppendError, Fault, JsonError, ReadError};
+use headwater::{AdminError, AppendError, Fault, JsonError, ReadError, SubscriberError};
 use headwater_embedded::EmbeddedError;
 
 /// The exit codes, as `headwater --help` lists them.
@@ -18,6 +18,7 @@ pub(crate) enum Exit {
     NotFound = 4,
     Conflict = 5,
     Schema = 6,
+    Findings = 7,
     Interrupted = 130,
 }
 
@@ -158,6 +159,24 @@ impl From<ReadError> for Failure {
             ReadError::InvalidInput(message) => Failure::invalid(message),
             ReadError::Unavailable(unavailable) => fault("failed to read: ", unavailable),
             _ => Failure::unexpected(&error),
+        };
+        failure.code(code)
+    }
+}
+
+impl From<SubscriberError> for Failure {
+    fn from(error: SubscriberError) -> Self {
+        let code = error.code();
+        let failure = match error {
+            SubscriberError::Read(error) => return error.into(),
+            SubscriberError::NamespaceNotFound(name) => namespace_not_found(&name),
+            SubscriberError::InvalidInput(message) => Failure::invalid(message),
+            SubscriberError::NotFound(id) => Failure::new(Exit::NotFound, format!("subscriber {id:?} does not exist"))
+                .help("see which there are with `headwater subscribers list --namespace NAME`"),
+            SubscriberError::InUse(message) => Failure::new(Exit::Conflict, message)
+                .help("stop it there first, or see `headwater subscribers remove --help` for --force"),
+            SubscriberError::Unavailable(unavailable) => fault("", &unavailable),
+            error => Failure::unexpected(error),
         };
         failure.code(code)
     }

@@ -2,16 +2,20 @@
 
 mod cli;
 mod commands;
+mod confirm;
 mod connection;
 mod duration;
 mod event_args;
 mod failure;
+mod logging;
 mod output;
+mod progress;
+mod signals;
+mod start;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -25,9 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&cli.log)
-        .map_err(|error| Failure::invalid(format!("invalid log filter {:?}: {error}", cli.log)))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    logging::init(&cli.log)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unexpected(format!("failed to start the async runtime: {error}")))?;
     let outcome = runtime.block_on(commands::run(cli));

@@ -36,6 +36,11 @@ impl Output {
         Ok(())
     }
 
+    /// What was written so far, passed on.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.stdout.flush().map_err(output_failed)
+    }
+
     /// What was written, passed on. Dropped without this, an error at the end would go unseen.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.stdout.flush().map_err(output_failed)
@@ -55,6 +60,19 @@ pub(crate) fn width() -> Option<usize> {
 /// move the cursor or worse.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// One line of text, cut to the room that there is.
+pub(crate) fn shortened(text: &str, room: usize) -> String {
+    match text.char_indices().nth(room) {
+        Some(_) => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+        None => text.into(),
+    }
+}
+
+/// So many of something.
+pub(crate) fn plural(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{} {one}s", grouped(number)) }
 }
 
 /// A number with its thousands apart.

@@ -172,6 +172,19 @@ fn help_and_version_need_no_database() {
         &["namespace", "list"],
         &["namespace", "show"],
         &["namespace", "set"],
+        &["consume"],
+        &["subscribers", "list"],
+        &["subscribers", "show"],
+        &["subscribers", "pause"],
+        &["subscribers", "resume"],
+        &["subscribers", "reset"],
+        &["subscribers", "remove"],
+        &["lag"],
+        &["dead-letters", "list"],
+        &["dead-letters", "show"],
+        &["dead-letters", "redrive"],
+        &["dead-letters", "discard"],
+        &["audit"],
     ];
     for command in commands {
         let help = said(&[command, &["--help"]].concat()).ok().out;

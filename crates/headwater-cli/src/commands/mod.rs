@@ -1,11 +1,16 @@
 //! The commands, one file each.
 
 pub(crate) mod append;
+pub(crate) mod audit;
+pub(crate) mod consume;
+pub(crate) mod dead_letters;
 pub(crate) mod emit;
+pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod read;
 pub(crate) mod status;
+pub(crate) mod subscribers;
 pub(crate) mod up;
 
 use crate::cli::{Cli, Command};
@@ -15,14 +20,19 @@ use crate::failure::Failure;
 pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     let connection = cli.connection;
     match cli.command {
-        // These two have work to finish when they are interrupted.
+        // These have work to finish when they are interrupted.
         Command::Up(up) => up.run(&connection).await,
         Command::Append(append) => append.run(&connection).await,
+        Command::Consume(consume) => consume.run(&connection).await,
         Command::Migrate(migrate) => interruptible(migrate.run(&connection)).await,
         Command::Status(status) => interruptible(status.run(&connection)).await,
         Command::Namespace(namespace) => interruptible(namespace.run(&connection)).await,
         Command::Emit(emit) => interruptible(emit.run(&connection)).await,
         Command::Read(read) => interruptible(read.run(&connection)).await,
+        Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
+        Command::Lag(lag) => interruptible(lag.run(&connection)).await,
+        Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
+        Command::Audit(audit) => interruptible(audit.run(&connection)).await,
     }
 }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 use clap::Args;
 use headwater::{Headwater, NamespaceConfig};
 use headwater_embedded::{EmbeddedError, Server, ServerBuilder, Shutdown};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 
 use crate::commands::migrate::migrate;
 use crate::connection::{ConnectionArgs, LOCAL_PORT, without_password};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::signals::StopSignals;
 
 /// How often to look whether the server still runs.
 const LOOK: Duration = Duration::from_secs(1);
@@ -139,33 +139,6 @@ fn default_data_dir() -> Result<PathBuf, Failure> {
         (None, Some(home)) => Ok(home.join(".local/share/headwater")),
         (None, None) => {
             Err(Failure::invalid("no home folder to keep the data in").help("choose a folder with --data-dir"))
-        }
-    }
-}
-
-/// What tells a process to stop.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl StopSignals {
-    fn listen() -> Result<Self, Failure> {
-        let listen =
-            |kind| signal(kind).map_err(|error| Failure::unexpected(format!("failed to listen for signals: {error}")));
-        Ok(StopSignals {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    async fn received(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "Ctrl-C",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hang_up.recv() => "SIGHUP",
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Runs the real binary.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+mod consumer;
+
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 
+pub(crate) use consumer::Consumer;
 use headwater_conformance::TestDatabase;
 use serde_json::Value;
 
@@ -109,5 +112,50 @@ impl Cli {
     pub(crate) fn shop(&self) -> Vec<(String, Value)> {
         let lines = self.run(["read", "-n", "shop", "--json"]).ok().json_lines();
         lines.into_iter().map(|line| (line["event_type"].as_str().unwrap().into(), line["data"].clone())).collect()
+    }
+
+    /// Appends so many events to `shop`, with their sequences as data.
+    #[track_caller]
+    pub(crate) fn emit(&self, sequences: std::ops::RangeInclusive<u64>) {
+        let lines: String = sequences.map(|n| format!("{{\"type\": \"A\", \"data\": {n}}}\n")).collect();
+        self.feed(["append", "-n", "shop", "--file", "-"], &lines).ok();
+    }
+
+    /// A running `consume` of `shop`.
+    pub(crate) fn consume(&self, subscriber: &str, args: &[&str]) -> Consumer {
+        let all = ["consume", "-n", "shop", "-s", subscriber].into_iter().chain(args.iter().copied());
+        Consumer::start(self.command(all))
+    }
+
+    /// A `consume` of `shop` that ends by itself.
+    pub(crate) fn consume_all(&self, subscriber: &str, args: &[&str]) -> Said {
+        let all =
+            ["consume", "-n", "shop", "-s", subscriber, "--until-caught-up"].into_iter().chain(args.iter().copied());
+        self.run(all)
+    }
+
+    /// A subscriber of `shop`.
+    #[track_caller]
+    pub(crate) fn show(&self, subscriber: &str) -> Value {
+        self.run(["subscribers", "show", "-n", "shop", subscriber, "--json"]).ok().json()
+    }
+
+    /// Shows a subscriber again and again, until it is there and as expected.
+    #[track_caller]
+    pub(crate) fn show_until(&self, subscriber: &str, as_expected: impl Fn(&Value) -> bool) -> Value {
+        let begin = std::time::Instant::now();
+        loop {
+            let said = self.run(["subscribers", "show", "-n", "shop", subscriber, "--json"]);
+            if said.code == Some(0) && as_expected(&said.json()) {
+                return said.json();
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{said:#?}");
+        }
+    }
+
+    /// The open dead letters of `shop`.
+    #[track_caller]
+    pub(crate) fn letters(&self) -> Vec<Value> {
+        self.run(["dead-letters", "list", "-n", "shop", "--json"]).ok().json_lines()
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::commands::status::{describe_writer, writer_json};
 use crate::failure::Failure;
-use crate::output::{Output, printable, width};
+use crate::output::{Output, printable, shortened, width};
 
 /// The least that a line has room for of an event's data.
 const MIN_DATA: usize = 16;
@@ -52,16 +52,10 @@ fn event_line(event: &Event, width: Option<usize>) -> String {
     let front = format!("{sequence:>8}  {time}  {place:<20}  {:<20}", printable(&event.event_type));
     let data = printable(event.data_text());
     match width {
-        Some(width) => format!("{front}  {}", shortened(&data, width.saturating_sub(front.chars().count() + 2))),
+        Some(width) => {
+            format!("{front}  {}", shortened(&data, width.saturating_sub(front.chars().count() + 2).max(MIN_DATA)))
+        }
         None => format!("{front}  {data}"),
-    }
-}
-
-fn shortened(text: &str, room: usize) -> String {
-    let room = room.max(MIN_DATA);
-    match text.char_indices().nth(room) {
-        Some(_) => text.chars().take(room - 1).chain(['…']).collect(),
-        None => text.into(),
     }
 }
 

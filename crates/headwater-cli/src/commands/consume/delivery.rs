@@ -1,0 +1,136 @@
+//! The options that say how events are delivered.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use headwater::{CheckpointMode, OnExhaustion, ReliableDeliveryConfig};
+
+use crate::duration::parse_short;
+use crate::failure::Failure;
+
+const FAILURE: &str = "Failure, with --exec";
+/// As long as delivery can wait.
+const DAY: Duration = Duration::from_secs(86_400);
+/// As often as delivery can try.
+const MOST_RETRIES: u32 = 1_000;
+
+#[derive(Debug, Args)]
+pub(super) struct DeliveryArgs {
+    /// How long events wait behind one whose transaction is still open; 0: never, forever: strict order [default: 5s]
+    #[arg(long, value_name = "DURATION|0|forever", value_parser = hold_for)]
+    hold_for: Option<Duration>,
+    /// When progress is written: after every event, or after so many events or so long, as 100/200ms [default: every]
+    #[arg(long, value_name = "every|EVENTS/DELAY", value_parser = checkpoint)]
+    checkpoint: Option<CheckpointMode>,
+    /// Most events that are taken at once [default: 100]
+    #[arg(long, value_name = "N")]
+    batch_size: Option<u32>,
+    /// Commands that run at once, for events of different keys (or streams); those of one key stay in order [default: 1]
+    #[arg(long, value_name = "N", requires = "exec")]
+    concurrency: Option<u32>,
+
+    /// How often a failed event is tried again [default: 3]
+    #[arg(long, value_name = "N", requires = "exec", help_heading = FAILURE)]
+    max_retries: Option<u32>,
+    /// The pause before the first retry; it doubles with each [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "exec", help_heading = FAILURE)]
+    retry_delay: Option<Duration>,
+    /// The longest pause between retries [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "exec", help_heading = FAILURE)]
+    max_retry_delay: Option<Duration>,
+    /// How long the command may take; then it is killed, with all that it started, and has failed [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "exec", help_heading = FAILURE)]
+    handler_timeout: Option<Duration>,
+    /// What becomes of an event that failed too often [default: dead-letter]
+    #[arg(long, value_enum, requires = "exec", help_heading = FAILURE)]
+    on_exhaustion: Option<Exhaustion>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Exhaustion {
+    /// It is kept as a dead letter, and the next event is handled
+    DeadLetter,
+    /// It is kept as a dead letter, and later events of its key wait behind it
+    ParkKey,
+    /// The subscriber is paused, with the event ahead of it
+    Pause,
+}
+
+impl DeliveryArgs {
+    pub(super) fn max_retries(&self) -> u32 {
+        self.max_retries.unwrap_or(ReliableDeliveryConfig::default().max_retries)
+    }
+
+    pub(super) fn handler_timeout(&self) -> Duration {
+        self.handler_timeout.unwrap_or(ReliableDeliveryConfig::default().handler_timeout)
+    }
+
+    /// What delivery is told. When an event has failed for good is decided by what handles it, which can tell a failure from being
+    /// stopped; so delivery itself neither gives up nor loses patience.
+    pub(super) fn config(&self, exec: bool) -> Result<ReliableDeliveryConfig, Failure> {
+        let asked = self.asked();
+        asked.validate()?;
+        let mut config = ReliableDeliveryConfig { max_retries: MOST_RETRIES, handler_timeout: DAY, ..asked };
+        if !exec {
+            // Printing fails only when it is over.
+            (config.initial_retry_delay, config.max_retry_delay, config.retry_jitter) = (DAY, DAY, 0.0);
+        }
+        Ok(config)
+    }
+
+    fn asked(&self) -> ReliableDeliveryConfig {
+        let default = ReliableDeliveryConfig::default();
+        let initial_retry_delay = self.retry_delay.unwrap_or(default.initial_retry_delay);
+        ReliableDeliveryConfig {
+            max_retries: self.max_retries(),
+            initial_retry_delay,
+            max_retry_delay: self.max_retry_delay.unwrap_or(default.max_retry_delay.max(initial_retry_delay)),
+            catch_up_batch_size: self.batch_size.unwrap_or(default.catch_up_batch_size),
+            checkpoint_mode: self.checkpoint.unwrap_or(default.checkpoint_mode),
+            hold_for: self.hold_for.unwrap_or(default.hold_for),
+            handler_timeout: self.handler_timeout(),
+            concurrency: self.concurrency.unwrap_or(default.concurrency),
+            on_exhaustion: match self.on_exhaustion {
+                None | Some(Exhaustion::DeadLetter) => OnExhaustion::DeadLetter,
+                Some(Exhaustion::ParkKey) => OnExhaustion::ParkKey,
+                Some(Exhaustion::Pause) => OnExhaustion::Pause,
+            },
+            ..default
+        }
+    }
+}
+
+fn hold_for(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        "forever" => Ok(Duration::MAX),
+        text => parse_short(text).map_err(|error| format!("{error}, 0 or forever")),
+    }
+}
+
+fn checkpoint(text: &str) -> Result<CheckpointMode, String> {
+    if text == "every" {
+        return Ok(CheckpointMode::Synchronous);
+    }
+    let parts = text.split_once('/').and_then(|(events, delay)| Some((events.parse().ok()?, parse_short(delay).ok()?)));
+    let (batch_size, delay) = parts.ok_or("it is every, or events and a duration, as 100/200ms")?;
+    Ok(CheckpointMode::Batched { batch_size, max_delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_and_holds_are_read() {
+        assert_eq!(checkpoint("every"), Ok(CheckpointMode::Synchronous));
+        assert_eq!(checkpoint("100/200ms"), Ok(CheckpointMode::Batched { batch_size: 100, max_delay_ms: 200 }));
+        for text in ["", "100", "/1s", "100/", "1s/100", "often"] {
+            assert!(checkpoint(text).is_err(), "{text}");
+        }
+        assert_eq!(hold_for("0"), Ok(Duration::ZERO));
+        assert_eq!(hold_for("forever"), Ok(Duration::MAX));
+        assert_eq!(hold_for("250ms"), Ok(Duration::from_millis(250)));
+        assert!(hold_for("5").unwrap_err().ends_with("as 200ms, 0 or forever"));
+    }
+}

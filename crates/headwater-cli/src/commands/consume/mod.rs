@@ -1,0 +1,234 @@
+//! `headwater consume`
+//!
+//! Who has authority: the subscriber's row in the database says which process of a pool has the subscriber, the others stand by. This
+//! process ends
+//! - when it is told to (SIGTERM, Ctrl-C, SIGHUP): the event at hand is finished, progress written, the lease given up. A second signal
+//!   ends it at once, and the command that runs with it;
+//! - when it has done what it was asked for (--count, --until-caught-up), in the same way;
+//! - when its output cannot be written: the event that could not be written is not settled, and comes again;
+//! - when the subscriber is removed.
+//!
+//! A database that goes away does not end it: it waits, says so, and goes on.
+
+mod delivery;
+mod ending;
+mod exec;
+mod narrate;
+mod print;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use headwater::{InstanceMode, Namespace, Node, NodeBuilder, StartFrom, SubscriberStore, WakeUpSource};
+
+use crate::connection::ConnectionArgs;
+use crate::duration::parse_short;
+use crate::failure::Failure;
+use crate::logging::CONSUME;
+use crate::signals::{StopSignal, StopSignals};
+use crate::start;
+use ending::{Ending, Why};
+use exec::Exec;
+
+/// How long the end may take beyond an event.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+const OWNERSHIP: &str = "Ownership and wake-ups";
+
+const EXAMPLES: &str = r#"Examples:
+  headwater consume -n shop --subscriber mailer | while read -r event; do …; done
+  headwater consume -n shop --subscriber mailer --exec './send-mail' --event-type OrderPlaced
+  headwater consume -n shop --subscriber export --until-caught-up --checkpoint 1000/1s > events.jsonl
+  headwater consume -n shop --subscriber totals --exec ./add --concurrency 8 --on-exhaustion park-key
+
+With --exec, the command is run by sh for each event, with the event as JSON on its
+standard input and HEADWATER_EVENT_ID, HEADWATER_EVENT_TYPE, HEADWATER_GLOBAL_SEQUENCE,
+HEADWATER_STREAM_ID (if it has one), HEADWATER_SUBSCRIBER and HEADWATER_NAMESPACE set.
+  exit 0   handled
+  exit 65  it will never work (EX_DATAERR): given up without retries
+  other    failed: tried again, then given up; the end of its stderr is the error
+
+An event comes at least once: again after a crash, if its checkpoint was not written.
+Processes with the same --subscriber are a pool: one works, the others stand by and
+take over when it ends."#;
+
+/// Tell a subscriber about events: as JSON lines on standard output, or by running a command
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Consume {
+    /// The namespace
+    #[arg(short, long, value_name = "NAME")]
+    namespace: String,
+    /// The subscriber's id; it is made if it is not there, and goes on where it was if it is
+    #[arg(short, long, value_name = "ID")]
+    subscriber: String,
+    /// One JSON object a line on standard output; progress is written after the line was (the default)
+    #[arg(long, conflicts_with = "exec")]
+    json: bool,
+    /// Run this command for each event
+    #[arg(long, value_name = "COMMAND")]
+    exec: Option<String>,
+
+    /// Where a subscriber that is new starts; SEQUENCE: with what comes after it [default: beginning]
+    #[arg(long, value_name = start::PLACE, value_parser = start::parse)]
+    from: Option<StartFrom>,
+    /// Only events of this type; may be repeated
+    #[arg(long = "event-type", value_name = "TYPE")]
+    event_types: Vec<String>,
+    /// Only events of streams whose name starts so
+    #[arg(long, value_name = "PREFIX")]
+    stream_prefix: Option<String>,
+    /// Stop after so many events were handled
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// Stop when all is handled that was there at the start
+    #[arg(long)]
+    until_caught_up: bool,
+
+    #[command(flatten)]
+    delivery: delivery::DeliveryArgs,
+
+    /// What this process is called [default: host name and pid]
+    #[arg(long, value_name = "NAME", help_heading = OWNERSHIP)]
+    node: Option<String>,
+    /// How long a process that is not heard of keeps the subscriber [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_short, help_heading = OWNERSHIP)]
+    lease: Option<Duration>,
+    /// No lease: you see to it that one process runs at a time
+    #[arg(long, conflicts_with_all = ["lease", "no_session_locks"], help_heading = OWNERSHIP)]
+    single_instance: bool,
+    /// Hold no session lock, as behind PgBouncer in transaction mode: others take over when the lease ends, not at once
+    #[arg(long, help_heading = OWNERSHIP)]
+    no_session_locks: bool,
+    /// Find new events by polling alone, without LISTEN
+    #[arg(long, conflicts_with = "listen_url", help_heading = OWNERSHIP)]
+    poll_only: bool,
+    /// LISTEN here, as past PgBouncer
+    #[arg(long, value_name = "URL", help_heading = OWNERSHIP)]
+    listen_url: Option<String>,
+}
+
+impl Consume {
+    pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        // First of all, so that no signal ends us in the middle.
+        let mut signals = StopSignals::listen()?;
+        let starting = async {
+            let headwater = connection.connect().await?;
+            let namespace = headwater.namespace(&self.namespace).await?;
+            self.say_where_it_goes_on(&namespace).await?;
+            let head = namespace.horizon().await?.head;
+            let ending = Arc::new(Ending::new(self.count));
+            let exec = self.exec.as_ref().map(|command| {
+                Arc::new(Exec::new(command, &self.namespace, &self.subscriber, &self.delivery, ending.clone()))
+            });
+            let node = self.node(&namespace, &ending, exec.clone())?.start().await?;
+            Ok::<_, Failure>((headwater, namespace, head, ending, exec, node))
+        };
+        let (headwater, namespace, head, ending, exec, node) = tokio::select! {
+            started = starting => started?,
+            signal = signals.received() => return stopped_by(signal),
+        };
+        let subscribers = namespace.subscribers();
+        let outcome = tokio::select! {
+            signal = signals.received() => stopped_by(signal),
+            why = ending.ended() => why.outcome(),
+            outcome = self.caught_up(&node, head), if self.until_caught_up => outcome,
+            failure = narrate::narrate(&node, &subscribers, &self.subscriber) => Err(failure),
+        };
+        let limit = exec.as_ref().map_or(Duration::ZERO, |exec| exec.timeout()) + SHUTDOWN;
+        tokio::select! {
+            ended = node.shutdown_within(limit) => ended?,
+            signal = signals.received() => {
+                if let Some(exec) = exec {
+                    exec.kill();
+                }
+                return Err(Failure::interrupted().at(format_args!("{signal} again")));
+            }
+        }
+        headwater.shutdown().await;
+        outcome
+    }
+
+    async fn caught_up(&self, node: &Node, head: u64) -> Result<(), Failure> {
+        node.wait_for(&self.subscriber, head).await.map_err(Failure::from)
+    }
+
+    /// Whoever asks for a start should know when it does not count.
+    async fn say_where_it_goes_on(&self, namespace: &Namespace) -> Result<(), Failure> {
+        if self.from.is_none() {
+            return Ok(());
+        }
+        match namespace.subscribers().position(&self.subscriber).await {
+            Ok(there) => tracing::info!(
+                target: CONSUME,
+                "the subscriber is there and goes on after {}: --from is for new ones, `headwater subscribers reset` moves it",
+                there.position
+            ),
+            Err(headwater::SubscriberError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn node(
+        &self,
+        namespace: &Namespace,
+        ending: &Arc<Ending>,
+        exec: Option<Arc<Exec>>,
+    ) -> Result<NodeBuilder, Failure> {
+        let name = self.node.clone().unwrap_or_else(default_node);
+        let mut builder = namespace.node(name).session_locks(!self.no_session_locks);
+        if let Some(lease) = self.lease {
+            builder = builder.lease(lease);
+        }
+        if self.poll_only {
+            builder = builder.wake_ups(WakeUpSource::Poll);
+        }
+        if let Some(url) = &self.listen_url {
+            builder = builder.wake_ups(WakeUpSource::ListenAt(url.clone()));
+        }
+        let mut config = self.delivery.config(exec.is_some())?;
+        if let Some(from) = self.from {
+            config.start_from = from;
+        }
+        if self.single_instance {
+            config.instance_mode = InstanceMode::SingleInstance;
+        }
+        builder = match exec {
+            Some(exec) => builder.subscribe(exec::Runs(exec)),
+            None => builder.subscribe(print::Printer::new(&self.subscriber, ending.clone())),
+        };
+        builder = builder.config(config);
+        if !self.event_types.is_empty() {
+            builder = builder.event_types(self.event_types.clone());
+        }
+        if let Some(prefix) = &self.stream_prefix {
+            builder = builder.stream_prefix(prefix);
+        }
+        Ok(builder)
+    }
+}
+
+impl Why {
+    fn outcome(&self) -> Result<(), Failure> {
+        match self {
+            Why::Enough | Why::OutputClosed => Ok(()),
+            Why::OutputFailed(message) => Err(Failure::unexpected(message)),
+        }
+    }
+}
+
+fn stopped_by(signal: StopSignal) -> Result<(), Failure> {
+    match signal {
+        StopSignal::Interrupt => Err(Failure::interrupted()),
+        StopSignal::Terminate | StopSignal::HangUp => {
+            tracing::info!(target: CONSUME, "stopping on {signal}");
+            Ok(())
+        }
+    }
+}
+
+fn default_node() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host}-{}", std::process::id())
+}

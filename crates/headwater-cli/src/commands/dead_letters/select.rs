@@ -1,0 +1,122 @@
+//! Which dead letters, and reading them page by page.
+
+use clap::Args;
+use headwater::{DeadLetter, DeadLetterQuery, DeadLetterState, PgSubscribers, SubscriberStore};
+
+use crate::failure::{Exit, Failure};
+
+/// Letters that are read at once: each holds a whole event.
+const PAGE: u32 = 200;
+
+/// All that is given must hold.
+#[derive(Debug, Args)]
+pub(super) struct FilterArgs {
+    /// Only events of this type
+    #[arg(long, value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Only events of this key, or of this stream where they have no key
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Only those with this text in their last error
+    #[arg(long, value_name = "TEXT")]
+    error_contains: Option<String>,
+}
+
+impl FilterArgs {
+    pub(super) fn query(&self, subscriber_id: Option<&str>) -> DeadLetterQuery {
+        DeadLetterQuery {
+            subscriber_id: subscriber_id.map(Into::into),
+            event_type: self.event_type.clone(),
+            order_key: self.key.clone(),
+            error_contains: self.error_contains.clone(),
+            ..DeadLetterQuery::default()
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.event_type.is_none() && self.key.is_none() && self.error_contains.is_none()
+    }
+}
+
+/// Letters of one subscriber: one, some or all.
+#[derive(Debug, Args)]
+pub(super) struct ChosenArgs {
+    /// The namespace
+    #[arg(short, long, value_name = "NAME")]
+    pub(super) namespace: String,
+    /// The subscriber
+    #[arg(value_name = "SUBSCRIBER")]
+    pub(super) subscriber: String,
+    /// The event's global_sequence
+    #[arg(value_name = "SEQUENCE", conflicts_with_all = ["all", "FilterArgs"])]
+    sequence: Option<u64>,
+    /// All of the subscriber's
+    #[arg(long, conflicts_with = "FilterArgs")]
+    all: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+impl ChosenArgs {
+    pub(super) fn query(&self) -> Result<DeadLetterQuery, Failure> {
+        if self.sequence.is_none() && !self.all && self.filter.is_empty() {
+            return Err(Failure::invalid("no dead letters were chosen").help(
+                "name one by its SEQUENCE, or choose some with --event-type, --key or --error-contains, or --all",
+            ));
+        }
+        Ok(DeadLetterQuery { global_sequence: self.sequence, ..self.filter.query(Some(&self.subscriber)) })
+    }
+
+    /// That one which was named is not there is a failure; that none of many is, is not.
+    pub(super) fn none(&self) -> Result<(), Failure> {
+        match self.sequence {
+            Some(sequence) => Err(not_found(&self.subscriber, sequence, "open dead letter")),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn not_found(subscriber: &str, sequence: u64, what: &str) -> Failure {
+    Failure::new(Exit::NotFound, format!("subscriber {subscriber:?} has no {what} {sequence}"))
+        .help("see which there are with `headwater dead-letters list`")
+}
+
+pub(super) const ALL_STATES: [DeadLetterState; 5] = [
+    DeadLetterState::Dead,
+    DeadLetterState::Parked,
+    DeadLetterState::Redriving,
+    DeadLetterState::Redriven,
+    DeadLetterState::Discarded,
+];
+
+/// The letters of one subscriber that a query finds, one page in memory at a time. A page goes on after a sequence, which says where
+/// only within one subscriber.
+pub(super) struct Pages<'s> {
+    store: &'s PgSubscribers,
+    query: DeadLetterQuery,
+    done: bool,
+}
+
+impl<'s> Pages<'s> {
+    pub(super) fn new(store: &'s PgSubscribers, query: DeadLetterQuery) -> Self {
+        Pages { store, query: DeadLetterQuery { limit: PAGE, ..query }, done: false }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<DeadLetter>>, Failure> {
+        if self.done {
+            return Ok(None);
+        }
+        let page = self.store.dead_letters(&self.query).await?;
+        self.done = page.len() < PAGE as usize;
+        self.query.after = page.last().map_or(self.query.after, DeadLetter::global_sequence);
+        Ok(Some(page))
+    }
+
+    pub(super) async fn sequences(mut self) -> Result<Vec<u64>, Failure> {
+        let mut all = Vec::new();
+        while let Some(page) = self.next().await? {
+            all.extend(page.iter().map(DeadLetter::global_sequence));
+        }
+        Ok(all)
+    }
+}

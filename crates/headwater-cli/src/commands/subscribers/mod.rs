@@ -1,0 +1,64 @@
+//! `headwater subscribers`: list, show, pause, resume, reset, remove.
+
+mod list;
+mod pause;
+mod remove;
+mod reset;
+mod show;
+pub(crate) mod view;
+
+use clap::{Args, Subcommand};
+use headwater::{Headwater, Namespace, PgSubscribers};
+
+use crate::connection::ConnectionArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// List, show, pause, resume, move and remove subscribers
+#[derive(Debug, Subcommand)]
+pub(crate) enum Subscribers {
+    List(list::List),
+    Show(show::Show),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+    Reset(reset::Reset),
+    Remove(remove::Remove),
+}
+
+/// One subscriber.
+#[derive(Debug, Args)]
+struct Target {
+    /// The namespace
+    #[arg(short, long, value_name = "NAME")]
+    namespace: String,
+    /// The subscriber
+    #[arg(value_name = "SUBSCRIBER")]
+    subscriber: String,
+}
+
+impl Target {
+    async fn namespace(&self, headwater: &Headwater) -> Result<Namespace, Failure> {
+        Ok(headwater.namespace(&self.namespace).await?)
+    }
+
+    async fn store(&self, headwater: &Headwater) -> Result<PgSubscribers, Failure> {
+        Ok(self.namespace(headwater).await?.subscribers())
+    }
+}
+
+impl Subscribers {
+    pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        let headwater = connection.connect().await?;
+        let mut output = Output::new();
+        match self {
+            Subscribers::List(list) => list.run(&headwater, &mut output).await?,
+            Subscribers::Show(show) => show.run(&headwater, &mut output).await?,
+            Subscribers::Pause(pause) => pause.run(&headwater, &mut output).await?,
+            Subscribers::Resume(resume) => resume.run(&headwater, &mut output).await?,
+            Subscribers::Reset(reset) => reset.run(&headwater, &mut output).await?,
+            Subscribers::Remove(remove) => remove.run(&headwater, &mut output).await?,
+        }
+        headwater.shutdown().await;
+        output.finish()
+    }
+}

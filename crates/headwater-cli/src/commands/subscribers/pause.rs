@@ -1,0 +1,38 @@
+//! `headwater subscribers pause` and `resume`
+
+use clap::Args;
+use headwater::{Headwater, SubscriberStore};
+
+use super::Target;
+use crate::failure::Failure;
+use crate::output::{Output, printable};
+
+/// Pause a subscriber: its owner ends the event at hand, and takes no more
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  headwater subscribers pause -n shop mailer")]
+pub(crate) struct Pause {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Let a paused subscriber go on where it is
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  headwater subscribers resume -n shop mailer")]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Pause {
+    pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
+        self.target.store(headwater).await?.set_paused(&self.target.subscriber, true).await?;
+        output.line(format_args!("subscriber {} is paused", printable(&self.target.subscriber)))
+    }
+}
+
+impl Resume {
+    pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
+        self.target.store(headwater).await?.set_paused(&self.target.subscriber, false).await?;
+        output.line(format_args!("subscriber {} goes on", printable(&self.target.subscriber)))
+    }
+}

@@ -1,0 +1,56 @@
+//! `headwater subscribers show`
+
+use clap::Args;
+use headwater::{Headwater, SubscriberStore};
+
+use super::{Target, view};
+use crate::duration::format_age;
+use crate::failure::Failure;
+use crate::output::{Output, grouped, plural, printable};
+
+/// Show a subscriber: who has it, what it does and what holds it, how far it is
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  headwater subscribers show -n shop mailer
+  headwater subscribers show -n shop mailer --json | jq .position
+
+BEHIND counts sequences: at most so many events. The state is what the owner last
+reported; no_owner: no process has the subscriber (one with --single-instance never does).")]
+pub(crate) struct Show {
+    #[command(flatten)]
+    target: Target,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
+        let info = self.target.store(headwater).await?.subscriber(&self.target.subscriber).await?;
+        if self.json {
+            return output.json(&view::to_json(&info));
+        }
+        let gaps = match info.pending_gaps.len() {
+            0 => "none".into(),
+            _ => view::gaps(&info),
+        };
+        let mut rows =
+            vec![["subscriber".into(), printable(&info.subscriber_id)], ["state".into(), view::state(&info).into()]];
+        rows.extend(view::detail(&info).map(|detail| ["detail".into(), detail]));
+        rows.extend([
+            ["owner".into(), view::owner(&info)],
+            ["term".into(), info.term.to_string()],
+            ["lease left".into(), view::lease(&info)],
+            ["position".into(), info.position.to_string()],
+            ["behind".into(), format!("{}, {}", plural(info.lag_events, "sequence"), format_age(info.lag))],
+            ["rate".into(), format!("{:.1} events/s", view::rate(&info))],
+            ["pending gaps".into(), gaps],
+            ["dead letters".into(), grouped(info.dead_letters)],
+            ["last event".into(), info.last_event_id.map_or("-".into(), |id| id.to_string())],
+            ["created".into(), info.created_at.format("%F %T UTC").to_string()],
+            ["moved".into(), info.updated_at.format("%F %T UTC").to_string()],
+        ]);
+        output.table(&rows)
+    }
+}

@@ -1,0 +1,73 @@
+//! A subscriber as people and programs see it.
+
+use headwater::{Instance, SubscriberInfo};
+use serde_json::{Value, json};
+
+use crate::duration::format_age;
+use crate::output::printable;
+
+/// What it does, in a word: as its owner reports, unless that cannot be so.
+pub(crate) fn state(info: &SubscriberInfo) -> &'static str {
+    match (&info.report, live_owner(info)) {
+        _ if info.paused => "paused",
+        (_, None) => "no_owner",
+        (Some(report), Some(_)) => report.state.name(),
+        (None, Some(_)) => "starting",
+    }
+}
+
+/// The owner, while its lease runs.
+pub(crate) fn live_owner(info: &SubscriberInfo) -> Option<&Instance> {
+    info.owner.as_ref().filter(|_| info.lease_left.is_some())
+}
+
+/// What holds it: a gap and its writers, an event that is tried again, the database.
+pub(super) fn detail(info: &SubscriberInfo) -> Option<String> {
+    let reported = info.report.as_ref().filter(|_| live_owner(info).is_some())?;
+    reported.detail.as_deref().map(printable)
+}
+
+/// Events a second, as its owner counts them.
+pub(super) fn rate(info: &SubscriberInfo) -> f64 {
+    info.report.as_ref().filter(|_| live_owner(info).is_some()).map_or(0.0, |report| report.rate)
+}
+
+pub(super) fn owner(info: &SubscriberInfo) -> String {
+    info.owner.as_ref().map_or("-".into(), |owner| printable(&owner.node))
+}
+
+pub(super) fn lease(info: &SubscriberInfo) -> String {
+    match (&info.owner, info.lease_left) {
+        (None, _) => "-".into(),
+        (Some(_), None) => "over".into(),
+        (Some(_), Some(left)) => format_age(left),
+    }
+}
+
+pub(super) fn gaps(info: &SubscriberInfo) -> String {
+    let range = |(first, last): &(u64, u64)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    info.pending_gaps.iter().map(range).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn to_json(info: &SubscriberInfo) -> Value {
+    json!({
+        "subscriber_id": info.subscriber_id,
+        "state": state(info),
+        "detail": detail(info),
+        "owner": info.owner,
+        "term": info.term,
+        "lease_left_seconds": info.lease_left.map(|left| left.as_secs_f64()),
+        "paused": info.paused,
+        "position": info.position,
+        "last_event_id": info.last_event_id,
+        "lag_events": info.lag_events,
+        "lag_seconds": info.lag.as_secs_f64(),
+        "rate": rate(info),
+        "pending_gaps": info.pending_gaps,
+        "dead_letters": info.dead_letters,
+        "created_at": info.created_at,
+        "updated_at": info.updated_at,
+    })
+}
