@@ -18,6 +18,9 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     #[arg(help_heading = GLOBAL)]
     database_url: Option<String>,
+    /// The url leads to a pooler in transaction mode, as PgBouncer has it
+    #[arg(long, global = true, env = "HEADWATER_TRANSACTION_POOLER", help_heading = GLOBAL)]
+    transaction_pooler: bool,
 }
 
 impl ConnectionArgs {
@@ -32,6 +35,7 @@ impl ConnectionArgs {
 
     pub(crate) async fn connect_with(&self, builder: HeadwaterBuilder) -> Result<Headwater, Failure> {
         let local = format!("postgres://headwater@127.0.0.1:{LOCAL_PORT}/headwater");
+        let builder = builder.transaction_pooler(self.transaction_pooler);
         let connecting = builder.application_name(APPLICATION_NAME).connect(self.given().unwrap_or(&local));
         connecting.await.map_err(|error| match error {
             AdminError::InvalidInput(message) => {

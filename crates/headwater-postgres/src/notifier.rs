@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::{Database, pooler, sql};
 
 /// Between wake-ups, which cost the server a commit each: short enough not to be felt.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(4);
 /// The same while so many events come in a pause that readers are busy anyway.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const BUSY_EVENTS: usize = 32;

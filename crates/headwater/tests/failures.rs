@@ -68,6 +68,19 @@ async fn a_permanent_failure_is_not_tried_again() {
     node.shutdown().await.unwrap();
 }
 
+#[tokio::test]
+async fn what_was_not_handled_has_not_failed() {
+    let shop = Shop::open().await;
+    let busy = || HandlerError::not_handled("not now");
+    let recorder = Recorder::new("busy").fail_with([busy(), busy(), busy(), busy(), busy()]);
+    let config = ReliableDeliveryConfig { max_retries: 0, ..quick() };
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let last = shop.emit(&["a"]).await;
+    soon(node.wait_for("busy", last)).await.unwrap();
+    assert_eq!((recorder.types(), shop.info("busy").await.dead_letters), (vec!["a".to_owned()], 0));
+    node.shutdown().await.unwrap();
+}
+
 struct Panics;
 
 #[async_trait::async_trait]
@@ -234,6 +247,7 @@ async fn a_subscriber_that_pauses_itself_goes_on_with_the_same_event() {
     let last = shop.emit(&["a", "b"]).await;
     until(|| async { shop.info("careful").await.paused }).await;
     until(|| async { state(&node).0 == RunnerState::Paused }).await;
+    assert_eq!(shop.info("careful").await.pause_reason.as_deref(), Some("event 1 failed 2 times: oops"));
     assert_eq!(recorder.types(), [""; 0]);
     shop.shop.subscribers().set_paused("careful", false).await.unwrap();
     soon(node.wait_for("careful", last)).await.unwrap();

@@ -92,7 +92,7 @@ pub struct Attempt {
 }
 
 /// Which dead letters. All that is set must hold.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DeadLetterQuery {
     /// Whose.
     pub subscriber_id: Option<String>,
@@ -106,8 +106,23 @@ pub struct DeadLetterQuery {
     pub order_key: Option<String>,
     /// With this text in the last error.
     pub error_contains: Option<String>,
-    /// Only those after this global_sequence, for the next page.
+    /// Only those after this global_sequence, for the next page of one subscriber's.
     pub after: u64,
-    /// Most letters to list.
+    /// Most letters to list; whoever redrives or discards means all. Default: 1000.
     pub limit: u32,
+}
+
+impl Default for DeadLetterQuery {
+    fn default() -> Self {
+        DeadLetterQuery {
+            subscriber_id: None,
+            states: Vec::new(),
+            global_sequence: None,
+            event_type: None,
+            order_key: None,
+            error_contains: None,
+            after: 0,
+            limit: 1_000,
+        }
+    }
 }

@@ -21,23 +21,41 @@ use std::fmt;
 /// ```
 pub struct HandlerError {
     source: Box<dyn Error + Send + Sync>,
-    permanent: bool,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    MayPass,
+    Permanent,
+    NotHandled,
 }
 
 impl HandlerError {
     /// An error that trying again does not mend: the event is given up at once.
     pub fn permanent(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        HandlerError { source: source.into(), permanent: true }
+        HandlerError { source: source.into(), kind: Kind::Permanent }
     }
 
     /// An error that may pass, in words.
     pub fn message(text: impl Into<String>) -> Self {
-        HandlerError { source: text.into().into(), permanent: false }
+        HandlerError { source: text.into().into(), kind: Kind::MayPass }
+    }
+
+    /// The event was not handled, and that is no failure of it: the process is stopping, or what it needs is not there yet. It comes
+    /// again, after the pause before a first retry, as often as it takes; no try is counted, and it is never given up.
+    pub fn not_handled(reason: impl Into<String>) -> Self {
+        HandlerError { source: reason.into().into(), kind: Kind::NotHandled }
     }
 
     /// Whether trying again is in vain.
     pub fn is_permanent(&self) -> bool {
-        self.permanent
+        self.kind == Kind::Permanent
+    }
+
+    /// Whether the event was not handled without having failed.
+    pub fn is_not_handled(&self) -> bool {
+        self.kind == Kind::NotHandled
     }
 
     /// The error and what caused it, outermost first.
@@ -54,7 +72,7 @@ impl HandlerError {
 
 impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
     fn from(source: E) -> Self {
-        HandlerError { source: Box::new(source), permanent: false }
+        HandlerError { source: Box::new(source), kind: Kind::MayPass }
     }
 }
 
@@ -66,6 +84,6 @@ impl fmt::Display for HandlerError {
 
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandlerError").field("permanent", &self.permanent).field("chain", &self.chain()).finish()
+        f.debug_struct("HandlerError").field("kind", &self.kind).field("chain", &self.chain()).finish()
     }
 }

@@ -206,6 +206,8 @@ pub struct SubscriberInfo {
     pub report: Option<Report>,
     /// Whether it is paused.
     pub paused: bool,
+    /// Why, if somebody said so.
+    pub pause_reason: Option<String>,
     /// How far the log is ahead, in sequences: at most so many events.
     pub lag_events: u64,
     /// How long the oldest event that is ahead has been there; zero: none is.

@@ -152,7 +152,9 @@ impl SubscriberStore for MemorySubscribers {
     }
 
     async fn set_paused(&self, subscriber_id: &str, paused: bool) -> Result<()> {
-        self.registry().named(subscriber_id)?.paused = paused;
+        let mut registry = self.registry();
+        let subscriber = registry.named(subscriber_id)?;
+        (subscriber.paused, subscriber.pause_reason) = (paused, None);
         Ok(())
     }
 

@@ -28,6 +28,7 @@ pub(super) struct Subscriber {
     pub(super) term: u64,
     pub(super) report: Option<Report>,
     pub(super) paused: bool,
+    pub(super) pause_reason: Option<String>,
     pub(super) letters: DeadLetters,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
@@ -46,6 +47,7 @@ impl Subscriber {
             term: 0,
             report: None,
             paused: false,
+            pause_reason: None,
             letters: DeadLetters::default(),
             created_at: now,
             updated_at: now,
@@ -83,6 +85,7 @@ impl Subscriber {
 
     pub(super) fn pause(&mut self, reason: &str) {
         self.paused = true;
+        self.pause_reason = Some(reason.to_owned());
         self.report = Some(Report { state: RunnerState::Paused, detail: Some(reason.to_owned()), rate: 0.0 });
     }
 
@@ -108,6 +111,7 @@ impl Subscriber {
             lease_left: left.filter(|left| !left.is_zero()),
             report: self.report.clone(),
             paused: self.paused,
+            pause_reason: self.pause_reason.clone(),
             lag_events: log.head().saturating_sub(self.position),
             lag: oldest_ahead.map(|at| (now - at).to_std().unwrap_or_default()).unwrap_or_default(),
             dead_letters: self.letters.unfinished(),

@@ -4,7 +4,8 @@
 -- one, a payload too large, a month whose leaf or seal is not there yet, an id that may lie in a sealed month.
 -- Raises: 23505 if events are stored already.
 WITH entered AS MATERIALIZED (
-    SELECT n.*, set_config('lock_timeout', $12::text, true) AS patience,
+    SELECT n.namespace_id, n.sequence, n.leaves_until, n.sealed_before, n.sealed_max_id, n.max_payload_bytes,
+           set_config('lock_timeout', $12::text, true) AS patience,
            pg_advisory_xact_lock_shared((18519::bigint << 48) | (n.namespace_id::bigint << 32)
                                         | (pg_sequence_last_value(n.sequence) & 4294967295)) AS lock
       FROM headwater.namespaces n WHERE n.namespace = $1 AND n.sequence IS NOT NULL

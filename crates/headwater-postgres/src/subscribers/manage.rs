@@ -109,6 +109,7 @@ fn info(row: &PgRow) -> SubscriberInfo {
         // One that a newer build wrote may have a state that this one does not know.
         report: report.and_then(|PgJson(report)| report.decode().ok()),
         paused: row.get("paused"),
+        pause_reason: row.get("pause_reason"),
         lag_events: row.get::<i64, _>("lag_events") as u64,
         lag: seconds(row.get("lag")),
         dead_letters: row.get::<i64, _>("dead_letters") as u64,

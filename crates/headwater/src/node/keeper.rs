@@ -32,6 +32,7 @@ pub(super) struct Keeper {
     pub(super) instance: Instance,
     pub(super) lease: Duration,
     pub(super) kept: Vec<Kept>,
+    pub(super) counted_at: Instant,
 }
 
 impl Keeper {
@@ -59,7 +60,7 @@ impl Keeper {
             if tick % SINGLES_EVERY == 0 {
                 self.look_at_singles().await;
             }
-            self.note_rates(begun);
+            self.note_rates();
             tokio::select! {
                 () = tokio::time::sleep(jittered(TICK, 0.2, rand::random())) => {}
                 _ = stop.wait_for(|stop| *stop) => break,
@@ -133,12 +134,11 @@ impl Keeper {
         }
     }
 
-    fn note_rates(&mut self, since: Instant) {
-        _ = since;
+    fn note_rates(&mut self) {
+        let elapsed = std::mem::replace(&mut self.counted_at, Instant::now()).elapsed().as_secs_f64().max(0.001);
         for kept in &mut self.kept {
             let handled = kept.status.handled();
-            let rate =
-                handled.saturating_sub(std::mem::replace(&mut kept.counted, handled)) as f64 / TICK.as_secs_f64();
+            let rate = handled.saturating_sub(std::mem::replace(&mut kept.counted, handled)) as f64 / elapsed;
             kept.status.set_rate(rate);
         }
     }

@@ -129,8 +129,13 @@ impl Node {
             };
             runners.spawn(runner.run());
         }
-        let mut keeper =
-            Keeper { store: parts.store.clone(), instance: parts.instance.clone(), lease: parts.lease, kept };
+        let mut keeper = Keeper {
+            store: parts.store.clone(),
+            instance: parts.instance.clone(),
+            lease: parts.lease,
+            kept,
+            counted_at: tokio::time::Instant::now(),
+        };
         let keeper = tokio::spawn(async move {
             keeper.run(stopped).await;
             keeper

@@ -213,6 +213,11 @@ impl Runner {
         attempts: &mut Vec<Attempt>,
     ) -> Result<Option<GivenUp>, Stop> {
         let config = &self.subscription.config;
+        if error.is_not_handled() {
+            self.status.set(RunnerState::Retrying, Some(error.to_string()));
+            self.rest(fence, config.initial_retry_delay).await?;
+            return Ok(None);
+        }
         attempts.push(self.attempt(&error));
         let (subscriber_id, sequence) = (self.id(), event.global_sequence);
         if !error.is_permanent() && attempts.len() <= config.max_retries as usize {

@@ -113,6 +113,9 @@ impl Turn<'_> {
                 }
             }
         };
+        if outcome.as_ref().is_err_and(HandlerError::is_not_handled) {
+            return Ok(false);
+        }
         let failure = outcome.as_ref().err().map(|error| self.runner.attempt(error));
         let handled = failure.is_none();
         let (store, fence, sequence) = (&self.runner.store, self.fence, letter.global_sequence());

@@ -11,8 +11,6 @@ use crate::failure::Failure;
 const FAILURE: &str = "Failure, with --exec";
 /// As long as delivery can wait.
 const DAY: Duration = Duration::from_secs(86_400);
-/// As often as delivery can try.
-const MOST_RETRIES: u32 = 1_000;
 
 #[derive(Debug, Args)]
 pub(super) struct DeliveryArgs {
@@ -57,32 +55,23 @@ enum Exhaustion {
 }
 
 impl DeliveryArgs {
-    pub(super) fn max_retries(&self) -> u32 {
-        self.max_retries.unwrap_or(ReliableDeliveryConfig::default().max_retries)
-    }
-
     pub(super) fn handler_timeout(&self) -> Duration {
         self.handler_timeout.unwrap_or(ReliableDeliveryConfig::default().handler_timeout)
     }
 
-    /// What delivery is told. When an event has failed for good is decided by what handles it, which can tell a failure from being
-    /// stopped; so delivery itself neither gives up nor loses patience.
-    pub(super) fn config(&self, exec: bool) -> Result<ReliableDeliveryConfig, Failure> {
+    /// What delivery is told. Commands are given their time by what runs them, and readers of our output theirs without end; so delivery
+    /// itself does not lose patience.
+    pub(super) fn config(&self) -> Result<ReliableDeliveryConfig, Failure> {
         let asked = self.asked();
         asked.validate()?;
-        let mut config = ReliableDeliveryConfig { max_retries: MOST_RETRIES, handler_timeout: DAY, ..asked };
-        if !exec {
-            // Printing fails only when it is over.
-            (config.initial_retry_delay, config.max_retry_delay, config.retry_jitter) = (DAY, DAY, 0.0);
-        }
-        Ok(config)
+        Ok(ReliableDeliveryConfig { handler_timeout: DAY, ..asked })
     }
 
     fn asked(&self) -> ReliableDeliveryConfig {
         let default = ReliableDeliveryConfig::default();
         let initial_retry_delay = self.retry_delay.unwrap_or(default.initial_retry_delay);
         ReliableDeliveryConfig {
-            max_retries: self.max_retries(),
+            max_retries: self.max_retries.unwrap_or(default.max_retries),
             initial_retry_delay,
             max_retry_delay: self.max_retry_delay.unwrap_or(default.max_retry_delay.max(initial_retry_delay)),
             catch_up_batch_size: self.batch_size.unwrap_or(default.catch_up_batch_size),

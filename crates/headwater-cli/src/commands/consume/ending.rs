@@ -1,8 +1,7 @@
 //! Why handling ends, when nobody told the process to stop.
 //!
-//! Delivery takes the next event as soon as one is handled, and counts an event that is not handled as failed. So once it is over,
-//! events are refused in a way that delivery tries again later, and later never comes: the node is being shut down. What was refused
-//! is ahead of the checkpoint.
+//! Delivery takes the next event as soon as one is handled. Once it is over, events are refused as not handled, which is no failure of
+//! theirs: they stay ahead of the checkpoint.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,8 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use headwater::HandlerError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
-
-use crate::logging;
 
 #[derive(Debug)]
 pub(super) enum Why {
@@ -42,8 +39,6 @@ impl Ending {
     }
 
     pub(super) fn end(&self, why: Why) {
-        // What is refused from here on has not failed.
-        logging::hush_delivery();
         _ = self.why.set(why);
         self.over.cancel();
     }
@@ -55,7 +50,7 @@ impl Ending {
 
     /// Waits for leave to handle an event; refused when it is over.
     pub(super) async fn leave(&self) -> Result<Leave<'_>, HandlerError> {
-        let refused = || HandlerError::message("not handled: the process is stopping");
+        let refused = || HandlerError::not_handled("the process is stopping");
         if self.over.is_cancelled() {
             return Err(refused());
         }

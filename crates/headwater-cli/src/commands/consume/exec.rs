@@ -1,6 +1,6 @@
 //! Events handled by a command.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -29,12 +29,9 @@ pub(super) struct Exec {
     namespace: String,
     subscriber_id: String,
     timeout: Duration,
-    max_retries: u32,
     ending: Arc<Ending>,
     /// The process groups that run now.
     running: Mutex<HashSet<Pid>>,
-    /// How often the events that are being retried have failed.
-    failures: Mutex<HashMap<u64, u32>>,
 }
 
 /// The observer.
@@ -53,7 +50,7 @@ impl EventObserver for Runs {
         if outcome.is_ok() {
             leave.used();
         }
-        exec.count(event.global_sequence.unwrap_or_default(), outcome)
+        outcome
     }
 }
 
@@ -70,10 +67,8 @@ impl Exec {
             namespace: namespace.into(),
             subscriber_id: subscriber_id.into(),
             timeout: delivery.handler_timeout(),
-            max_retries: delivery.max_retries(),
             ending,
             running: Mutex::default(),
-            failures: Mutex::default(),
         }
     }
 
@@ -86,25 +81,6 @@ impl Exec {
         for group in self.running.lock().expect("no holder of this lock panics").iter() {
             _ = kill_process_group(*group, Signal::KILL);
         }
-    }
-
-    /// The last failure that is allowed is permanent.
-    fn count(&self, sequence: u64, outcome: Result<(), HandlerError>) -> Result<(), HandlerError> {
-        let mut failures = self.failures.lock().expect("no holder of this lock panics");
-        let error = match outcome {
-            Err(error) if !error.is_permanent() => error,
-            settled => {
-                failures.remove(&sequence);
-                return settled;
-            }
-        };
-        let failed = failures.get(&sequence).unwrap_or(&0) + 1;
-        if failed > self.max_retries {
-            failures.remove(&sequence);
-            return Err(HandlerError::permanent(error.to_string()));
-        }
-        failures.insert(sequence, failed);
-        Err(error)
     }
 
     async fn handle(&self, event: &Event) -> Result<(), HandlerError> {

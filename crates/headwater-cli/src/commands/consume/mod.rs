@@ -187,7 +187,7 @@ impl Consume {
         if let Some(url) = &self.listen_url {
             builder = builder.wake_ups(WakeUpSource::ListenAt(url.clone()));
         }
-        let mut config = self.delivery.config(exec.is_some())?;
+        let mut config = self.delivery.config()?;
         if let Some(from) = self.from {
             config.start_from = from;
         }

@@ -53,7 +53,7 @@ impl EventObserver for Printer {
                     io::ErrorKind::BrokenPipe => Why::OutputClosed,
                     _ => Why::OutputFailed(format!("failed to write to standard output: {error}")),
                 });
-                Err(error.into())
+                Err(HandlerError::not_handled(error.to_string()))
             }
         }
     }

@@ -21,8 +21,11 @@ pub(crate) fn live_owner(info: &SubscriberInfo) -> Option<&Instance> {
     info.owner.as_ref().filter(|_| info.lease_left.is_some())
 }
 
-/// What holds it: a gap and its writers, an event that is tried again, the database.
+/// What holds it: a gap and its writers, an event that is tried again, the database; or why it is paused.
 pub(super) fn detail(info: &SubscriberInfo) -> Option<String> {
+    if info.paused {
+        return info.pause_reason.as_deref().map(printable);
+    }
     let reported = info.report.as_ref().filter(|_| live_owner(info).is_some())?;
     reported.detail.as_deref().map(printable)
 }
