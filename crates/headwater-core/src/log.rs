@@ -46,8 +46,19 @@ pub trait EventLog: Send + Sync {
     /// As it stands here, it is right for logs whose events never appear out of order.
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
         _ = gaps;
-        let LogPage { events, cursor, .. } = self.log_page(&LogQuery::after(after).page_size(limit)).await?;
-        Ok(LookAhead { events, seen: cursor, settled: cursor, ..LookAhead::default() })
+        let LogPage { events, cursor, more, .. } = self.log_page(&LogQuery::after(after).page_size(limit)).await?;
+        Ok(LookAhead { events, seen: cursor, settled: cursor, more, ..LookAhead::default() })
+    }
+
+    /// A page of a part of the log that is known to be settled up to `settled`: what is missing in it is a permanent gap.
+    async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
+        self.log_page(&LogQuery::after(after).up_to(settled).page_size(limit)).await
+    }
+
+    /// Changes when the server was restarted or replaced. What was seen or proved before may be gone then, with the end of a log
+    /// that had not reached the disk, or the standby.
+    async fn epoch(&self) -> Result<String, ReadError> {
+        Ok(String::new())
     }
 
     /// A stream's events, one page in memory at a time.

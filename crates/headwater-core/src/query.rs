@@ -224,6 +224,8 @@ pub struct LookAhead {
     pub settled: u64,
     /// Who may still commit what is missing.
     pub writers: Vec<Writer>,
+    /// Whether there is more to see beyond.
+    pub more: bool,
 }
 
 fn check_page_size(page_size: u32) -> Result<(), ReadError> {

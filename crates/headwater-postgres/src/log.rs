@@ -63,12 +63,16 @@ struct Inner {
     coalescer: Coalescer,
     /// At or below, everything is settled: proved once, true for ever.
     settled: AtomicU64,
+    /// The server's, when it was last asked.
+    epoch: std::sync::Mutex<String>,
 }
 
 impl PgLog {
     pub(crate) fn start(database: Database, info: NamespaceInfo, options: LogOptions) -> Self {
         let coalescer = Coalescer::start(&database, &info, &options);
-        PgLog { inner: Arc::new(Inner { database, info, coalescer, settled: AtomicU64::new(0) }) }
+        PgLog {
+            inner: Arc::new(Inner { database, info, coalescer, settled: AtomicU64::new(0), epoch: Default::default() }),
+        }
     }
 
     /// The namespace's settings as they were when the log was opened.
@@ -121,18 +125,28 @@ impl PgLog {
     }
 }
 
+/// A page that takes longer has failed.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Runs a read on a connection of the pool. One that turns out to be dead is dropped, and the read tried on the next: after
 /// a restart of the server, all that the pool has are dead. (A macro, since the future of an async closure is not `Send`.)
 macro_rules! reading {
     ($log:expr, $conn:ident => $read:expr) => {{
         let database = &$log.inner.database;
         let mut tries = database.pool.size();
+        let deadline = tokio::time::Instant::now() + READ_TIMEOUT;
         loop {
             let mut pinned = database.pin().await.map_err(read_error)?;
             let $conn: &mut PgConnection = &mut pinned;
-            match $read.await {
-                Err(error) if error.is_retryable() && tries > 0 => pinned.discard(),
-                result => break pinned.end(result, read_error).await,
+            match tokio::time::timeout_at(deadline, $read).await {
+                Ok(Err(error)) if error.is_retryable() && tries > 0 => pinned.discard(),
+                Ok(result) => break pinned.end(result, read_error).await,
+                // It may be half open: nobody else shall get it.
+                Err(_) => {
+                    pinned.discard();
+                    let timed_out = sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut));
+                    break Err(read_error(timed_out));
+                }
             }
             tries -= 1;
         }
@@ -177,6 +191,22 @@ impl EventLog for PgLog {
 
     async fn horizon(&self) -> Result<Horizon, ReadError> {
         reading!(self, conn => read::horizon(conn, &self.inner.info))
+    }
+
+    async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
+        let query = LogQuery::after(after).up_to(settled).page_size(limit);
+        query.validate()?;
+        reading!(self, conn => read::settled_page(conn, &self.inner.info, &query, settled))
+    }
+
+    async fn epoch(&self) -> Result<String, ReadError> {
+        let epoch = reading!(self, conn => read::epoch(conn))?;
+        let mut known = self.inner.epoch.lock().expect("no holder of this lock panics");
+        if !known.is_empty() && *known != epoch {
+            self.inner.settled.store(0, Ordering::Release);
+        }
+        known.clone_from(&epoch);
+        Ok(epoch)
     }
 
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {

@@ -97,6 +97,11 @@ pub(crate) async fn causation_chain(
     events(conn, sqlx::query(sql::CAUSATION_CHAIN).bind(namespace_id).bind(id).bind(limit)).await
 }
 
+/// Another one after every start of the server.
+pub(crate) async fn epoch(conn: &mut PgConnection) -> Result<String, ReadError> {
+    sqlx::query_scalar(sql::EPOCH).fetch_one(conn).await.map_err(read_error)
+}
+
 /// How far the log is settled, and who may still commit beyond.
 pub(crate) async fn horizon(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Horizon, ReadError> {
     let row = sqlx::query(sql::HORIZON).bind(&info.name).fetch_one(&mut *conn).await.map_err(read_error)?;
@@ -166,7 +171,7 @@ pub(crate) async fn log_page(
 }
 
 /// A page in which everything is settled, so that what is missing is a permanent gap.
-async fn settled_page(
+pub(crate) async fn settled_page(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
     query: &LogQuery,
@@ -237,18 +242,27 @@ pub(crate) async fn look_ahead(
 ) -> Result<LookAhead, ReadError> {
     let query = LogQuery::after(after).page_size(limit);
     if gaps.is_empty() {
-        let (events, _) = fetch(conn, info, &query, None).await?;
+        let (events, cut) = fetch(conn, info, &query, None).await?;
         let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
         if seen == after + events.len() as u64 {
-            return Ok(LookAhead { events, seen, settled: seen, ..LookAhead::default() });
+            let more = cut || events.len() == limit as usize;
+            return Ok(LookAhead { events, seen, settled: seen, more, ..LookAhead::default() });
         }
     }
     let proof = horizon(conn, info).await?;
-    let (filled, cut) = in_gaps(conn, info, gaps).await?;
-    let looked_into = filled.last().and_then(|event| event.global_sequence).filter(|_| cut).unwrap_or(u64::MAX);
-    let (events, _) = fetch(conn, info, &query, None).await?;
+    let (filled, more_filled) = in_gaps(conn, info, gaps).await?;
+    let looked_into = filled.last().and_then(|event| event.global_sequence).filter(|_| more_filled).unwrap_or(u64::MAX);
+    let (events, cut) = fetch(conn, info, &query, None).await?;
+    let more = more_filled || cut || limit > 0 && events.len() == limit as usize;
     let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
-    Ok(LookAhead { events, filled, seen, settled: proof.horizon.min(seen).min(looked_into), writers: proof.writers })
+    Ok(LookAhead {
+        events,
+        filled,
+        seen,
+        settled: proof.horizon.min(seen).min(looked_into),
+        writers: proof.writers,
+        more,
+    })
 }
 
 /// What is visible in gaps; also whether there is more.

@@ -89,6 +89,7 @@ pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_functio
 pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
+pub(crate) const EPOCH: &str = sql!("statements", "epoch");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");

@@ -24,6 +24,10 @@ pub struct Advance {
     pub late_events: u64,
     /// The sum of their global sequences.
     pub late_sequence_sum: u64,
+    /// Where the checkpoint is now, as far as its writer knows: a transaction with effects moves it from there, or not at all.
+    pub from_position: u64,
+    /// The ledger there.
+    pub from_gaps: Gaps,
 }
 
 /// What a subscriber has settled: events may be done out of order, the checkpoint moves in order.
@@ -45,10 +49,34 @@ struct Step {
     done: bool,
 }
 
+impl Advance {
+    fn settle(&mut self, step: &Step) {
+        self.position = step.reach;
+        self.last_event_id = Some(step.event_id);
+        self.events += 1;
+        self.sequence_sum += step.sequence;
+        if let Some((first, last)) = step.passed {
+            self.pending_gaps.insert(first, last);
+        }
+    }
+
+    fn settle_late(&mut self, sequence: u64) -> bool {
+        let there = self.pending_gaps.contains(sequence);
+        if there {
+            self.pending_gaps.remove(sequence, sequence);
+            self.late_events += 1;
+            self.late_sequence_sum += sequence;
+        }
+        there
+    }
+}
+
 impl Progress {
     /// Goes on from a checkpoint.
     pub fn new(position: u64, pending_gaps: Gaps) -> Self {
-        Progress { advance: Advance { position, pending_gaps, ..Advance::default() }, ..Progress::default() }
+        let from_gaps = pending_gaps.clone();
+        let advance = Advance { position, pending_gaps, from_position: position, from_gaps, ..Advance::default() };
+        Progress { advance, ..Progress::default() }
     }
 
     /// Everything at or below is settled, but for the ledger.
@@ -102,24 +130,28 @@ impl Progress {
     fn settle(&mut self) {
         while let Some(step) = self.under_way.pop_front_if(|step| step.done) {
             self.changed = true;
-            self.advance.position = step.reach;
-            self.advance.last_event_id = Some(step.event_id);
-            self.advance.events += 1;
-            self.advance.sequence_sum += step.sequence;
-            if let Some((first, last)) = step.passed {
-                self.advance.pending_gaps.insert(first, last);
-            }
+            self.advance.settle(&step);
         }
+    }
+
+    /// What there would be to write, were these events (in order) done: for a transaction that may still fail.
+    pub fn advance_with(&self, done: &[u64]) -> Advance {
+        let mut advance = self.advance.clone();
+        let settled = |step: &&Step| step.done || done.binary_search(&step.sequence).is_ok();
+        self.under_way.iter().take_while(settled).for_each(|step| advance.settle(step));
+        advance
+    }
+
+    /// The same for an event of the ledger.
+    pub fn advance_with_late(&self, sequence: u64) -> Advance {
+        let mut advance = self.advance.clone();
+        advance.settle_late(sequence);
+        advance
     }
 
     /// An event of the ledger was handled.
     pub fn late_done(&mut self, sequence: u64) {
-        if self.advance.pending_gaps.contains(sequence) {
-            self.advance.pending_gaps.remove(sequence, sequence);
-            self.advance.late_events += 1;
-            self.advance.late_sequence_sum += sequence;
-            self.changed = true;
-        }
+        self.changed |= self.advance.settle_late(sequence);
     }
 
     /// Nothing will come in this part of the ledger.
@@ -138,6 +170,7 @@ impl Progress {
         self.changed = false;
         let advance = &mut self.advance;
         (advance.events, advance.sequence_sum, advance.late_events, advance.late_sequence_sum) = (0, 0, 0, 0);
+        (advance.from_position, advance.from_gaps) = (advance.position, advance.pending_gaps.clone());
     }
 }
 

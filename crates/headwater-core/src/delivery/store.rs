@@ -31,7 +31,7 @@ pub trait SubscriberStore: Send + Sync {
     /// Gives up what the instance owns of these, so that others take over at once.
     async fn release(&self, instance: &Instance, subscriber_ids: &[String]) -> Result<()>;
 
-    /// Where the subscriber stands.
+    /// Where the subscriber stands, with all that [`Loaded`] has.
     async fn load(&self, fence: &Fence) -> Result<Loaded>;
 
     /// Moves the checkpoint. The same move again, as after an answer that was lost, counts nothing twice. Never back: a position below the present one is [`SubscriberError::Fenced`].
@@ -62,7 +62,7 @@ pub trait SubscriberStore: Send + Sync {
     /// One subscriber.
     async fn subscriber(&self, subscriber_id: &str) -> Result<SubscriberInfo>;
 
-    /// Its checkpoint's position and ledger, cheaply.
+    /// Its checkpoint's position and ledger, its term, and whether it is paused, cheaply.
     async fn position(&self, subscriber_id: &str) -> Result<Loaded>;
 
     /// Pauses or resumes a subscriber. Its owner ends the event at hand first.

@@ -96,7 +96,7 @@ pub struct SubscriberConfig {
 pub struct Fence {
     /// The subscriber.
     pub subscriber_id: String,
-    /// The term of the owner; `None`: a single instance, without a lease.
+    /// The term of the owner. A single instance, without a lease, has the present one, which ends with a reset. `None`: any.
     pub term: Option<u64>,
 }
 
@@ -183,6 +183,11 @@ pub struct Loaded {
     pub paused: bool,
     /// Keys whose events wait behind a dead letter.
     pub parked_keys: Vec<String>,
+    /// The present term.
+    pub term: u64,
+    /// Events that have a dead letter, whatever became of it, though the checkpoint has not passed them: its owner ended in between. They are
+    /// not delivered again but by a redrive.
+    pub buried: Vec<u64>,
 }
 
 /// A subscriber, as operators see it.

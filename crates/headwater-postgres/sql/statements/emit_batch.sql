@@ -8,7 +8,7 @@ WITH entered AS MATERIALIZED (
            set_config('lock_timeout', $12::text, true) AS patience,
            pg_advisory_xact_lock_shared((18519::bigint << 48) | (n.namespace_id::bigint << 32)
                                         | (pg_sequence_last_value(n.sequence) & 4294967295)) AS lock
-      FROM headwater.namespaces n WHERE n.namespace = $1 AND n.sequence IS NOT NULL
+      FROM headwater.namespaces n WHERE n.namespace = $1 AND pg_sequence_last_value(n.sequence) IS NOT NULL
 ), timed AS MATERIALIZED (
     -- The lock, then the clock, then the sequence, as in append_batch: each needs the row of the one before.
     SELECT e.*, clock_timestamp() AS recorded_at, pg_current_xact_id()::text::bigint AS transaction_id FROM entered e
