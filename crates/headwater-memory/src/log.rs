@@ -108,8 +108,8 @@ impl EventLog for MemoryLog {
         let query = LogQuery::after(after).page_size(limit);
         query.validate()?;
         let state = self.state();
-        let LogPage { events, cursor, .. } = state.log_page(&query);
-        Ok(LookAhead { events, filled: state.within(gaps), seen: cursor, settled: cursor, writers: Vec::new() })
+        let LogPage { events, cursor, more, .. } = state.log_page(&query);
+        Ok(LookAhead { events, filled: state.within(gaps), seen: cursor, settled: cursor, writers: Vec::new(), more })
     }
 }
 

@@ -291,3 +291,104 @@ async fn a_subscriber_that_always_fails_delays_no_other() {
     soon(node.shutdown()).await.unwrap();
     assert_eq!(shop.info("fails").await.position, 0, "an event in the middle of its retries is not settled");
 }
+
+#[tokio::test]
+async fn what_is_parked_behind_a_letter_follows_at_once() {
+    let shop = Shop::open().await;
+    let recorder = Recorder::new("parks").fail_with([HandlerError::permanent("no")]);
+    let config = on_exhaustion(OnExhaustion::ParkKey);
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    for n in 0..250 {
+        shop.shop.emit(keyed(&format!("a{n}"), "a")).await.unwrap();
+    }
+    until(|| async { shop.info("parks").await.dead_letters == 250 }).await;
+    let dead = DeadLetterQuery { states: vec![DeadLetterState::Dead], ..Default::default() };
+    shop.shop.subscribers().discard(&dead, "not worth it").await.unwrap();
+    recorder.handled(249).await;
+    assert!(recorder.sequences().is_sorted());
+    node.shutdown().await.unwrap();
+}
+
+/// Their owner ended between the dead letter and the checkpoint: a redrive is what delivers them, and nothing else.
+#[tokio::test]
+async fn what_is_buried_is_not_handled_again_after_a_crash() {
+    let shop = Shop::open().await;
+    let recorder = Recorder::new("broken").fail_with([HandlerError::permanent("no")]);
+    let never = headwater::CheckpointMode::Batched { batch_size: 100, max_delay_ms: 60_000 };
+    let config = ReliableDeliveryConfig { checkpoint_mode: never, ..quick() };
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config.clone()).start().await.unwrap();
+    let last = shop.emit(&["a", "b"]).await;
+    recorder.handled(1).await;
+    assert_eq!((shop.info("broken").await.position, shop.info("broken").await.dead_letters), (0, 1));
+    drop(node);
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    soon(node.wait_for("broken", last)).await.unwrap();
+    assert_eq!(recorder.types(), ["b", "b"], "a is a dead letter, b comes again");
+    shop.shop.subscribers().redrive(&DeadLetterQuery::default()).await.unwrap();
+    recorder.handled(3).await;
+    node.shutdown().await.unwrap();
+    assert_eq!(recorder.types(), ["b", "b", "a"]);
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_key_that_is_retried_holds_up_no_other_key() {
+    let shop = Shop::open().await;
+    struct OneBad(tokio::sync::watch::Sender<u32>);
+    #[async_trait::async_trait]
+    impl EventObserver for OneBad {
+        fn subscriber_id(&self) -> &str {
+            "keys"
+        }
+        async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+            if event.event_type == "bad" {
+                return Err(oops());
+            }
+            self.0.send_modify(|done| *done += 1);
+            Ok(())
+        }
+    }
+    let done = tokio::sync::watch::Sender::new(0);
+    let mut counted = done.subscribe();
+    let config = ReliableDeliveryConfig {
+        concurrency: 8,
+        instance_mode: headwater::InstanceMode::SingleInstance,
+        initial_retry_delay: Duration::from_secs(3600),
+        max_retry_delay: Duration::from_secs(3600),
+        ..quick()
+    };
+    let node = shop.shop.node("n1").subscribe(OneBad(done)).config(config).start().await.unwrap();
+    shop.emit(&["bad"]).await;
+    // Long enough for the keeper to ask after dead letters in between.
+    for n in 1..=30 {
+        shop.emit(&["good"]).await;
+        soon(counted.wait_for(|done| *done == n)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    soon(node.shutdown()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handlers_side_by_side_may_use_all_connections_of_the_pool() {
+    let shop = Shop::open().await;
+    struct Pooled(sqlx::PgPool);
+    #[async_trait::async_trait]
+    impl EventObserver for Pooled {
+        fn subscriber_id(&self) -> &str {
+            "pooled"
+        }
+        async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+            let mut tx = self.0.begin().await?;
+            for _ in 0..3 {
+                sqlx::query("SELECT pg_sleep(0.001)").execute(&mut *tx).await?;
+            }
+            Ok(tx.commit().await?)
+        }
+    }
+    let last = shop.emit_many(300).await;
+    let config = ReliableDeliveryConfig { concurrency: 32, ..quick() };
+    let observer = Pooled(shop.headwater.pool().clone());
+    let node = shop.shop.node("n1").subscribe(observer).config(config).start().await.unwrap();
+    soon(node.wait_for("pooled", last)).await.unwrap();
+    node.shutdown().await.unwrap();
+}

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Recorder, Shop, quick, soon, state, until};
-use headwater::{HandlerError, ReliableDeliveryConfig, RunnerState, SubscriberStore};
+use headwater::{HandlerError, ReliableDeliveryConfig, RunnerState, StartFrom, SubscriberStore};
 use sqlx::{Connection, PgConnection, Row};
 
 fn holding(hold_for: Duration) -> ReliableDeliveryConfig {
@@ -159,5 +159,45 @@ async fn a_writer_that_is_killed_holds_nobody() {
     terminate.execute(shop.headwater.pool()).await.unwrap();
     soon(node.wait_for("strict", last)).await.unwrap();
     assert_eq!(recorder.types(), ["after"]);
+    node.shutdown().await.unwrap();
+}
+
+/// The horizon stands inside a permanent gap when the node starts, and an open transaction keeps it there.
+#[tokio::test]
+async fn a_start_inside_a_gap_holds_no_longer_than_told() {
+    let shop = Shop::open().await;
+    let last = shop.emit(&["a", "b"]).await;
+    let mut session = shop.db.session().await;
+    dawdle(&mut session, "aborted").await;
+    end(&mut session, "ROLLBACK").await;
+    dawdle(&mut session, "open").await;
+    shop.emit(&["after"]).await;
+    let recorder = Recorder::new("eager");
+    let config = ReliableDeliveryConfig { start_from: StartFrom::After(last), ..holding(Duration::from_millis(50)) };
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    recorder.handled(1).await;
+    end(&mut session, "COMMIT").await;
+    recorder.handled(2).await;
+    assert_eq!(recorder.types(), ["after", "open"]);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reset_keeps_what_is_in_flight_below_it() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    dawdle(&mut session, "late").await;
+    let middle = shop.emit(&["b"]).await;
+    let last = shop.emit(&["c"]).await;
+    let recorder = Recorder::new("eager");
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::ZERO)).start().await.unwrap();
+    until(|| async { shop.info("eager").await.position == last }).await;
+    shop.shop.subscribers().reset("eager", middle).await.unwrap();
+    recorder.handled(3).await;
+    end(&mut session, "COMMIT").await;
+    recorder.handled(4).await;
+    assert_eq!(recorder.types(), ["b", "c", "c", "late"]);
+    until(|| async { shop.info("eager").await.pending_gaps.is_empty() }).await;
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
     node.shutdown().await.unwrap();
 }

@@ -127,7 +127,7 @@ async fn a_single_instance_takes_no_lease_and_no_lock() {
     soon(node.wait_for("pool", last)).await.unwrap();
     until(|| async { shop.info("pool").await.position == last }).await;
     let info = shop.info("pool").await;
-    assert_eq!((info.owner, info.term), (None, 0));
+    assert_eq!((info.owner, info.lease_left), (None, None));
     let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
     let held: i64 = sqlx::query_scalar(locks).fetch_one(shop.headwater.pool()).await.unwrap();
@@ -151,4 +151,40 @@ async fn a_node_without_session_locks_hands_over_at_the_end_of_the_lease() {
     soon(two.wait_for("pool", last)).await.unwrap();
     assert_eq!((first.sequences().len(), second.sequences().len()), (0, 5));
     two.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_single_instance_follows_a_reset() {
+    let shop = Shop::open().await;
+    let recorder = Recorder::new("pool");
+    let config = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..quick() };
+    let node = shop.shop.node("one").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let last = shop.emit_many(2).await;
+    until(|| async { shop.info("pool").await.position == last }).await;
+    shop.shop.subscribers().reset("pool", 0).await.unwrap();
+    recorder.handled(4).await;
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_owner_of_a_subscriber_that_was_made_anew_moves_nothing() {
+    let shop = Shop::open().await;
+    let last = shop.emit_many(10).await;
+    let let_go = Arc::new(tokio::sync::Semaphore::new(0));
+    let (told, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let node = shop.shop.node("zombie").subscribe(Slow(let_go.clone(), told)).start().await.unwrap();
+    assert_eq!(soon(begun.recv()).await, Some(last - 9));
+    shop.shop.subscribers().remove("pool", true).await.unwrap();
+    let register = "SELECT headwater.register_subscriber('shop', 'pool')";
+    sqlx::query(register).execute(shop.headwater.pool()).await.unwrap();
+    until(|| async { owner(&shop).await.as_deref() == Some("zombie") }).await;
+    let_go.add_permits(100);
+    let mut handled = 1;
+    while handled < 11 {
+        soon(begun.recv()).await.unwrap();
+        handled += 1;
+    }
+    until(|| async { shop.info("pool").await.position == last }).await;
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+    node.shutdown().await.unwrap();
 }

@@ -205,3 +205,75 @@ async fn an_owner_that_was_replaced_commits_no_effect() {
     assert_eq!(shop.info("mailer").await.position, last);
     node.shutdown().await.unwrap();
 }
+
+async fn is_buried(handler: fn(&mut PgConnection) -> futures::future::BoxFuture<'_, Result<(), HandlerError>>) {
+    let shop = with_table().await;
+    let tables = "CREATE TABLE parent (id int PRIMARY KEY);
+                  CREATE TABLE child (id int REFERENCES parent DEFERRABLE INITIALLY DEFERRED)";
+    sqlx::raw_sql(tables).execute(shop.headwater.pool()).await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .subscribe_transactional("bad", move |event: Arc<Event>, tx| {
+            Box::pin(
+                async move { if event.event_type == "bad" { handler(tx).await } else { effect(&event, tx).await } },
+            )
+        })
+        .transaction_per(TransactionScope::Batch)
+        .config(ReliableDeliveryConfig { max_retries: 1, ..quick() })
+        .start()
+        .await
+        .unwrap();
+    let last = shop.emit(&["bad", "good"]).await;
+    soon(node.wait_for("bad", last)).await.unwrap();
+    node.shutdown().await.unwrap();
+    assert_eq!((effects(&shop).await, shop.info("bad").await.dead_letters), ((1, 1), 1));
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn an_error_that_the_handler_swallows_is_its_failure() {
+    is_buried(|tx| {
+        Box::pin(async move {
+            _ = sqlx::query("INSERT INTO nowhere VALUES (7)").execute(tx).await;
+            Ok(())
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_constraint_that_fails_at_the_commit_is_the_handlers_failure() {
+    is_buried(|tx| {
+        Box::pin(async move {
+            sqlx::query("INSERT INTO child VALUES (7)").execute(tx).await?;
+            Ok(())
+        })
+    })
+    .await;
+}
+
+/// A commit that takes longer than the client waits, and succeeds: the next try must find that out.
+#[tokio::test]
+async fn a_slow_commit_has_its_effect_once() {
+    let shop = with_table().await;
+    let slow = "CREATE SEQUENCE commits;
+        CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('commits') = 1 THEN PERFORM pg_sleep(12); END IF; RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION dawdle()";
+    sqlx::raw_sql(slow).execute(shop.headwater.pool()).await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .subscribe_transactional("slow", |event: Arc<Event>, tx| Box::pin(async move { effect(&event, tx).await }))
+        .config(quick())
+        .start()
+        .await
+        .unwrap();
+    shop.emit(&["a"]).await;
+    let last = shop.emit(&["b"]).await;
+    soon(node.wait_for("slow", last)).await.unwrap();
+    node.shutdown().await.unwrap();
+    assert_eq!(effects(&shop).await, (2, 2));
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}

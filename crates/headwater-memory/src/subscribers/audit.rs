@@ -31,14 +31,16 @@ impl Registry {
 impl Subscriber {
     fn audit(&self, subscriber_id: &str, log: &State, report: &mut AuditReport) {
         let (subscriber_id, after, position) = (subscriber_id.to_owned(), self.counted_after, self.position);
-        let sequences = log.after(after).filter_map(|event| event.global_sequence);
-        let due = sequences.take_while(|sequence| *sequence <= position).filter(|it| !self.ledger.contains(*it));
+        let is_counted = |sequence: u64| sequence > after || self.counted_ledger.contains(sequence);
+        let sequences = log.after(0).filter_map(|event| event.global_sequence);
+        let counted = sequences.take_while(|sequence| *sequence <= position).filter(|sequence| is_counted(*sequence));
+        let due = counted.filter(|sequence| !self.ledger.contains(*sequence));
         let (in_log, sum) = due.fold((0, 0), |(count, sum), sequence| (count + 1, sum + sequence));
         let settled = self.settled;
         report.events += in_log;
         if in_log != settled {
             let missing = if in_log == settled + 1 { sum.checked_sub(self.settled_sum) } else { None };
-            let missing = missing.filter(|missing| (after + 1..=position).contains(missing));
+            let missing = missing.filter(|missing| *missing <= position && is_counted(*missing));
             report.findings.push(AuditFinding::CountDiffers {
                 subscriber_id,
                 after,

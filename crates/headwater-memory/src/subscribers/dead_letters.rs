@@ -10,6 +10,13 @@ use headwater_core::{Attempt, DeadLetter, DeadLetterQuery, DeadLetterState};
 #[derive(Debug, Default)]
 pub(super) struct DeadLetters {
     letters: BTreeMap<u64, DeadLetter>,
+    /// The term in which the subscriber's owner last wrote each.
+    written_in: BTreeMap<u64, u64>,
+}
+
+/// Whether later events of its key wait.
+fn is_parking(letter: &DeadLetter) -> bool {
+    is_unfinished(letter) && (letter.parks_key || letter.state == Parked)
 }
 
 fn is_unfinished(letter: &DeadLetter) -> bool {
@@ -35,7 +42,8 @@ fn enter(letter: &mut DeadLetter, state: DeadLetterState, now: DateTime<Utc>) {
 }
 
 impl DeadLetters {
-    pub(super) fn bury(&mut self, subscriber_id: &str, given: &DeadLetter, now: DateTime<Utc>) {
+    pub(super) fn bury(&mut self, subscriber_id: &str, given: &DeadLetter, term: u64, now: DateTime<Utc>) {
+        self.written_in.insert(given.global_sequence(), term);
         let Some(letter) = self.letters.get_mut(&given.global_sequence()) else {
             let letter = DeadLetter { subscriber_id: subscriber_id.to_owned(), ..given.clone() };
             self.letters.insert(given.global_sequence(), letter);
@@ -65,9 +73,10 @@ impl DeadLetters {
         })
     }
 
-    pub(super) fn redriven(&mut self, global_sequence: u64, failure: Option<Attempt>, now: DateTime<Utc>) {
+    pub(super) fn redriven(&mut self, global_sequence: u64, failure: Option<Attempt>, term: u64, now: DateTime<Utc>) {
         let found = self.letters.get_mut(&global_sequence).filter(|letter| is_unfinished(letter));
         let Some(letter) = found else { return };
+        self.written_in.insert(global_sequence, term);
         let Some(failure) = failure else { return enter(letter, Redriven, now) };
         if !letter.attempts.contains(&failure) {
             letter.attempts.push(failure);
@@ -83,14 +92,20 @@ impl DeadLetters {
         }
     }
 
-    /// Keys whose events wait.
-    pub(super) fn parked_keys(&self) -> BTreeSet<&str> {
-        let parking = |letter: &&DeadLetter| is_unfinished(letter) && (letter.parks_key || letter.state == Parked);
-        self.letters.values().filter(parking).map(|letter| letter.order_key.as_str()).collect()
+    /// Of all, whatever became of them, but for those that were handled before this term.
+    pub(super) fn sequences_since(&self, term: u64) -> impl Iterator<Item = u64> {
+        let is_past = move |sequence: &u64| self.written_in.get(sequence).is_some_and(|written_in| *written_in < term);
+        let all = self.letters.iter();
+        all.filter(move |(sequence, letter)| letter.state != Redriven || !is_past(sequence)).map(|(sequence, _)| *sequence)
     }
 
-    pub(super) fn has_unfinished_of(&self, order_key: &str) -> bool {
-        self.letters.values().any(|letter| is_unfinished(letter) && letter.order_key == order_key)
+    /// Keys whose events wait.
+    pub(super) fn parked_keys(&self) -> BTreeSet<&str> {
+        self.letters.values().filter(|letter| is_parking(letter)).map(|letter| letter.order_key.as_str()).collect()
+    }
+
+    pub(super) fn is_parked(&self, order_key: &str) -> bool {
+        self.letters.values().any(|letter| is_parking(letter) && letter.order_key == order_key)
     }
 
     pub(super) fn unfinished(&self) -> u64 {

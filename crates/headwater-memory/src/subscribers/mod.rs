@@ -95,6 +95,9 @@ impl SubscriberStore for MemorySubscribers {
         let mut registry = self.registry();
         let subscriber = registry.owned(fence)?;
         if subscriber.advance(advance, now()) {
+            if fence.term.is_some() {
+                subscriber.renew_lease(Instant::now());
+            }
             Ok(())
         } else {
             Err(SubscriberError::Fenced(fence.subscriber_id.clone()))
@@ -104,7 +107,8 @@ impl SubscriberStore for MemorySubscribers {
     async fn bury(&self, fence: &Fence, letters: &[DeadLetter]) -> Result<()> {
         let mut registry = self.registry();
         let subscriber = registry.owned(fence)?;
-        letters.iter().for_each(|letter| subscriber.letters.bury(&fence.subscriber_id, letter, now()));
+        let term = subscriber.term;
+        letters.iter().for_each(|letter| subscriber.letters.bury(&fence.subscriber_id, letter, term, now()));
         Ok(())
     }
 
@@ -115,12 +119,14 @@ impl SubscriberStore for MemorySubscribers {
     }
 
     async fn redriven(&self, fence: &Fence, global_sequence: u64, failure: Option<Attempt>) -> Result<()> {
-        self.registry().owned(fence)?.letters.redriven(global_sequence, failure, now());
+        let mut registry = self.registry();
+        let subscriber = registry.owned(fence)?;
+        subscriber.letters.redriven(global_sequence, failure, subscriber.term, now());
         Ok(())
     }
 
     async fn is_parked(&self, fence: &Fence, order_key: &str) -> Result<bool> {
-        Ok(self.registry().owned(fence)?.letters.has_unfinished_of(order_key))
+        Ok(self.registry().owned(fence)?.letters.is_parked(order_key))
     }
 
     async fn pause_self(&self, fence: &Fence, reason: &str) -> Result<()> {
@@ -148,7 +154,7 @@ impl SubscriberStore for MemorySubscribers {
     }
 
     async fn position(&self, subscriber_id: &str) -> Result<Loaded> {
-        Ok(self.registry().named(subscriber_id)?.loaded())
+        Ok(self.registry().named(subscriber_id)?.checkpoint())
     }
 
     async fn set_paused(&self, subscriber_id: &str, paused: bool) -> Result<()> {
@@ -159,8 +165,7 @@ impl SubscriberStore for MemorySubscribers {
     }
 
     async fn reset(&self, subscriber_id: &str, position: u64) -> Result<()> {
-        self.registry().named(subscriber_id)?.reset(position, now());
-        Ok(())
+        self.registry().reset(subscriber_id, position, &self.log.state(), now())
     }
 
     async fn remove(&self, subscriber_id: &str, force: bool) -> Result<()> {

@@ -15,6 +15,13 @@ use crate::state::State;
 pub(super) struct Registry {
     pub(super) subscribers: BTreeMap<String, Subscriber>,
     pub(super) permanent_gaps: Gaps,
+    /// The last term that was given: none is given twice, also not to a subscriber that was removed and registered again.
+    terms: u64,
+}
+
+/// What is not there yet, up to a position: the log in memory has no holes.
+fn to_come(log: &State, position: u64) -> Gaps {
+    Gaps::from_iter([(log.head() + 1, position)])
 }
 
 /// The position before the first event recorded at or after a time.
@@ -30,7 +37,18 @@ impl Registry {
             StartFrom::After(sequence) => sequence,
             StartFrom::Time(time) => position_at(log, time),
         };
-        self.subscribers.entry(config.subscriber_id.clone()).or_insert_with(|| Subscriber::new(position, now));
+        let terms = &mut self.terms;
+        self.subscribers.entry(config.subscriber_id.clone()).or_insert_with(|| {
+            *terms += 1;
+            Subscriber::new(position, to_come(log, position), *terms, now)
+        });
+    }
+
+    pub(super) fn reset(&mut self, subscriber_id: &str, position: u64, log: &State, now: DateTime<Utc>) -> Result<()> {
+        let term = self.terms + 1;
+        self.named(subscriber_id)?.reset(position, to_come(log, position), term, now);
+        self.terms = term;
+        Ok(())
     }
 
     pub(super) fn named(&mut self, subscriber_id: &str) -> Result<&mut Subscriber> {
@@ -60,8 +78,11 @@ impl Registry {
         let is_free = is_mine || owner.is_none_or(|owner| owner.lease_until <= now);
         let is_taken = ask.term.is_none() && is_free;
         if is_renewed || is_taken {
-            subscriber.term += u64::from(is_taken);
-            subscriber.owner = Some(Owner { instance: instance.clone(), lease_until: now + lease });
+            if is_taken {
+                self.terms += 1;
+                subscriber.term = self.terms;
+            }
+            subscriber.owner = Some(Owner { instance: instance.clone(), lease_until: now + lease, lease });
             subscriber.report = is_renewed.then(|| ask.report.clone());
         }
         Held {

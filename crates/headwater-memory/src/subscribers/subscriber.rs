@@ -1,5 +1,7 @@
 //! One subscriber: its owner and its checkpoint.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use headwater_core::{Advance, Gaps, Instance, Loaded, Report, RunnerState, SubscriberInfo};
 use tokio::time::Instant;
@@ -12,6 +14,8 @@ use crate::state::State;
 pub(super) struct Owner {
     pub(super) instance: Instance,
     pub(super) lease_until: Instant,
+    /// How long the lease is.
+    pub(super) lease: Duration,
 }
 
 #[derive(Debug)]
@@ -19,13 +23,16 @@ pub(super) struct Subscriber {
     pub(super) position: u64,
     pub(super) ledger: Gaps,
     last_event_id: Option<Uuid>,
-    /// Where the counts begin.
+    /// Where the counts begin, and the ledger there: what comes late of it is counted too.
     pub(super) counted_after: u64,
+    pub(super) counted_ledger: Gaps,
     /// Events settled since, in order and late, and the sum of their sequences.
     pub(super) settled: u64,
     pub(super) settled_sum: u64,
     pub(super) owner: Option<Owner>,
     pub(super) term: u64,
+    /// That of its registration, or of its last reset.
+    began_in_term: u64,
     pub(super) report: Option<Report>,
     pub(super) paused: bool,
     pub(super) pause_reason: Option<String>,
@@ -34,17 +41,24 @@ pub(super) struct Subscriber {
     updated_at: DateTime<Utc>,
 }
 
+/// Whether a ledger has all of a range.
+fn holds(ledger: &Gaps, (first, last): (u64, u64)) -> bool {
+    ledger.ranges().iter().any(|range| range.0 <= first && last <= range.1)
+}
+
 impl Subscriber {
-    pub(super) fn new(position: u64, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(position: u64, ledger: Gaps, term: u64, now: DateTime<Utc>) -> Self {
         Subscriber {
             position,
-            ledger: Gaps::new(),
+            ledger: ledger.clone(),
             last_event_id: None,
             counted_after: position,
+            counted_ledger: ledger,
             settled: 0,
             settled_sum: 0,
             owner: None,
-            term: 0,
+            term,
+            began_in_term: term,
             report: None,
             paused: false,
             pause_reason: None,
@@ -54,9 +68,10 @@ impl Subscriber {
         }
     }
 
-    /// Whether it could: a checkpoint does not move back.
+    /// Whether it could: a checkpoint does not move back, and where it stays its ledger only shrinks.
     pub(super) fn advance(&mut self, advance: &Advance, now: DateTime<Utc>) -> bool {
-        if advance.position < self.position {
+        let grows = || !advance.pending_gaps.ranges().iter().all(|range| holds(&self.ledger, *range));
+        if advance.position < self.position || (advance.position == self.position && grows()) {
             return false;
         }
         // The same move may come again, when its answer was lost. No other ends at the same place with the same ledger.
@@ -73,13 +88,23 @@ impl Subscriber {
         true
     }
 
-    pub(super) fn reset(&mut self, position: u64, now: DateTime<Utc>) {
-        self.term += 1;
+    /// An owner that gets on is alive.
+    pub(super) fn renew_lease(&mut self, now: Instant) {
+        if let Some(owner) = &mut self.owner {
+            owner.lease_until = owner.lease_until.max(now + owner.lease);
+        }
+    }
+
+    /// What the ledger has up to the position stays there: it may still come.
+    pub(super) fn reset(&mut self, position: u64, to_come: Gaps, term: u64, now: DateTime<Utc>) {
+        (self.term, self.began_in_term) = (term, term);
         (self.owner, self.report) = (None, None);
         self.position = position;
-        self.ledger = Gaps::new();
+        self.ledger.remove(position.saturating_add(1), u64::MAX);
+        to_come.ranges().iter().for_each(|(first, last)| self.ledger.insert(*first, *last));
         self.last_event_id = None;
         (self.counted_after, self.settled, self.settled_sum) = (position, 0, 0);
+        self.counted_ledger = self.ledger.clone();
         self.updated_at = now;
     }
 
@@ -90,11 +115,21 @@ impl Subscriber {
     }
 
     pub(super) fn loaded(&self) -> Loaded {
+        let is_ahead = |sequence: u64| sequence > self.position || self.ledger.contains(sequence);
+        Loaded {
+            parked_keys: self.letters.parked_keys().into_iter().map(str::to_owned).collect(),
+            buried: self.letters.sequences_since(self.began_in_term).filter(|sequence| is_ahead(*sequence)).collect(),
+            ..self.checkpoint()
+        }
+    }
+
+    pub(super) fn checkpoint(&self) -> Loaded {
         Loaded {
             position: self.position,
             pending_gaps: self.ledger.clone(),
             paused: self.paused,
-            parked_keys: self.letters.parked_keys().into_iter().map(str::to_owned).collect(),
+            term: self.term,
+            ..Loaded::default()
         }
     }
 

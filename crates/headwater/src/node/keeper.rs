@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{Ask, Fence, Held, Instance, InstanceMode, SubscriberStore, jittered};
+use headwater_core::{Ask, Fault, Fence, Held, Instance, InstanceMode, SubscriberError, SubscriberStore, jittered};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::runner::Control;
 use super::status::Status;
@@ -22,7 +22,7 @@ const SINGLES_EVERY: u64 = 5;
 pub(super) struct Kept {
     pub(super) subscriber_id: String,
     pub(super) mode: InstanceMode,
-    pub(super) control: watch::Sender<Control>,
+    pub(super) control: Arc<watch::Sender<Control>>,
     pub(super) status: Arc<Status>,
     pub(super) counted: u64,
 }
@@ -36,23 +36,20 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps leases until told to stop; then tells the runners, and returns.
+    /// Keeps leases until told to stop.
     pub(super) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
-        for kept in self.kept.iter().filter(|kept| kept.mode == InstanceMode::SingleInstance) {
-            let fence = Fence { subscriber_id: kept.subscriber_id.clone(), term: None };
-            kept.control.send_modify(|control| control.fence = Some(fence));
-        }
         let mut renewed = Instant::now();
         let mut said = false;
         for tick in 0.. {
             let begun = Instant::now();
-            match self.keep().await {
+            match timeout(self.lease / 2, self.keep()).await.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(()) => (renewed, said) = (begun, false),
                 Err(error) => {
                     if !std::mem::replace(&mut said, true) {
                         tracing::warn!(node = self.instance.node, %error, "failed to renew leases, trying again");
                     }
-                    if renewed.elapsed() >= self.lease {
+                    // The lease may have been renewed when a third of it had passed.
+                    if renewed.elapsed() >= self.lease * 2 / 3 {
                         self.coordinated().for_each(|kept| self.tell(kept, None, None));
                     }
                 }
@@ -65,15 +62,6 @@ impl Keeper {
                 () = tokio::time::sleep(jittered(TICK, 0.2, rand::random())) => {}
                 _ = stop.wait_for(|stop| *stop) => break,
             }
-        }
-        self.kept.iter().for_each(|kept| kept.control.send_modify(|control| control.stopping = true));
-    }
-
-    /// Goes on with the leases while the runners end, so that nobody takes over in the middle of an event.
-    pub(super) async fn keep_on(&mut self) {
-        loop {
-            tokio::time::sleep(TICK).await;
-            _ = self.keep().await;
         }
     }
 
@@ -91,7 +79,7 @@ impl Keeper {
         self.kept.iter().filter(|kept| kept.mode == InstanceMode::Coordinated)
     }
 
-    async fn keep(&self) -> Result<(), headwater_core::SubscriberError> {
+    async fn keep(&self) -> Result<(), SubscriberError> {
         let ask = |kept: &Kept| Ask {
             subscriber_id: kept.subscriber_id.clone(),
             term: kept.control.borrow().fence.as_ref().and_then(|fence| fence.term),
@@ -125,10 +113,11 @@ impl Keeper {
     async fn look_at_singles(&self) {
         for kept in self.kept.iter().filter(|kept| kept.mode == InstanceMode::SingleInstance) {
             if let Ok(loaded) = self.store.position(&kept.subscriber_id).await {
-                kept.control.send_if_modified(|control| {
+                let fence = Fence { subscriber_id: kept.subscriber_id.clone(), term: Some(loaded.term) };
+                kept.control.send_modify(|control| {
+                    control.fence = Some(fence);
                     control.redrives += 1;
                     control.paused = loaded.paused;
-                    true
                 });
             }
         }
@@ -142,4 +131,9 @@ impl Keeper {
             kept.status.set_rate(rate);
         }
     }
+}
+
+fn no_answer() -> SubscriberError {
+    let message = "failed to renew leases: no answer in time".into();
+    SubscriberError::Unavailable(Fault { message, retryable: true, source: None })
 }

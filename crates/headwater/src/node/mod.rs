@@ -42,6 +42,7 @@ pub struct Node {
     tail: Arc<Tail>,
     listening: Option<WakeUps>,
     runners: Vec<(String, Arc<Status>)>,
+    controls: Vec<Arc<watch::Sender<Control>>>,
     tasks: Mutex<Option<Tasks>>,
     stop: watch::Sender<bool>,
 }
@@ -111,8 +112,11 @@ impl Node {
         let mut runners = JoinSet::new();
         let mut kept = Vec::new();
         let mut statuses = Vec::new();
+        let mut controls = Vec::new();
         for subscription in parts.subscriptions {
             let (control, told) = watch::channel(Control::default());
+            let control = Arc::new(control);
+            controls.push(control.clone());
             let status = Arc::<Status>::default();
             let subscriber_id = subscription.subscriber_id.clone();
             let mode = subscription.config.instance_mode;
@@ -127,7 +131,7 @@ impl Node {
                 control: told,
                 status,
             };
-            runners.spawn(runner.run());
+            runners.spawn(Arc::new(runner).run());
         }
         let mut keeper = Keeper {
             store: parts.store.clone(),
@@ -147,6 +151,7 @@ impl Node {
             tail,
             listening: parts.listening,
             runners: statuses,
+            controls,
             tasks: Mutex::new(Some(Tasks { runners, keeper, others })),
             stop,
         }
@@ -219,18 +224,16 @@ impl Node {
     /// As [`shutdown`](Node::shutdown), with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
         let Some(mut tasks) = self.tasks.lock().await.take() else { return Ok(()) };
-        self.stop.send_replace(true);
-        if let Ok(mut keeper) = tasks.keeper.await {
-            let ended = async { while tasks.runners.join_next().await.is_some() {} };
-            tokio::select! {
-                ended = tokio::time::timeout(limit, ended) => {
-                    if ended.is_err() {
-                        tracing::warn!(node = self.instance.node, ?limit, "stopped in the middle of events: they will come again");
-                    }
-                }
-                () = keeper.keep_on() => {}
-            }
+        self.controls.iter().for_each(|control| control.send_modify(|control| control.stopping = true));
+        // The keeper goes on meanwhile, so that nobody takes over in the middle of an event.
+        let ended = async { while tasks.runners.join_next().await.is_some() {} };
+        if tokio::time::timeout(limit, ended).await.is_err() {
+            tracing::warn!(node = self.instance.node, ?limit, "stopped in the middle of events: they will come again");
             tasks.runners.shutdown().await;
+            self.runners.iter().for_each(|(_, status)| _ = status.reached.send_replace(None));
+        }
+        self.stop.send_replace(true);
+        if let Ok(keeper) = tasks.keeper.await {
             keeper.release().await;
         }
         tasks.others.shutdown().await;

@@ -4,14 +4,17 @@
 //! time: whoever waits for its turn finds, more often than not, that the page it needs is there by then.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use headwater_core::{Event, EventLog, Gap, LogQuery, ReadError, Segment};
+use headwater_core::{Event, EventLog, Gap, ReadError, Segment};
 
 use super::ring::{sequence, weight};
 
-/// Events that are read at once.
-const PAGE_SIZE: u32 = 1_000;
+/// Most events that are read at once.
+pub(super) const PAGE_SIZE: u32 = 1_000;
+/// A page shall have so many bytes at most: of large events, fewer are read at once.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Most bytes of pages that are kept.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
@@ -34,13 +37,32 @@ struct Cache {
 }
 
 /// The pages.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pages {
     cache: Mutex<Cache>,
     reading: tokio::sync::Mutex<()>,
+    /// Of the next page, in events.
+    size: AtomicU32,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Pages { cache: Mutex::default(), reading: tokio::sync::Mutex::default(), size: AtomicU32::new(PAGE_SIZE) }
+    }
+}
+
+/// How many events to read at once, after a read of so many with so many bytes.
+pub(super) fn next_size(size: u32, events: usize, bytes: usize) -> u32 {
+    let fitting = (PAGE_BYTES * events.max(1) / bytes.max(1)).clamp(1, PAGE_SIZE as usize) as u32;
+    fitting.min(size.saturating_mul(2)).clamp(1, PAGE_SIZE)
 }
 
 impl Pages {
+    /// Forgets everything: the log may be another.
+    pub(super) fn clear(&self) {
+        *self.cache.lock().expect("no holder of this lock panics") = Cache::default();
+    }
+
     /// What comes after `after`, at most `limit` events, of a log that is settled up to `settled`; also the gaps that reading
     /// it proved permanent.
     pub(super) async fn segment(
@@ -57,9 +79,11 @@ impl Pages {
         if let Some(segment) = self.cached(after, limit) {
             return Ok((segment, Vec::new()));
         }
-        let page = log.log_page(&LogQuery::after(after).up_to(settled).page_size(PAGE_SIZE)).await?;
+        let size = self.size.load(Ordering::Relaxed);
+        let page = log.settled_page(after, settled, size).await?;
         let events: Vec<_> = page.events.into_iter().map(Arc::new).collect();
         let bytes = events.iter().map(|event| weight(event)).sum();
+        self.size.store(next_size(size, events.len(), bytes), Ordering::Relaxed);
         let segment = slice(after, page.cursor, &events, limit);
         self.keep(after, Page { end: page.cursor, events, bytes, used: 0 });
         Ok((segment, page.gaps))
@@ -100,4 +124,18 @@ fn slice(after: u64, end: u64, events: &[Arc<Event>], limit: usize) -> Segment {
     let cut = from + part.len() < events.len();
     let seen = part.last().filter(|_| cut).map_or(end, |event| sequence(event));
     Segment { after, events: part, seen, settled: seen, ..Segment::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_large_events_have_fewer() {
+        assert_eq!(next_size(1_000, 1_000, 700_000), 1_000);
+        assert_eq!(next_size(1_000, 8, 8 * 1024 * 1024), 4);
+        assert_eq!(next_size(4, 4, 2_800), 8, "and grow again, step by step");
+        assert_eq!(next_size(1_000, 0, 0), 1_000);
+        assert_eq!(next_size(1, 1, 256 * 1024 * 1024), 1);
+    }
 }

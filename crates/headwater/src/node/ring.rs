@@ -14,6 +14,11 @@ const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// Between notes of what was seen when.
 const SIGHT_EVERY: Duration = Duration::from_millis(10);
 
+/// Most of these notes: beyond, every second is dropped.
+const MAX_SIGHTINGS: usize = 4_096;
+/// Most holes: beyond, nothing further is looked at until some are closed.
+pub(super) const MAX_HOLES: usize = 10_000;
+
 /// Everything that is visible in `start..=seen`, `start` excluded, and how far it is settled. When it is full, it forgets its oldest
 /// events: who still needs them reads them from the log.
 #[derive(Debug, Default)]
@@ -91,9 +96,18 @@ impl Ring {
         let first_hole = self.holes.ranges().first().map_or(u64::MAX, |(first, _)| *first);
         while self.sightings.pop_front_if(|(seen, _)| *seen < first_hole).is_some() {}
         // Holes seen in between count as seen at the next sighting: younger than they are, never older.
-        let due = self.sightings.back().is_none_or(|(_, at)| now.duration_since(*at) >= SIGHT_EVERY);
+        let last = self.sightings.back();
+        let due = last.is_none_or(|(seen, at)| *seen < self.seen && now.duration_since(*at) >= SIGHT_EVERY);
         if !self.holes.is_empty() && due {
             self.sightings.push_back((self.seen, now));
+        }
+        if self.sightings.len() > MAX_SIGHTINGS {
+            // Of each two, the later: holes between them become younger.
+            let mut keep = true;
+            self.sightings.retain(|_| {
+                keep = !keep;
+                keep
+            });
         }
     }
 
@@ -156,7 +170,7 @@ mod tests {
             filled: filled.iter().copied().map(event).collect(),
             seen: events.last().copied().unwrap_or_default(),
             settled,
-            writers: Vec::new(),
+            ..LookAhead::default()
         }
     }
 

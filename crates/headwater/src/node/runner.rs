@@ -56,6 +56,8 @@ pub(super) enum Stop {
     Fenced,
     /// It was paused, by its own doing.
     Paused,
+    /// What this process knew of the log counts no more.
+    Anew,
     /// The database failed.
     Failed(SubscriberError),
 }
@@ -81,7 +83,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) async fn run(self) {
+    pub(super) async fn run(self: Arc<Self>) {
         let mut control = self.control.clone();
         let mut pause = FIRST_PAUSE;
         loop {
@@ -100,7 +102,7 @@ impl Runner {
             let stop = self.own(&fence).await;
             self.status.reached.send_replace(None);
             match stop {
-                Stop::Control => pause = FIRST_PAUSE,
+                Stop::Control | Stop::Anew => pause = FIRST_PAUSE,
                 Stop::Fenced | Stop::Paused => {
                     let state =
                         if matches!(stop, Stop::Paused) { RunnerState::Paused } else { RunnerState::StandingBy };
@@ -117,17 +119,18 @@ impl Runner {
         }
     }
 
-    async fn own(&self, fence: &Fence) -> Stop {
+    async fn own(self: &Arc<Self>, fence: &Fence) -> Stop {
+        let generation = self.tail.generation();
         let loaded: Loaded = match self.store.load(fence).await {
             Ok(loaded) if loaded.paused => return Stop::Paused,
             Ok(loaded) => loaded,
             Err(error) => return error.into(),
         };
         tracing::info!(subscriber_id = self.id(), position = loaded.position, term = fence.term, "delivery begins");
-        let mut turn = Turn::new(self, fence, loaded);
+        let mut turn = Turn::new(self, fence, loaded, generation);
         let stop = turn.run().await;
         turn.end().await;
-        if !matches!(stop, Stop::Fenced)
+        if !matches!(stop, Stop::Fenced | Stop::Anew)
             && let Err(Stop::Failed(error)) = turn.write_last().await
         {
             tracing::warn!(subscriber_id = self.id(), %error, "failed to write the last checkpoint: its events will come again");

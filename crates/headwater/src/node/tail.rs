@@ -6,8 +6,11 @@
 //!
 //! States: disconnected (reads fail: tried again with growing pauses, said once in the log and in the status) and following. While events are
 //! missing that may still come, it looks again by itself, first at once, then with growing pauses, until their writers have ended.
+//!
+//! A server that was restarted or replaced may have lost the end of its log. Then everything is forgotten, and subscribers begin anew with
+//! their checkpoints as the database has them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,16 +20,15 @@ use headwater_core::{
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::pages::Pages;
-use super::ring::Ring;
+use super::pages::{PAGE_SIZE, Pages, next_size};
+use super::ring::{MAX_HOLES, Ring, weight};
 
-/// Events that one look takes at most.
-const LOOK: u32 = 1_000;
-/// A read that takes longer has failed: its connection may be half open.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Between looks at what is missing, doubling from the one to the other.
+/// A read that takes longer has failed. The log itself gives up sooner.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// Between looks at what is missing, doubling from here to the poll's interval.
 const FIRST_LOOK_AGAIN: Duration = Duration::from_millis(1);
-const LAST_LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often to ask whether the server is still the same.
+const ASK_EPOCH: Duration = Duration::from_secs(5);
 /// Between tries while the database cannot be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -43,7 +45,12 @@ pub(super) struct Tail {
     changed: watch::Sender<u64>,
     writers: Mutex<Vec<Writer>>,
     connected: AtomicBool,
-    looks: AtomicU64,
+    /// Changes when events appeared in holes, or holes were closed.
+    holes_changed: AtomicU64,
+    /// Changes when what was seen before counts no more.
+    generation: AtomicU64,
+    /// Events that the next look takes at most.
+    size: AtomicU32,
     poll: Duration,
 }
 
@@ -57,7 +64,9 @@ impl Tail {
             changed: watch::Sender::new(0),
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
-            looks: AtomicU64::new(0),
+            holes_changed: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            size: AtomicU32::new(PAGE_SIZE),
             poll,
         }
     }
@@ -70,6 +79,16 @@ impl Tail {
     /// Whether the log could be read when it was last tried.
     pub(super) fn is_connected(&self) -> bool {
         self.connected.load(Ordering::Acquire)
+    }
+
+    /// Changes when events appeared in holes, or holes were closed.
+    pub(super) fn holes_changed(&self) -> u64 {
+        self.holes_changed.load(Ordering::Acquire)
+    }
+
+    /// Changes when what was seen before counts no more.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// The highest sequence seen.
@@ -112,8 +131,13 @@ impl Tail {
     pub(super) async fn follow(&self, mut wake_ups: Vec<WakeUp>) {
         let mut pause = FIRST_PAUSE;
         let mut look_again = FIRST_LOOK_AGAIN;
+        let mut epoch = Epoch::default();
         loop {
-            match self.look().await {
+            let looked = match self.check_epoch(&mut epoch).await {
+                Ok(()) => self.look().await,
+                Err(error) => Err(error),
+            };
+            match looked {
                 Ok(looked) => {
                     if !self.connected.swap(true, Ordering::AcqRel) {
                         tracing::info!(namespace = self.log.namespace(), "reading the log again");
@@ -122,7 +146,7 @@ impl Tail {
                     match looked {
                         Looked { more: true, .. } => continue,
                         Looked { news: true, .. } => look_again = FIRST_LOOK_AGAIN,
-                        _ => look_again = (look_again * 2).min(LAST_LOOK_AGAIN),
+                        _ => look_again = (look_again * 2).min(self.poll),
                     }
                     let wait = if looked.holes { look_again } else { jittered(self.poll, 0.2, rand::random()) };
                     _ = timeout(wait, any(&mut wake_ups)).await;
@@ -131,6 +155,7 @@ impl Tail {
                     if self.connected.swap(false, Ordering::AcqRel) {
                         tracing::warn!(namespace = self.log.namespace(), %error, "failed to read the log, trying again");
                     }
+                    epoch.asked = None;
                     sleep(jittered(pause, 0.5, rand::random())).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -138,26 +163,51 @@ impl Tail {
         }
     }
 
+    async fn check_epoch(&self, epoch: &mut Epoch) -> Result<(), ReadError> {
+        if epoch.asked.is_some_and(|asked| asked.elapsed() < ASK_EPOCH) {
+            return Ok(());
+        }
+        let now = timed(self.log.epoch()).await?;
+        epoch.asked = Some(Instant::now());
+        if epoch.known.as_ref().is_some_and(|known| *known != now) {
+            tracing::info!(namespace = self.log.namespace(), "the server was restarted or replaced: beginning anew");
+            *self.ring.lock().expect("no holder of this lock panics") = None;
+            self.pages.clear();
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            self.changed.send_modify(|version| *version += 1);
+        }
+        epoch.known = Some(now);
+        Ok(())
+    }
+
     async fn look(&self) -> Result<Looked, ReadError> {
         let known = {
             let ring = self.ring.lock().expect("no holder of this lock panics");
             ring.as_ref().map(|ring| (ring.seen(), ring.holes().clone()))
         };
-        self.looks.fetch_add(1, Ordering::Relaxed);
         let Some((seen, holes)) = known else {
             let horizon = timed(self.log.horizon()).await?;
             *self.ring.lock().expect("no holder of this lock panics") = Some(Ring::starting_at(horizon.horizon));
             self.changed.send_modify(|version| *version += 1);
             return Ok(Looked { news: true, more: true, holes: false });
         };
-        let mut look = timed(self.log.look_ahead(seen, &holes, LOOK)).await?;
+        let size = self.size.load(Ordering::Relaxed);
+        // With too many holes, only these are looked into.
+        let limit = if holes.ranges().len() < MAX_HOLES { size } else { 0 };
+        let mut look = timed(self.log.look_ahead(seen, &holes, limit)).await?;
         *self.writers.lock().expect("no holder of this lock panics") = std::mem::take(&mut look.writers);
-        let more = look.events.len() == LOOK as usize;
+        let bytes = look.events.iter().map(weight).sum();
+        self.size.store(next_size(size, look.events.len(), bytes), Ordering::Relaxed);
+        let more = look.more;
+        let filled = !look.filled.is_empty();
         let (change, holes) = {
             let mut ring = self.ring.lock().expect("no holder of this lock panics");
             let ring = ring.get_or_insert_default();
             (ring.take(look, Instant::now()), !ring.holes().is_empty())
         };
+        if filled || !change.permanent.is_empty() {
+            self.holes_changed.fetch_add(1, Ordering::AcqRel);
+        }
         if change.news {
             self.changed.send_modify(|version| *version += 1);
         }
@@ -176,6 +226,13 @@ impl Tail {
             tracing::warn!(namespace = self.log.namespace(), %error, "failed to record permanent gaps");
         }
     }
+}
+
+/// What is known of the server.
+#[derive(Default)]
+struct Epoch {
+    known: Option<String>,
+    asked: Option<Instant>,
 }
 
 struct Looked {

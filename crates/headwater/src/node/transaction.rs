@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use headwater_core::{DeadLetter, Event, HandlerError, SubscriberError};
+use headwater_core::{Advance, DeadLetter, Event, Fence, HandlerError, SubscriberError};
 use headwater_postgres::PgSubscribers;
 use sqlx::{Postgres, Transaction};
 
@@ -58,9 +58,14 @@ impl Turn<'_> {
             Ok(tx) => tx,
             Err(error) => return Ok(Err(error)),
         };
-        self.in_doubt = true;
+        let sequences: Vec<u64> = events.iter().map(|event| sequence(event)).collect();
+        let advance = self.progress.advance_with(&sequences);
+        if let Err(error) = self.runner.commit_with(tx, self.fence, &advance).await? {
+            return Ok(Err(error));
+        }
         events.iter().for_each(|event| self.done(event));
-        self.commit_with_checkpoint(tx).await?;
+        self.wrote();
+        self.publish();
         Ok(Ok(()))
     }
 
@@ -71,12 +76,19 @@ impl Turn<'_> {
     ) -> Result<(), Stop> {
         let mut attempts = Vec::new();
         loop {
-            match self.runner.effects(handler, std::slice::from_ref(&event)).await? {
+            let outcome = match self.runner.effects(handler, std::slice::from_ref(&event)).await? {
                 Ok(tx) => {
-                    self.in_doubt = true;
+                    let advance = self.progress.advance_with_late(sequence(&event));
+                    self.runner.commit_with(tx, self.fence, &advance).await?
+                }
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(()) => {
                     self.progress.late_done(sequence(&event));
                     self.note_handled();
-                    return self.commit_with_checkpoint(tx).await;
+                    self.wrote();
+                    return Ok(());
                 }
                 Err(error) => {
                     if let Some(given_up) = self.runner.failed(self.fence, &event, error, &mut attempts).await? {
@@ -125,19 +137,6 @@ impl Turn<'_> {
         }
         Ok(handled)
     }
-
-    /// Moves the checkpoint in the transaction, and commits it. If this fails, the outcome is unknown: the turn ends, and the next
-    /// one begins with what the database says.
-    async fn commit_with_checkpoint(&mut self, mut tx: Transaction<'static, Postgres>) -> Result<(), Stop> {
-        let (postgres, progress) = (self.runner.postgres()?, &self.progress);
-        if let Some(advance) = progress.unwritten_advance() {
-            postgres.advance_in(&mut tx, self.fence, advance).await?;
-        }
-        postgres.commit(tx).await?;
-        self.wrote();
-        self.publish();
-        Ok(())
-    }
 }
 
 impl Runner {
@@ -156,6 +155,29 @@ impl Runner {
             }
         }
         Ok(Ok(tx))
+    }
+
+    /// Moves the checkpoint in the transaction, and commits it. An error that the server raised is the handler's failure: nothing was
+    /// committed. After any other, the outcome is unknown: the turn ends, and the next one begins with what the database says.
+    async fn commit_with(
+        &self,
+        mut tx: Transaction<'static, Postgres>,
+        fence: &Fence,
+        advance: &Advance,
+    ) -> Result<Result<(), HandlerError>, Stop> {
+        let postgres = self.postgres()?;
+        let outcome = match postgres.advance_in(&mut tx, fence, advance).await {
+            Ok(()) => postgres.commit(tx).await,
+            Err(error) => {
+                postgres.rollback(tx).await;
+                Err(error)
+            }
+        };
+        match outcome {
+            Ok(()) => Ok(Ok(())),
+            Err(error @ SubscriberError::Unavailable(_)) if !error.is_retryable() => Ok(Err(error.into())),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn postgres(&self) -> Result<&PgSubscribers, Stop> {

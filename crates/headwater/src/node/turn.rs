@@ -4,18 +4,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
 use headwater_core::{
-    Admitted, CheckpointMode, DeadLetterState, Event, Fence, Gap, GapState, Gate, Hold, Late, Loaded, Progress,
+    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gate, Hold, Late, Loaded, Progress,
     RunnerState, SubscriberError,
 };
 use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::handler::{Batch, Each, Work, guarded};
-use super::ring::sequence;
+use super::ring::{sequence, weight};
 use super::runner::{Runner, Stop};
 use super::subscription::order_key;
 
@@ -23,20 +21,28 @@ use super::subscription::order_key;
 const SKIPS_DELAY: Duration = Duration::from_secs(1);
 /// Between looks at passed gaps.
 const LATE_DELAY: Duration = Duration::from_millis(50);
-const LATE_AT_REST: Duration = Duration::from_secs(1);
+const LATE_AT_REST: Duration = Duration::from_secs(5);
 /// Segments taken while the events of others are under way, in batches.
 const WINDOW: usize = 10;
+/// Bytes of events under way, beyond which no more are taken.
+const WINDOW_BYTES: usize = 32 * 1024 * 1024;
 /// Dead letters that are delivered again before events have their turn.
 const REDRIVES: u32 = 100;
 /// A subscriber that is further behind is catching up.
 const LIVE_WITHIN: u64 = 1_000;
 
 pub(super) struct Turn<'r> {
-    pub(super) runner: &'r Runner,
+    pub(super) runner: &'r Arc<Runner>,
     pub(super) fence: &'r Fence,
     gate: Gate,
     pub(super) progress: Progress,
     parked: HashSet<String>,
+    /// Events ahead of the checkpoint that have a dead letter already.
+    buried: HashSet<u64>,
+    /// The tail's, when the turn began.
+    generation: u64,
+    /// The tail's count of changed holes, when the ledger was last looked into.
+    holes_seen: u64,
     /// Handled since the last checkpoint.
     pub(super) unwritten: u64,
     unwritten_since: Option<Instant>,
@@ -45,27 +51,30 @@ pub(super) struct Turn<'r> {
     /// Whether what progress notes is written already is unknown, or depends on a transaction: then it is written again as it is, or not at
     /// all.
     pub(super) in_doubt: bool,
-    keyed: Keyed<'r>,
+    keyed: Keyed,
 }
 
-/// Events under way, when those of different keys are handled at once.
+/// Events under way, when those of different keys are handled at once. Their handlers are tasks: they go on while the turn waits for the
+/// database, of which they may hold all connections.
 #[derive(Default)]
-struct Keyed<'r> {
-    running: FuturesUnordered<BoxFuture<'r, Done>>,
+struct Keyed {
+    running: JoinSet<Done>,
     /// What waits for the event of its key that is running.
     waiting: HashMap<String, VecDeque<Arc<Event>>>,
     /// Keys whose first event waits for room.
     ready: VecDeque<String>,
+    /// Bytes of all of these.
+    bytes: usize,
 }
 
 struct Done {
     key: String,
-    sequence: u64,
+    event: Arc<Event>,
     outcome: Result<Option<String>, Stop>,
 }
 
 impl<'r> Turn<'r> {
-    pub(super) fn new(runner: &'r Runner, fence: &'r Fence, loaded: Loaded) -> Self {
+    pub(super) fn new(runner: &'r Arc<Runner>, fence: &'r Fence, loaded: Loaded, generation: u64) -> Self {
         let hold_for = runner.subscription.config.hold_for;
         Turn {
             runner,
@@ -74,6 +83,9 @@ impl<'r> Turn<'r> {
             late_at: (!loaded.pending_gaps.is_empty()).then(Instant::now),
             progress: Progress::new(loaded.position, loaded.pending_gaps),
             parked: loaded.parked_keys.into_iter().collect(),
+            buried: loaded.buried.into_iter().collect(),
+            generation,
+            holes_seen: runner.tail.holes_changed(),
             unwritten: 0,
             unwritten_since: None,
             redrives_seen: 0,
@@ -94,8 +106,12 @@ impl<'r> Turn<'r> {
 
     async fn step(&mut self, changes: &mut watch::Receiver<u64>) -> Result<(), Stop> {
         self.runner.may_go_on(self.fence)?;
+        if self.runner.tail.generation() != self.generation {
+            return Err(Stop::Anew);
+        }
         self.redrive_if_asked().await?;
-        if self.late_at.is_some_and(|at| at <= Instant::now()) {
+        let holes_changed = self.runner.tail.holes_changed() != self.holes_seen;
+        if self.late_at.is_some_and(|at| holes_changed || at <= Instant::now()) {
             self.deliver_late().await?;
         }
         changes.borrow_and_update();
@@ -115,6 +131,7 @@ impl<'r> Turn<'r> {
 
     fn has_room(&self) -> bool {
         self.progress.under_way() <= WINDOW * self.runner.subscription.config.catch_up_batch_size as usize
+            && self.keyed.bytes <= WINDOW_BYTES
     }
 
     /// Takes the next segment through the gate to the handler.
@@ -144,7 +161,9 @@ impl<'r> Turn<'r> {
     async fn handle(&mut self, admitted: Vec<Admitted>) -> Result<(), Stop> {
         let mut events = Vec::with_capacity(admitted.len());
         for Admitted { event, .. } in admitted {
-            if self.runner.subscription.filter.wants(&event) {
+            if self.buried.remove(&sequence(&event)) {
+                self.done(&event);
+            } else if self.runner.subscription.filter.wants(&event) {
                 events.push(event);
             } else {
                 self.progress.done(sequence(&event));
@@ -232,6 +251,7 @@ impl<'r> Turn<'r> {
 
     fn start(&mut self, handler: &Arc<dyn Each>, event: Arc<Event>) {
         let key = order_key(&event);
+        self.keyed.bytes += weight(&event);
         match self.keyed.waiting.get_mut(&key) {
             Some(waiting) => waiting.push_back(event),
             None => {
@@ -247,34 +267,34 @@ impl<'r> Turn<'r> {
         while self.keyed.running.len() < self.runner.subscription.config.concurrency as usize {
             let Some(key) = self.keyed.ready.pop_front() else { return };
             let Some(event) = self.keyed.waiting.get_mut(&key).and_then(VecDeque::pop_front) else { continue };
-            let (runner, fence, handler) = (self.runner, self.fence, handler.clone());
+            let (runner, fence, handler) = (self.runner.clone(), self.fence.clone(), handler.clone());
             let parked = self.parked.contains(&key);
-            self.keyed.running.push(Box::pin(async move {
+            self.keyed.running.spawn(async move {
                 let outcome = if parked {
-                    runner.bury(fence, &event, DeadLetterState::Parked, false, Vec::new()).await.map(|()| None)
+                    runner.bury(&fence, &event, DeadLetterState::Parked, false, Vec::new()).await.map(|()| None)
                 } else {
-                    runner.deliver(&*handler, fence, &event).await
+                    runner.deliver(&*handler, &fence, &event).await
                 };
-                Done { key, sequence: sequence(&event), outcome }
-            }));
+                Done { key, event, outcome }
+            });
         }
     }
 
     /// Notes what is done by now, without waiting. Returns whether anything was.
     fn collect_done(&mut self) -> Result<bool, Stop> {
         let mut any = false;
-        while let Some(Some(done)) = futures::FutureExt::now_or_never(self.keyed.running.next()) {
+        while let Some(done) = self.keyed.running.try_join_next() {
             self.settle_keyed(done)?;
             any = true;
         }
         Ok(any)
     }
 
-    fn settle_keyed(&mut self, done: Done) -> Result<(), Stop> {
-        let Done { key, sequence, outcome } = done;
+    fn settle_keyed(&mut self, done: Result<Done, JoinError>) -> Result<(), Stop> {
+        let Done { key, event, outcome } = done.map_err(ended)?;
         self.parked.extend(outcome?);
-        self.progress.done(sequence);
-        self.note_handled();
+        self.done(&event);
+        self.keyed.bytes -= weight(&event);
         match self.keyed.waiting.get(&key).map(VecDeque::is_empty) {
             Some(true) => _ = self.keyed.waiting.remove(&key),
             Some(false) => self.keyed.ready.push_back(key),
@@ -287,9 +307,10 @@ impl<'r> Turn<'r> {
     }
 
     /// Waits for the events under way to be settled: what comes next may be of their keys.
-    pub(super) async fn end_running(&mut self) -> Result<(), Stop> {
-        while let Some(done) = self.keyed.running.next().await {
+    async fn end_running(&mut self) -> Result<(), Stop> {
+        while let Some(done) = self.keyed.running.join_next().await {
             self.settle_keyed(done)?;
+            self.runner.may_go_on(self.fence)?;
         }
         Ok(())
     }
@@ -297,9 +318,9 @@ impl<'r> Turn<'r> {
     /// When the turn has ended: lets the events at hand end, and begins no others.
     pub(super) async fn end(&mut self) {
         self.keyed.ready.clear();
-        while let Some(done) = self.keyed.running.next().await {
-            if done.outcome.is_ok() {
-                self.progress.done(done.sequence);
+        while let Some(done) = self.keyed.running.join_next().await {
+            if let Ok(Done { event, outcome: Ok(_), .. }) = done {
+                self.done(&event);
             }
         }
     }
@@ -310,10 +331,12 @@ impl<'r> Turn<'r> {
             return Ok(());
         }
         self.redrives_seen = asked;
-        self.end_running().await?;
         loop {
             let letters = self.runner.insist(self.fence, || self.runner.store.redrives(self.fence, REDRIVES)).await?;
-            let full = letters.len() == REDRIVES as usize;
+            if letters.is_empty() {
+                return Ok(());
+            }
+            self.end_running().await?;
             let mut failed: HashSet<String> = HashSet::new();
             let mut keys: HashSet<String> = HashSet::new();
             for letter in letters {
@@ -333,7 +356,8 @@ impl<'r> Turn<'r> {
                     self.parked.remove(&key);
                 }
             }
-            if !full || !failed.is_empty() {
+            // What waited behind those is free now, and more may have come.
+            if !failed.is_empty() {
                 return Ok(());
             }
         }
@@ -341,7 +365,7 @@ impl<'r> Turn<'r> {
 
     /// Delivers events of passed gaps that have committed, and closes gaps in which none will.
     async fn deliver_late(&mut self) -> Result<(), Stop> {
-        self.end_running().await?;
+        self.holes_seen = self.runner.tail.holes_changed();
         let ledger = self.progress.ledger().clone();
         let look = self.runner.tail.look_into(&ledger).await;
         let look = look.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
@@ -353,8 +377,12 @@ impl<'r> Turn<'r> {
         self.runner.tail.record(&gaps).await;
         let news = !gaps.is_empty() || !late.events.is_empty();
         gaps.iter().for_each(|gap| self.progress.closed(gap.first, gap.last));
+        if !late.events.is_empty() {
+            self.end_running().await?;
+        }
         for event in late.events {
             self.settle_late(event).await?;
+            self.runner.may_go_on(self.fence)?;
         }
         if news {
             self.write().await?;
@@ -365,7 +393,7 @@ impl<'r> Turn<'r> {
     }
 
     async fn settle_late(&mut self, event: Arc<Event>) -> Result<(), Stop> {
-        let wanted = self.runner.subscription.filter.wants(&event);
+        let wanted = !self.buried.remove(&sequence(&event)) && self.runner.subscription.filter.wants(&event);
         if wanted && self.is_parked(&event) {
             self.runner.bury(self.fence, &event, DeadLetterState::Parked, false, Vec::new()).await?;
         } else if wanted {
@@ -478,13 +506,19 @@ impl<'r> Turn<'r> {
         };
         let has_room = self.has_room();
         let done = tokio::select! {
-            Some(done) = self.keyed.running.next() => Some(done),
+            Some(done) = self.keyed.running.join_next() => Some(done),
             _ = changes.changed(), if has_room => None,
             _ = control.changed() => None,
             () = alarm => None,
         };
         done.map_or(Ok(()), |done| self.settle_keyed(done))
     }
+}
+
+/// A handler's task that did not end by itself: the runtime is shutting down.
+fn ended(error: JoinError) -> Stop {
+    let fault = Fault { message: format!("a handler's task ended: {error}"), retryable: true, source: None };
+    Stop::Failed(SubscriberError::Unavailable(fault))
 }
 
 /// A batch handler, given its events one by one.
