@@ -1,19 +1,25 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! `headwater-bench append` and `headwater-bench read` each start a durable server of their own in a temporary folder,
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout` and `idle`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
-//! ratios are for people, and machines are noisy.
+//! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
 mod append;
+mod catch_up;
 mod contenders;
 mod cpu;
 mod drive;
+mod fanout;
+mod handlers;
+mod idle;
+mod latency;
 mod memory;
 mod payload;
 mod read;
 mod report;
 mod server;
 mod stats;
+mod torture;
 
 use clap::{Parser, Subcommand};
 
@@ -30,6 +36,25 @@ enum Command {
     Append(append::Options),
     /// Reads of the log, against a bare SELECT
     Read(read::Options),
+    /// Subscribers with a backlog, against a bare SELECT and pgmq
+    CatchUp(catch_up::Options),
+    /// From a commit to a handler in another process, against NOTIFY and a poller; and failover
+    Latency(latency::Options),
+    /// What many subscribers of a node read, against one
+    Fanout(fanout::Options),
+    /// What an idle node asks of the server
+    Idle(idle::Options),
+    /// Producers, consumers and faults at random; then everything must add up
+    Torture(torture::Options),
+    /// A consumer of the torture
+    #[command(hide = true)]
+    TortureConsumer(torture::consumer::Options),
+    /// Catches up and says how much memory that took
+    #[command(hide = true)]
+    CatchUpChild(catch_up::ChildOptions),
+    /// Waits for events and says when each came
+    #[command(hide = true)]
+    LatencyChild(latency::ChildOptions),
     /// Reads the log once and says how much memory that took
     #[command(hide = true)]
     ReadChild(memory::Options),
@@ -40,6 +65,14 @@ async fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Append(options) => append::run(options).await,
         Command::Read(options) => read::run(options).await,
+        Command::CatchUp(options) => catch_up::run(options).await,
+        Command::CatchUpChild(options) => catch_up::run_child(options).await,
+        Command::Latency(options) => latency::run(options).await,
+        Command::LatencyChild(options) => latency::run_child(options).await,
+        Command::Fanout(options) => fanout::run(options).await,
+        Command::Idle(options) => idle::run(options).await,
+        Command::Torture(options) => torture::run(options).await,
+        Command::TortureConsumer(options) => torture::consumer::run(options).await,
         Command::ReadChild(options) => memory::run(options).await,
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 }
 
 /// A line of `/proc/self/status`, in KiB.
-fn status(name: &str) -> anyhow::Result<u64> {
+pub(crate) fn status(name: &str) -> anyhow::Result<u64> {
     let text = fs::read_to_string("/proc/self/status").context("memory can be measured on Linux only")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let value =

@@ -67,7 +67,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-async fn load(server: &BenchServer, conn: &mut PgConnection, events: u64) -> anyhow::Result<()> {
+/// Fills the log.
+pub(crate) async fn load(server: &BenchServer, conn: &mut PgConnection, events: u64) -> anyhow::Result<()> {
     eprintln!("loading {events} events");
     let payloads = Payloads::new();
     for first in (0..events).step_by(LOAD as usize) {
@@ -86,7 +87,7 @@ async fn load(server: &BenchServer, conn: &mut PgConnection, events: u64) -> any
 }
 
 /// Reads all and checks that it was all, in order.
-async fn timed(events: u64, read: impl Future<Output = anyhow::Result<Seen>>) -> anyhow::Result<Sample> {
+pub(crate) async fn timed(events: u64, read: impl Future<Output = anyhow::Result<Seen>>) -> anyhow::Result<Sample> {
     let started = Instant::now();
     let seen = read.await?;
     let elapsed = started.elapsed();

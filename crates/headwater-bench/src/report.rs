@@ -51,6 +51,9 @@ pub(crate) struct Figure {
     /// CPU time of this program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_cpu_us_per_event: Option<f64>,
+    /// Rows that the server read from the log's tables for one event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rows_read_per_event: Option<f64>,
     /// Events per second, round by round.
     pub(crate) rounds: Vec<f64>,
 }
@@ -66,6 +69,7 @@ impl Figure {
             events_per_commit: over(&|sample| sample.events_per_commit),
             server_cpu_us_per_event: over(&|sample| sample.cpu_us_per_event(|cpu| cpu.server)),
             client_cpu_us_per_event: over(&|sample| sample.cpu_us_per_event(|cpu| cpu.client)),
+            rows_read_per_event: over(&|sample| sample.rows_read_per_event()),
             rounds: samples.iter().map(Sample::rate).collect(),
         }
     }
@@ -120,7 +124,7 @@ impl Report {
 
     fn print_figures(&self) {
         eprintln!(
-            "\n{:<30} {:>10} {:>10} {:>10} {:>11} {:>13} {:>14} {:>14}",
+            "\n{:<30} {:>10} {:>10} {:>10} {:>11} {:>13} {:>15} {:>15} {:>10}",
             "medians of all rounds",
             "events/s",
             "median ms",
@@ -128,7 +132,8 @@ impl Report {
             "WAL B/event",
             "events/commit",
             "server us/event",
-            "client us/event"
+            "client us/event",
+            "rows/event"
         );
         for (name, figure) in &self.figures {
             let or_dash = |value: Option<f64>, digits: usize| match value {
@@ -136,7 +141,7 @@ impl Report {
                 None => "-".into(),
             };
             eprintln!(
-                "{name:<30} {:>10.0} {:>10} {:>10} {:>11} {:>13} {:>14} {:>14}",
+                "{name:<30} {:>10.0} {:>10} {:>10} {:>11} {:>13} {:>15} {:>15} {:>10}",
                 figure.events_per_second,
                 or_dash(figure.median_ms, 3),
                 or_dash(figure.p99_ms, 3),
@@ -144,6 +149,7 @@ impl Report {
                 or_dash(figure.events_per_commit, 1),
                 or_dash(figure.server_cpu_us_per_event, 1),
                 or_dash(figure.client_cpu_us_per_event, 1),
+                or_dash(figure.rows_read_per_event, 2),
             );
         }
     }

@@ -44,8 +44,14 @@ pub(crate) struct ServerSettings {
 
 impl BenchServer {
     pub(crate) async fn start() -> anyhow::Result<Self> {
+        BenchServer::start_with(&[]).await
+    }
+
+    /// With more settings.
+    pub(crate) async fn start_with(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let builder = SETTINGS
             .iter()
+            .chain(settings)
             .fold(Server::builder().fsync(true), |builder, (name, value)| builder.setting(*name, *value));
         let server = builder.start().context("failed to start a server")?;
         let url = server.url("headwater");

@@ -14,6 +14,8 @@ pub(crate) struct Sample {
     pub(crate) wal_bytes: Option<u64>,
     pub(crate) cpu: Option<CpuTime>,
     pub(crate) events_per_commit: Option<f64>,
+    /// From the log's tables, by the server.
+    pub(crate) rows_read: Option<u64>,
 }
 
 impl Sample {
@@ -34,6 +36,10 @@ impl Sample {
 
     pub(crate) fn cpu_us_per_event(&self, of: impl Fn(CpuTime) -> f64) -> Option<f64> {
         Some(of(self.cpu?) * 1e6 / self.events.max(1) as f64)
+    }
+
+    pub(crate) fn rows_read_per_event(&self) -> Option<f64> {
+        Some(self.rows_read? as f64 / self.events.max(1) as f64)
     }
 
     pub(crate) fn wal_bytes_per_event(&self) -> Option<f64> {

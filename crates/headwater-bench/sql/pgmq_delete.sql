@@ -1,0 +1,2 @@
+-- The batch is done with.
+SELECT pgmq.delete('bench', $1::bigint[])

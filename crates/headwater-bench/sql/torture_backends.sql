@@ -1,0 +1,3 @@
+-- The sessions of Headwater: of consumers, and of the producers' own.
+SELECT pid, application_name FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'torture-%' ORDER BY pid

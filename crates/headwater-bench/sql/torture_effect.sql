@@ -1,0 +1,2 @@
+-- What the transactional subscriber does with an event. No unique key: a second effect must show.
+INSERT INTO torture.effects (global_sequence, instance) VALUES ($1, $2)

@@ -1,0 +1,249 @@
+//! `headwater-bench catch-up`: subscribers with a backlog, beside a bare SELECT and pgmq, in turn.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use clap::Args;
+use headwater::{CheckpointMode, Node, NodeBuilder, ReliableDeliveryConfig, StartFrom, SubscriberStore};
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use tokio::process::Command;
+
+use crate::contenders::bare_select::BareSelect;
+use crate::contenders::install_pgmq;
+use crate::handlers::{AlwaysFails, Idle, Sleeps, idle_batches};
+use crate::memory::status;
+use crate::payload::Payloads;
+use crate::read::{load, timed};
+use crate::report::{Figure, Report, Target};
+use crate::server::{BenchServer, NAMESPACE};
+use crate::stats::Sample;
+
+const BATCHES: &str = "headwater_batches";
+const BARE: &str = "bare_select";
+const ONE_BY_ONE: &str = "headwater_one_by_one";
+const PGMQ: &str = "pgmq_read_delete";
+const ALONE: &str = "alone";
+const NEIGHBOURS: &str = "beside_bad_neighbours";
+const MEMORY: &str = "memory";
+const NAMES: [&str; 6] = [BATCHES, BARE, ONE_BY_ONE, PGMQ, ALONE, NEIGHBOURS];
+/// Messages that pgmq's consumer reads and deletes at once.
+const PGMQ_BATCH: i32 = 100;
+
+/// Options of `catch-up`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Prints one JSON object to stdout
+    #[arg(long)]
+    json: bool,
+    /// Events in the log
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    events: u64,
+    /// Events that are handled one by one, and messages in pgmq's queue
+    #[arg(long, default_value_t = 200_000, value_name = "N")]
+    one_by_one: u64,
+    /// Subscribers whose memory is measured
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    subscribers: u32,
+    /// Rounds
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    /// Runs only the contenders whose names contain one of these; ratios that need others are left out
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|part| name.contains(part.as_str()));
+    let server = BenchServer::start().await?;
+    let mut conn = server.connect().await?;
+    load(&server, &mut conn, options.events).await?;
+    if wanted(PGMQ) {
+        install_pgmq(server.headwater.pool()).await?;
+    }
+    let mut bench = Bench { head: server.head().await? as u64, server, conn, options: &options, number: 0 };
+
+    let names: Vec<_> = NAMES.into_iter().filter(|name| wanted(name)).collect();
+    let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
+    // The first round warms up and is not counted.
+    for round in 0..=options.rounds {
+        let (front, back) = names.split_at(round % names.len().max(1));
+        for name in back.iter().chain(front) {
+            let sample = bench.turn(name).await?;
+            eprintln!("round {round} {name:<30} {:>8.0} events/s", sample.rate());
+            if round > 0 {
+                samples.entry(name).or_default().push(sample);
+            }
+        }
+    }
+    let memory = if wanted(MEMORY) { Some(bench.memory().await?) } else { None };
+
+    let figures = samples.iter().map(|(name, samples)| (*name, Figure::of(samples)));
+    let mut report = Report::new(bench.server.settings.clone(), figures);
+    let rate = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
+    let over = |name: &str, base: &str| Some(rate(name)? / rate(base)?);
+    let ratios = [
+        ("catch_up_vs_bare_select", over(BATCHES, BARE), Target::AtLeast(0.6)),
+        ("catch_up_sync_vs_pgmq_read_delete", over(ONE_BY_ONE, PGMQ), Target::AtLeast(3.0)),
+        ("slow_neighbour_vs_alone", over(NEIGHBOURS, ALONE), Target::AtLeast(0.8)),
+        ("catch_up_memory_mib", memory, Target::AtMost(256.0)),
+    ];
+    ratios.into_iter().for_each(|(name, value, target)| report.ratio(name, value, target));
+    bench.server.headwater.shutdown().await;
+    report.print(options.json)
+}
+
+struct Bench<'a> {
+    server: BenchServer,
+    conn: PgConnection,
+    options: &'a Options,
+    head: u64,
+    /// Counts subscribers, so that each is new.
+    number: u32,
+}
+
+impl Bench<'_> {
+    async fn turn(&mut self, name: &str) -> anyhow::Result<Sample> {
+        sqlx::query(include_str!("../sql/checkpoint.sql")).execute(&mut self.conn).await?;
+        self.number += 1;
+        let id = format!("catch-up-{}", self.number);
+        let node = self.server.namespace.node("bench");
+        let one_by_one = self.options.one_by_one.min(self.options.events);
+        let last = StartFrom::After(self.head - one_by_one);
+        match name {
+            BATCHES => {
+                let node = idle_batches(node, id.clone()).config(batches());
+                self.until_caught_up(node, &id, self.options.events).await
+            }
+            BARE => timed(self.options.events, BareSelect::new(&self.server, &mut self.conn).read()).await,
+            PGMQ => self.pgmq(one_by_one).await,
+            ONE_BY_ONE | ALONE => {
+                let node = node.subscribe(Idle(id.clone())).config(singly(last));
+                self.until_caught_up(node, &id, one_by_one).await
+            }
+            _ => {
+                let (fails, sleeps) = (format!("{id}-fails"), format!("{id}-sleeps"));
+                let node = node
+                    .subscribe(AlwaysFails(fails.clone()))
+                    .start_from(last)
+                    .subscribe(Sleeps(sleeps.clone()))
+                    .start_from(last)
+                    .subscribe(Idle(id.clone()))
+                    .config(singly(last));
+                let sample = self.until_caught_up(node, &id, one_by_one).await?;
+                for neighbour in [fails, sleeps] {
+                    self.server.namespace.subscribers().remove(&neighbour, true).await?;
+                }
+                Ok(sample)
+            }
+        }
+    }
+
+    async fn until_caught_up(&self, node: NodeBuilder, id: &str, events: u64) -> anyhow::Result<Sample> {
+        let started = Instant::now();
+        let node: Node = node.start().await?;
+        node.wait_for(id, self.head).await?;
+        let elapsed = started.elapsed();
+        let handled = node.status().subscribers.iter().find(|one| one.subscriber_id == id).map(|one| one.handled);
+        ensure!(handled == Some(events), "{handled:?} of {events} events were handled");
+        node.shutdown_within(Duration::from_secs(3)).await?;
+        self.server.namespace.subscribers().remove(id, true).await?;
+        Ok(Sample::new(events, elapsed, Vec::new()))
+    }
+
+    /// One consumer, as pgmq's clients do it.
+    async fn pgmq(&mut self, messages: u64) -> anyhow::Result<Sample> {
+        let payloads = Payloads::new();
+        sqlx::raw_sql("TRUNCATE pgmq.q_bench").execute(&mut self.conn).await?;
+        sqlx::query(include_str!("../sql/pgmq_fill.sql"))
+            .bind(payloads.texts())
+            .bind(messages as i64)
+            .execute(&mut self.conn)
+            .await?;
+        sqlx::raw_sql("VACUUM (ANALYZE) pgmq.q_bench").execute(&mut self.conn).await?;
+        sqlx::query(include_str!("../sql/checkpoint.sql")).execute(&mut self.conn).await?;
+        let started = Instant::now();
+        let mut read = 0;
+        loop {
+            let batch: Vec<(i64, serde_json::Value)> =
+                sqlx::query_as(include_str!("../sql/pgmq_read.sql")).bind(PGMQ_BATCH).fetch_all(&mut self.conn).await?;
+            if batch.is_empty() {
+                break;
+            }
+            read += batch.len() as u64;
+            let ids: Vec<i64> = batch.into_iter().map(|(id, _)| id).collect();
+            sqlx::query(include_str!("../sql/pgmq_delete.sql")).bind(ids).execute(&mut self.conn).await?;
+        }
+        ensure!(read == messages, "{read} of {messages} messages were read");
+        Ok(Sample::new(messages, started.elapsed(), Vec::new()))
+    }
+
+    /// The most memory that a process with a node ever has.
+    async fn memory(&self) -> anyhow::Result<f64> {
+        let output = Command::new(env::current_exe()?)
+            .args(["catch-up-child", "--url", &self.server.url, "--head", &self.head.to_string()])
+            .args(["--subscribers", &self.options.subscribers.to_string()])
+            .stderr(std::process::Stdio::inherit())
+            .kill_on_drop(true)
+            .output()
+            .await?;
+        ensure!(output.status.success(), "the child that catches up failed");
+        let peak: Peak = serde_json::from_slice(&output.stdout)?;
+        let expected = self.options.events * u64::from(self.options.subscribers);
+        ensure!(peak.handled == expected, "the child handled {} of {expected} events", peak.handled);
+        eprintln!("{} subscribers: {} events in {:.1} s", self.options.subscribers, peak.handled, peak.seconds);
+        Ok(peak.kib as f64 / 1024.0)
+    }
+}
+
+fn batches() -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig {
+        catch_up_batch_size: 1_000,
+        checkpoint_mode: CheckpointMode::Batched { batch_size: 10_000, max_delay_ms: 1_000 },
+        ..ReliableDeliveryConfig::default()
+    }
+}
+
+fn singly(start_from: StartFrom) -> ReliableDeliveryConfig {
+    let checkpoint_mode = CheckpointMode::Batched { batch_size: 100, max_delay_ms: 1_000 };
+    ReliableDeliveryConfig { checkpoint_mode, start_from, ..ReliableDeliveryConfig::default() }
+}
+
+/// Options of `catch-up-child`.
+#[derive(Debug, Args)]
+pub(crate) struct ChildOptions {
+    #[arg(long)]
+    url: String,
+    #[arg(long)]
+    head: u64,
+    #[arg(long)]
+    subscribers: u32,
+}
+
+/// What catching up took.
+#[derive(Debug, Serialize, Deserialize)]
+struct Peak {
+    handled: u64,
+    seconds: f64,
+    /// Of resident memory, at most.
+    kib: u64,
+}
+
+pub(crate) async fn run_child(options: ChildOptions) -> anyhow::Result<()> {
+    let headwater = headwater::Headwater::connect(&options.url).await?;
+    let namespace = headwater.namespace(NAMESPACE).await?;
+    let started = Instant::now();
+    let ids: Vec<_> = (0..options.subscribers).map(|number| format!("memory-{number}")).collect();
+    let node = ids.iter().fold(namespace.node("memory").config(batches()), |node, id| idle_batches(node, id.clone()));
+    let node = node.start().await?;
+    for id in &ids {
+        node.wait_for(id, options.head).await?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let handled = node.status().subscribers.iter().map(|one| one.handled).sum();
+    node.shutdown().await?;
+    println!("{}", serde_json::to_string(&Peak { handled, seconds, kib: status("VmHWM")? })?);
+    Ok(())
+}

@@ -1,0 +1,408 @@
+//! The laws, checked against what the log holds and what consumers wrote down.
+//!
+//! Order is checked on first deliveries. Every instance begins at a checkpoint at the latest and goes on in order, so whichever of
+//! them handles an event first (the owner, or one that was replaced and does not know it yet), all before it have been begun by
+//! then. An event whose first delivery began after that of a later event is late: allowed only if its gap was passed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::faults::Fault;
+use super::line::{Line, Mark};
+use super::producers::Fate;
+use super::subscribers::Subscriber;
+
+/// The clock of the commit is read before the commit is seen, and the record's after its sequence is taken.
+const SLACK: Duration = Duration::from_millis(100);
+/// Most violations of one kind that are spelled out.
+const SPELLED_OUT: usize = 4;
+
+/// An event of the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Logged {
+    pub(crate) id: Uuid,
+    pub(crate) stream: Option<String>,
+    pub(crate) version: Option<u64>,
+    pub(crate) key: Option<String>,
+    pub(crate) recorded_ns: u64,
+    pub(crate) committed_ns: u64,
+}
+
+impl Logged {
+    fn order_key(&self) -> Option<&str> {
+        self.key.as_deref().or(self.stream.as_deref())
+    }
+
+    fn open_for(&self) -> Duration {
+        Duration::from_nanos(self.committed_ns.saturating_sub(self.recorded_ns))
+    }
+}
+
+/// The log, by sequence.
+pub(crate) type Log = BTreeMap<u64, Logged>;
+
+/// What became of a subscriber.
+#[derive(Debug, Default, Clone, serde::Serialize)]
+pub(crate) struct Tally {
+    /// Different events.
+    pub(crate) handled: u64,
+    /// Events handled more than once.
+    pub(crate) duplicates: u64,
+    pub(crate) failures: u64,
+    pub(crate) dead_letters: u64,
+    /// Events that were overtaken: their gaps were passed.
+    pub(crate) late: u64,
+    /// Of these, those whose writer was not open for as long as the subscriber waits: passed in ignorance, during a fault.
+    pub(crate) passed_in_ignorance: u64,
+}
+
+/// What must not be.
+#[derive(Debug, Default)]
+pub(crate) struct Violations(BTreeMap<(&'static str, &'static str), Vec<String>>);
+
+impl Violations {
+    pub(crate) fn add(&mut self, law: &'static str, detail: String) {
+        self.add_of(law, "", detail);
+    }
+
+    fn add_of(&mut self, law: &'static str, subscriber: &'static str, detail: String) {
+        self.0.entry((law, subscriber)).or_default().push(detail);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Everything, but not too much of one kind.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for ((law, subscriber), details) in &self.0 {
+            let name = [*law, *subscriber].join(" ");
+            let name = name.trim_end();
+            lines.extend(details.iter().take(SPELLED_OUT).map(|detail| format!("{name}: {detail}")));
+            if details.len() > SPELLED_OUT {
+                lines.push(format!("{name}: and {} more", details.len() - SPELLED_OUT));
+            }
+        }
+        lines
+    }
+}
+
+/// What producers were told must be what the log holds; and streams count from 1 without a hole.
+pub(crate) fn check_log(log: &Log, fates: &[(Uuid, Fate)], violations: &mut Violations) {
+    let ids: HashMap<Uuid, u64> = log.iter().map(|(sequence, event)| (event.id, *sequence)).collect();
+    for (id, fate) in fates {
+        match (fate, ids.get(id)) {
+            (Fate::Committed, None) => violations.add("acknowledged but not in the log", format!("event {id}")),
+            (Fate::RolledBack, Some(sequence)) => {
+                violations.add("rolled back but in the log", format!("event {id}, global_sequence {sequence}"));
+            }
+            _ => {}
+        }
+    }
+    let mut versions: HashMap<&str, u64> = HashMap::new();
+    for (sequence, event) in log {
+        let (Some(stream), Some(version)) = (&event.stream, event.version) else { continue };
+        let last = versions.entry(stream).or_default();
+        if version != *last + 1 {
+            violations
+                .add("stream versions", format!("{stream}: {version} follows {last} at global_sequence {sequence}"));
+        }
+        *last = version;
+    }
+}
+
+/// What is known of one subscriber.
+pub(crate) struct Evidence<'a> {
+    pub(crate) subscriber: Subscriber,
+    pub(crate) log: &'a Log,
+    /// Its lines, by instance, in the order in which each wrote them.
+    pub(crate) books: &'a [Vec<Line>],
+    /// The sequences of its dead letters.
+    pub(crate) dead: &'a BTreeSet<u64>,
+    /// How many effects each event had; of a transactional subscriber.
+    pub(crate) effects: Option<&'a HashMap<u64, u64>>,
+    pub(crate) faults: &'a [Fault],
+}
+
+impl Evidence<'_> {
+    fn lines(&self) -> impl Iterator<Item = &Line> {
+        let id = self.subscriber.id();
+        self.books.iter().flatten().filter(move |line| line.subscriber == id)
+    }
+
+    /// Checks everything.
+    pub(crate) fn check(&self, violations: &mut Violations) -> Tally {
+        let mut tally = Tally { dead_letters: self.dead.len() as u64, ..Tally::default() };
+        let mut first: HashMap<u64, &Line> = HashMap::new();
+        let mut handled: HashMap<u64, Vec<&Line>> = HashMap::new();
+        for line in self.lines() {
+            let begun = first.entry(line.sequence).or_insert(line);
+            if line.ns < begun.ns {
+                *begun = line;
+            }
+            match line.mark {
+                Mark::Begun => {}
+                Mark::Handled => handled.entry(line.sequence).or_default().push(line),
+                Mark::Failed => tally.failures += 1,
+            }
+        }
+        tally.handled = handled.len() as u64;
+        self.check_loss(&handled, violations);
+        self.check_order(&first, &mut tally, violations);
+        self.check_one_at_a_time(violations);
+        self.check_duplicates(&mut handled, &mut tally, violations);
+        self.check_effects(violations);
+        self.check_failures(&handled, violations);
+        tally
+    }
+
+    fn broken(&self, violations: &mut Violations, law: &'static str, detail: String) {
+        violations.add_of(law, self.subscriber.id(), detail);
+    }
+
+    fn check_loss(&self, handled: &HashMap<u64, Vec<&Line>>, violations: &mut Violations) {
+        for (sequence, event) in self.log {
+            if !handled.contains_key(sequence) && !self.dead.contains(sequence) {
+                let open = event.open_for();
+                let detail =
+                    format!("global_sequence {sequence}, event {}, its writer was open for {open:?}", event.id);
+                self.broken(violations, "LOST", detail);
+            }
+        }
+        for (sequence, lines) in handled {
+            if !self.log.contains_key(sequence) {
+                self.broken(violations, "handled but never committed", lines[0].to_string());
+            }
+        }
+    }
+
+    fn check_order(&self, first: &HashMap<u64, &Line>, tally: &mut Tally, violations: &mut Violations) {
+        // From the end: the earliest delivery of any later event, of the stream or of all that stands in one order.
+        let (mut of_stream, mut of_order) = (HashMap::new(), HashMap::new());
+        for (sequence, event) in self.log.iter().rev() {
+            let Some(begun) = first.get(sequence).copied() else { continue };
+            if let Some(stream) = event.stream.as_deref()
+                && let Some(by) = overtaken(&mut of_stream, stream, begun)
+            {
+                let detail = format!("{stream}: {begun} after {by}; its writer was open for {:?}", event.open_for());
+                self.broken(violations, "ORDER OF A STREAM", detail);
+            }
+            let order = match self.subscriber {
+                Subscriber::Keyed => event.order_key(),
+                _ => Some(""),
+            };
+            if let Some(by) = order.and_then(|order| overtaken(&mut of_order, order, begun)) {
+                tally.late += 1;
+                self.judge_late(event, begun, by, tally, violations);
+            }
+        }
+    }
+
+    fn judge_late(&self, event: &Logged, late: &Line, by: &Line, tally: &mut Tally, violations: &mut Violations) {
+        let hold_for = self.subscriber.hold_for();
+        let detail = || {
+            format!(
+                "{late} after {by}; its writer was open for {:?}, recorded at {} ns, committed at {} ns",
+                event.open_for(),
+                event.recorded_ns,
+                event.committed_ns
+            )
+        };
+        if hold_for == Duration::MAX {
+            self.broken(violations, "STRICT ORDER", detail());
+        } else if event.open_for() + SLACK < hold_for {
+            if self.during_a_fault(event.recorded_ns, by.ns) {
+                tally.passed_in_ignorance += 1;
+            } else {
+                self.broken(violations, "ORDER", detail());
+            }
+        }
+    }
+
+    fn during_a_fault(&self, from_ns: u64, until_ns: u64) -> bool {
+        self.faults.iter().any(|fault| fault.from_ns <= until_ns && from_ns <= fault.until_ns)
+    }
+
+    /// An instance does not begin an event while it handles an earlier one (of the same key, when it handles keys side by side). What
+    /// it was told to drop is begun again from the checkpoint, thus with the same or an earlier event.
+    fn check_one_at_a_time(&self, violations: &mut Violations) {
+        for book in self.books {
+            let mut open: HashMap<&str, &Line> = HashMap::new();
+            for line in book.iter().filter(|line| line.subscriber == self.subscriber.id()) {
+                let key = match self.subscriber {
+                    Subscriber::Keyed if line.key == "-" => continue,
+                    Subscriber::Keyed => line.key.as_str(),
+                    _ => "",
+                };
+                match line.mark {
+                    Mark::Begun => {
+                        if let Some(other) = open.insert(key, line).filter(|other| other.sequence < line.sequence)
+                            && !self.during_a_fault(other.ns, line.ns)
+                        {
+                            self.broken(violations, "ONE AT A TIME", format!("{line} while {other} was not done"));
+                        }
+                    }
+                    Mark::Handled | Mark::Failed => {
+                        open.remove(key);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_duplicates(&self, handled: &mut HashMap<u64, Vec<&Line>>, tally: &mut Tally, violations: &mut Violations) {
+        for lines in handled.values_mut().filter(|lines| lines.len() > 1) {
+            tally.duplicates += 1;
+            lines.sort_by_key(|line| line.ns);
+            for pair in lines.windows(2) {
+                if !self.during_a_fault(pair[0].ns, pair[1].ns) {
+                    self.broken(violations, "TWICE WITHOUT A FAULT", format!("{} and {}", pair[0], pair[1]));
+                }
+            }
+        }
+        // With a checkpoint after each event, a fault costs the event at hand: of the owner, and of one that was replaced.
+        if self.subscriber == Subscriber::Synchronous && tally.duplicates > 2 * self.faults.len() as u64 {
+            let detail = format!("{} events twice in {} faults", tally.duplicates, self.faults.len());
+            self.broken(violations, "TWICE TOO OFTEN", detail);
+        }
+    }
+
+    fn check_effects(&self, violations: &mut Violations) {
+        let Some(effects) = self.effects else { return };
+        for sequence in self.log.keys() {
+            let count = effects.get(sequence).copied().unwrap_or_default();
+            let expected = u64::from(!self.dead.contains(sequence));
+            if count != expected {
+                self.broken(
+                    violations,
+                    "EFFECTS",
+                    format!("global_sequence {sequence} has {count} effects instead of {expected}"),
+                );
+            }
+        }
+        for sequence in effects.keys().filter(|sequence| !self.log.contains_key(sequence)) {
+            self.broken(violations, "EFFECTS", format!("global_sequence {sequence} has an effect and is no event"));
+        }
+    }
+
+    fn check_failures(&self, handled: &HashMap<u64, Vec<&Line>>, violations: &mut Violations) {
+        let failed: BTreeSet<u64> =
+            self.lines().filter(|line| line.mark == Mark::Failed).map(|line| line.sequence).collect();
+        let may_fail = matches!(self.subscriber, Subscriber::Failing | Subscriber::Transactional);
+        for sequence in self.dead {
+            if !may_fail || self.subscriber == Subscriber::Failing && !failed.contains(sequence) {
+                self.broken(violations, "dead letter without a failure", format!("global_sequence {sequence}"));
+            }
+            if !self.log.contains_key(sequence) {
+                self.broken(violations, "dead letter of no event", format!("global_sequence {sequence}"));
+            }
+        }
+        for sequence in self.log.keys().filter(|sequence| self.subscriber.always_fails(**sequence)) {
+            if !self.dead.contains(sequence) {
+                self.broken(violations, "no dead letter", format!("global_sequence {sequence} always fails"));
+            }
+            if handled.contains_key(sequence) {
+                self.broken(violations, "handled what fails", format!("global_sequence {sequence}"));
+            }
+        }
+    }
+}
+
+/// The earliest delivery so far, if it is before this one.
+fn overtaken<'a>(earliest: &mut HashMap<&'a str, &'a Line>, order: &'a str, line: &'a Line) -> Option<&'a Line> {
+    let kept = earliest.entry(order).or_insert(line);
+    let by = *kept;
+    if line.ns < by.ns {
+        *kept = line;
+    }
+    (by.ns < line.ns).then_some(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn logged(stream: Option<&str>, key: Option<&str>, open_seconds: u64) -> Logged {
+        Logged {
+            id: Uuid::now_v7(),
+            stream: stream.map(Into::into),
+            version: None,
+            key: key.map(Into::into),
+            recorded_ns: SECOND,
+            committed_ns: SECOND + open_seconds * SECOND,
+        }
+    }
+
+    fn line(mark: Mark, subscriber: Subscriber, sequence: u64, ns: u64) -> Line {
+        let (instance, key) = ("node.1".into(), "-".into());
+        Line { mark, subscriber: subscriber.id().into(), instance, term: None, sequence, key, ns }
+    }
+
+    /// The laws that are broken when the events are handled in this order.
+    fn broken(subscriber: Subscriber, log: &Log, order: &[u64], faults: &[Fault]) -> Vec<&'static str> {
+        let handle = |(at, sequence): (usize, &u64)| {
+            let ns = (at as u64 + 1) * 10 * SECOND;
+            [line(Mark::Begun, subscriber, *sequence, ns), line(Mark::Handled, subscriber, *sequence, ns + 1)]
+        };
+        let books = [order.iter().enumerate().flat_map(handle).collect()];
+        let (mut violations, dead) = (Violations::default(), BTreeSet::new());
+        Evidence { subscriber, log, books: &books, dead: &dead, effects: None, faults }.check(&mut violations);
+        violations.0.into_keys().map(|(law, _)| law).collect()
+    }
+
+    fn three(open_seconds: u64) -> Log {
+        (1..=3).map(|sequence| (sequence, logged(None, None, if sequence == 2 { open_seconds } else { 0 }))).collect()
+    }
+
+    #[test]
+    fn all_in_order_breaks_nothing() {
+        for subscriber in super::super::subscribers::ALL {
+            assert_eq!(broken(subscriber, &three(0), &[1, 2, 3], &[]), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn what_is_lost_or_was_never_there_is_found() {
+        assert_eq!(broken(Subscriber::Strict, &three(0), &[1, 3], &[]), ["LOST"]);
+        assert_eq!(broken(Subscriber::Strict, &three(0), &[1, 2, 3, 4], &[]), ["handled but never committed"]);
+    }
+
+    #[test]
+    fn only_a_gap_that_was_long_enough_may_be_passed() {
+        assert_eq!(broken(Subscriber::Synchronous, &three(6), &[1, 3, 2], &[]), [""; 0]);
+        assert_eq!(broken(Subscriber::Synchronous, &three(1), &[1, 3, 2], &[]), ["ORDER"]);
+        assert_eq!(broken(Subscriber::Eager, &three(0), &[1, 3, 2], &[]), [""; 0]);
+        assert_eq!(broken(Subscriber::Strict, &three(6), &[1, 3, 2], &[]), ["STRICT ORDER"]);
+    }
+
+    #[test]
+    fn a_stream_is_never_out_of_order() {
+        let log: Log = (1..=3).map(|sequence| (sequence, logged(Some("order-1"), None, 10))).collect();
+        assert_eq!(broken(Subscriber::Eager, &log, &[1, 3, 2], &[]), ["ORDER OF A STREAM"]);
+    }
+
+    #[test]
+    fn keys_stand_in_an_order_of_their_own() {
+        let keys = ["a", "b", "a"];
+        let log: Log = (1..=3).map(|sequence| (sequence, logged(None, Some(keys[sequence as usize - 1]), 0))).collect();
+        assert_eq!(broken(Subscriber::Keyed, &log, &[2, 1, 3], &[]), [""; 0]);
+        assert_eq!(broken(Subscriber::Keyed, &log, &[3, 2, 1], &[]), ["ORDER"]);
+    }
+
+    #[test]
+    fn twice_needs_a_fault() {
+        let fault = Fault {
+            kind: super::super::faults::Kind::Kill,
+            target: "node.1".into(),
+            from_ns: 20 * SECOND,
+            until_ns: 25 * SECOND,
+        };
+        assert_eq!(broken(Subscriber::Batched, &three(0), &[1, 2, 2, 3], &[]), ["TWICE WITHOUT A FAULT"]);
+        assert_eq!(broken(Subscriber::Batched, &three(0), &[1, 2, 2, 3], &[fault]), [""; 0]);
+    }
+}

@@ -1,0 +1,181 @@
+//! `headwater-bench torture-consumer`: a process with a node, as an application has it, that writes down what it handles.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clap::Args;
+use headwater::{Event, EventObserver, HandlerError, Headwater, Json};
+use rand::RngExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::line::{Book, Line, Mark, now_ns};
+use super::subscribers::Subscriber;
+use super::{LEASE, NAMESPACE};
+
+/// Connections of the pool: few, so that using them all up is easy.
+const CONNECTIONS: u32 = 6;
+/// For how long the pool is used up when that is asked for.
+const EXHAUSTED: Duration = Duration::from_secs(3);
+
+/// Options of `torture-consumer`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[arg(long)]
+    url: String,
+    #[arg(long)]
+    node: String,
+    /// Which run of the node this is
+    #[arg(long)]
+    run: u32,
+    #[arg(long, value_delimiter = ',')]
+    subscribers: Vec<String>,
+    #[arg(long)]
+    folder: PathBuf,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    // Whoever ends the torture from outside shall not leave us behind, not even stopped.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "headwater=info,warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let (mut term, mut usr1) = (signal(SignalKind::terminate())?, signal(SignalKind::user_defined1())?);
+
+    let instance = format!("{}.{}", options.node, options.run);
+    let book = Arc::new(Book::open(&options.folder.join(format!("{instance}.lines")))?);
+    let subscribers = options.subscribers.iter().map(|id| Subscriber::named(id)).collect::<Result<Vec<_>, _>>()?;
+    let builder = Headwater::builder()
+        .application_name(&options.node)
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(Duration::from_secs(5));
+    let start = async {
+        loop {
+            match open(&builder, &options, &subscribers, &instance, &book).await {
+                Ok(opened) => return opened,
+                // The server may be restarting.
+                Err(error) => {
+                    eprintln!("failed to start, trying again: {error:#}");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        }
+    };
+    let (headwater, node) = tokio::select! {
+        opened = start => opened,
+        _ = term.recv() => return Ok(()),
+    };
+    loop {
+        tokio::select! {
+            _ = term.recv() => break,
+            _ = usr1.recv() => drop(tokio::spawn(exhaust(headwater.clone()))),
+        }
+    }
+    node.shutdown().await?;
+    headwater.shutdown().await;
+    Ok(())
+}
+
+async fn open(
+    builder: &headwater::HeadwaterBuilder,
+    options: &Options,
+    subscribers: &[Subscriber],
+    instance: &str,
+    book: &Arc<Book>,
+) -> anyhow::Result<(Headwater, headwater::Node)> {
+    let headwater = builder.clone().connect(&options.url).await?;
+    let namespace = headwater.namespace(NAMESPACE).await?;
+    let mut node = namespace.node(&options.node).lease(LEASE);
+    for subscriber in subscribers {
+        let writer = Writer { subscriber: *subscriber, instance: instance.to_owned(), book: book.clone() };
+        node = match subscriber {
+            Subscriber::Transactional => {
+                let writer = Arc::new(writer);
+                node.subscribe_transactional(subscriber.id(), move |event: Arc<Event<Json>>, tx| {
+                    let writer = writer.clone();
+                    Box::pin(async move {
+                        writer.note(Mark::Begun, &event)?;
+                        sqlx::query(include_str!("../../sql/torture_effect.sql"))
+                            .bind(event.global_sequence.map(|sequence| sequence as i64))
+                            .bind(&writer.instance)
+                            .execute(tx)
+                            .await?;
+                        linger().await;
+                        writer.note(Mark::Handled, &event)?;
+                        Ok(())
+                    })
+                })
+            }
+            _ => node.subscribe(writer),
+        }
+        .config(subscriber.config());
+    }
+    Ok((headwater, node.start().await?))
+}
+
+/// Holds every connection of the pool for a while.
+async fn exhaust(headwater: Headwater) {
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        // Whoever has one gives it back soon; if not, it is used up all the same.
+        if let Ok(Ok(conn)) = tokio::time::timeout(EXHAUSTED, headwater.pool().acquire()).await {
+            held.push(conn);
+        }
+    }
+    eprintln!("the pool is used up: {} connections", held.len());
+    tokio::time::sleep(EXHAUSTED).await;
+    eprintln!("the pool is free again");
+}
+
+/// Writes down what it is told.
+struct Writer {
+    subscriber: Subscriber,
+    instance: String,
+    book: Arc<Book>,
+}
+
+impl Writer {
+    fn note(&self, mark: Mark, event: &Event) -> std::io::Result<()> {
+        let stream = event.stream_id.as_ref().map(|stream| stream.to_string());
+        self.book.write(&Line {
+            mark,
+            subscriber: self.subscriber.id().into(),
+            instance: self.instance.clone(),
+            term: None,
+            sequence: event.global_sequence.unwrap_or_default(),
+            key: event.key.clone().or(stream).unwrap_or("-".into()),
+            ns: now_ns(),
+        })
+    }
+}
+
+#[async_trait]
+impl EventObserver for Writer {
+    fn subscriber_id(&self) -> &str {
+        self.subscriber.id()
+    }
+
+    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        self.note(Mark::Begun, &event)?;
+        linger().await;
+        if self.subscriber == Subscriber::Failing {
+            let always = self.subscriber.always_fails(event.global_sequence.unwrap_or_default());
+            if always || rand::rng().random_bool(0.1) {
+                self.note(Mark::Failed, &event)?;
+                return Err(HandlerError::message("failed as it was told to"));
+            }
+        }
+        self.note(Mark::Handled, &event)?;
+        Ok(())
+    }
+}
+
+/// Handlers take a moment, some of them a longer one.
+async fn linger() {
+    let dice: f64 = rand::rng().random();
+    if dice < 0.01 {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    } else if dice < 0.5 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

@@ -1,0 +1,131 @@
+//! What a consumer says of each event: one line in a file of its own, written at once, so that a kill leaves whole lines only.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+
+/// What happened to an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// The handler was called.
+    Begun,
+    /// It is about to say that it is done.
+    Handled,
+    /// It is about to say that it failed.
+    Failed,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) mark: Mark,
+    pub(crate) subscriber: String,
+    /// The node and its run.
+    pub(crate) instance: String,
+    /// The owner's term; handlers are not told.
+    pub(crate) term: Option<u64>,
+    pub(crate) sequence: u64,
+    /// What keeps events in order: the key, else the stream, else `-`.
+    pub(crate) key: String,
+    /// When, since 1970.
+    pub(crate) ns: u64,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.mark {
+            Mark::Begun => 'B',
+            Mark::Handled => 'H',
+            Mark::Failed => 'F',
+        };
+        let term = self.term.map_or("-".into(), |term| term.to_string());
+        let Line { subscriber, instance, sequence, key, ns, .. } = self;
+        write!(f, "{mark} {subscriber} {instance} {term} {sequence} {key} {ns}")
+    }
+}
+
+impl FromStr for Line {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let fields: Vec<&str> = text.split(' ').collect();
+        let [mark, subscriber, instance, term, sequence, key, ns] = fields[..] else {
+            bail!("{} fields in line {text:?}", fields.len());
+        };
+        let mark = match mark {
+            "B" => Mark::Begun,
+            "H" => Mark::Handled,
+            "F" => Mark::Failed,
+            _ => bail!("unknown mark in line {text:?}"),
+        };
+        Ok(Line {
+            mark,
+            subscriber: subscriber.into(),
+            instance: instance.into(),
+            term: term.parse().ok(),
+            sequence: sequence.parse()?,
+            key: key.into(),
+            ns: ns.parse()?,
+        })
+    }
+}
+
+/// Nanoseconds since 1970, by the clock that all processes share.
+pub(crate) fn now_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The file of one instance.
+#[derive(Debug)]
+pub(crate) struct Book(File);
+
+impl Book {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        Ok(Book(file.with_context(|| format!("failed to open {}", path.display()))?))
+    }
+
+    pub(crate) fn write(&self, line: &Line) -> std::io::Result<()> {
+        (&self.0).write_all(format!("{line}\n").as_bytes())
+    }
+}
+
+/// All lines of all instances: by instance, in the order in which each wrote them.
+pub(crate) fn read_all(folder: &Path) -> anyhow::Result<Vec<Vec<Line>>> {
+    let mut books = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "lines") {
+            let text = std::fs::read_to_string(&path)?;
+            books.push(text.lines().map(str::parse).collect::<anyhow::Result<Vec<Line>>>()?);
+        }
+    }
+    Ok(books)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        for (mark, term) in [(Mark::Begun, None), (Mark::Handled, Some(7)), (Mark::Failed, None)] {
+            let line = Line {
+                mark,
+                subscriber: "strict".into(),
+                instance: "node-1.2".into(),
+                term,
+                sequence: 42,
+                key: "order-1".into(),
+                ns: 5,
+            };
+            assert_eq!(line.to_string().parse::<Line>().unwrap(), line);
+        }
+        assert!("B strict node-1.2 - 4".parse::<Line>().is_err());
+    }
+}

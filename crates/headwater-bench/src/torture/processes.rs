@@ -1,0 +1,131 @@
+//! The consumers: processes that this program starts, stops, kills and starts again, each by its id and never by its name.
+
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::subscribers::{ALL, Subscriber};
+
+/// How long a consumer may take to end when it is asked to.
+const LEAVE: Duration = Duration::from_secs(45);
+/// Before that, a signal that it is to handle might end it.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// A place for a consumer: the process in it changes, the node does not.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) node: String,
+    subscribers: String,
+    url: String,
+    folder: PathBuf,
+    child: Option<Child>,
+    started: Instant,
+    /// Counts the processes that were started here.
+    pub(crate) run: u32,
+}
+
+/// Shared by those who do something to the process.
+pub(crate) type SharedPlace = Arc<Mutex<Place>>;
+
+/// Two places with all subscribers, two with half of them each: three processes a subscriber, and not all of a process change hands
+/// together.
+pub(crate) fn places(url: &str, folder: &Path) -> Vec<SharedPlace> {
+    let half = |odd: usize| ALL.into_iter().enumerate().filter(move |(at, _)| at % 2 == odd).map(|(_, one)| one);
+    let sets: [Vec<Subscriber>; 4] = [ALL.to_vec(), ALL.to_vec(), half(0).collect(), half(1).collect()];
+    let place = |(number, subscribers): (usize, Vec<Subscriber>)| {
+        let ids: Vec<_> = subscribers.into_iter().map(Subscriber::id).collect();
+        Arc::new(Mutex::new(Place {
+            node: format!("torture-{}", number + 1),
+            subscribers: ids.join(","),
+            url: url.to_owned(),
+            folder: folder.to_owned(),
+            child: None,
+            started: Instant::now(),
+            run: 0,
+        }))
+    };
+    sets.into_iter().enumerate().map(place).collect()
+}
+
+impl Place {
+    pub(crate) fn start(&mut self) -> anyhow::Result<()> {
+        if self.child.is_some() {
+            return Ok(());
+        }
+        self.run += 1;
+        let log = self.folder.join(format!("{}.{}.log", self.node, self.run));
+        let child = Command::new(env::current_exe()?)
+            .args(["torture-consumer", "--url", &self.url, "--node", &self.node, "--run", &self.run.to_string()])
+            .args(["--subscribers", &self.subscribers, "--folder"])
+            .arg(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).with_context(|| format!("failed to create {}", log.display()))?)
+            .kill_on_drop(true)
+            .spawn()?;
+        (self.child, self.started) = (Some(child), Instant::now());
+        Ok(())
+    }
+
+    /// Whether it is old enough to know its signals.
+    pub(crate) fn knows_signals(&self) -> bool {
+        self.runs() && self.started.elapsed() > SETTLING
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// A process that nobody waited for keeps its id, so that the signal reaches no other.
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let id = self.child.as_ref().and_then(Child::id).context("the consumer is gone")?;
+        let pid = Pid::from_raw(id as i32).context("a process has an id")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// A consumer ends only when it is told to.
+    pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
+        if let Some(child) = &mut self.child
+            && let Some(status) = child.try_wait()?
+        {
+            self.child = None;
+            bail!("consumer {}.{} ended by itself: {status}; see its log", self.node, self.run);
+        }
+        Ok(())
+    }
+
+    /// Asks it to leave, and waits until it has.
+    pub(crate) async fn leave(&mut self) -> anyhow::Result<()> {
+        self.check_alive()?;
+        if self.child.is_none() {
+            return Ok(());
+        }
+        sleep_until(self.started + SETTLING).await;
+        self.signal(Signal::TERM)?;
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        match timeout(LEAVE, child.wait()).await {
+            Ok(status) if status.as_ref().is_ok_and(|status| status.success()) => Ok(()),
+            Ok(status) => bail!("consumer {}.{} left with {:?}; see its log", self.node, self.run, status?),
+            Err(_) => {
+                child.kill().await?;
+                bail!("consumer {}.{} did not leave within {LEAVE:?}; see its log", self.node, self.run);
+            }
+        }
+    }
+}

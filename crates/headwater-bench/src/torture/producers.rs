@@ -1,0 +1,313 @@
+//! Producers: emits, streams with exact versions, transactions of their own that dawdle, roll back, use savepoints or are prepared.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use headwater::{Append, AppendError, Event, ExpectedVersion, Json, Namespace};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use super::NAMESPACE;
+
+const KEYS: u32 = 12;
+/// Between events of one producer, on average.
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// What a producer knows of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It must be in the log.
+    Committed,
+    /// It must not be.
+    RolledBack,
+    /// The answer was lost.
+    Unknown,
+}
+
+/// What the producers know.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) events: Vec<(Uuid, Fate)>,
+    /// What must not have happened.
+    pub(crate) violations: Vec<String>,
+    pub(crate) transactions: u64,
+    pub(crate) rollbacks: u64,
+    pub(crate) savepoints: u64,
+    pub(crate) prepared: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Emits,
+    Streams,
+    Transactions,
+    Prepared,
+}
+
+/// Starts all producers; they end when told to stop.
+pub(crate) fn start(
+    namespace: &Namespace,
+    connect: &PgConnectOptions,
+    seed: u64,
+    known: &Arc<Mutex<Known>>,
+    stop: &watch::Receiver<bool>,
+) -> JoinSet<()> {
+    use Kind::*;
+    let kinds = [Emits, Emits, Streams, Streams, Transactions, Transactions, Transactions, Prepared];
+    let mut tasks = JoinSet::new();
+    for (number, kind) in kinds.into_iter().enumerate() {
+        let producer = Producer {
+            number,
+            namespace: namespace.clone(),
+            connect: connect.clone().application_name("torture-writer").disable_statement_logging(),
+            dice: StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64)),
+            known: known.clone(),
+            stop: stop.clone(),
+        };
+        tasks.spawn(producer.run(kind));
+    }
+    tasks
+}
+
+struct Producer {
+    number: usize,
+    namespace: Namespace,
+    connect: PgConnectOptions,
+    dice: StdRng,
+    known: Arc<Mutex<Known>>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Producer {
+    async fn run(mut self, kind: Kind) {
+        let mut versions = [0; 4];
+        while !*self.stop.borrow() {
+            let pause = PAUSE.mul_f64(self.dice.random_range(0.0..2.0));
+            match kind {
+                Kind::Emits => self.emit().await,
+                Kind::Streams => self.append(&mut versions).await,
+                Kind::Transactions => self.transaction().await,
+                Kind::Prepared => self.prepare().await,
+            }
+            // A wait that ends early ends the loop.
+            _ = timeout(pause, self.stop.wait_for(|stop| *stop)).await;
+        }
+    }
+
+    fn event(&mut self) -> Event {
+        let event = Event::raw("Tortured", Json::null());
+        if !self.dice.random_bool(0.7) {
+            return event;
+        }
+        Event { key: Some(format!("key-{}", self.dice.random_range(0..KEYS))), ..event }
+    }
+
+    fn note(&self, ids: &[Uuid], fate: Fate) {
+        let mut known = self.known.lock().expect("no holder of this lock panics");
+        known.events.extend(ids.iter().map(|id| (*id, fate)));
+    }
+
+    fn count(&self, count: impl Fn(&mut Known)) {
+        count(&mut self.known.lock().expect("no holder of this lock panics"));
+    }
+
+    async fn emit(&mut self) {
+        let several = if self.dice.random_bool(0.05) { self.dice.random_range(2..40) } else { 1 };
+        let append = (0..several).fold(Append::new(), |append, _| append.event(self.event()));
+        let ids: Vec<Uuid> = append.events().iter().map(|event| event.id).collect();
+        let fate = match self.namespace.append_all(append).await {
+            Ok(_) => Fate::Committed,
+            Err(error) if error.outcome_unknown() => Fate::Unknown,
+            Err(error) => return self.count(|known| known.violations.push(format!("an emit failed: {error}"))),
+        };
+        self.note(&ids, fate);
+    }
+
+    /// To a stream of its own, whose version it knows.
+    async fn append(&mut self, versions: &mut [u64; 4]) {
+        let at = self.dice.random_range(0..versions.len());
+        let stream = format!("own-{}-{at}", self.number);
+        let event = Event::raw("Tortured", Json::null());
+        let id = event.id;
+        match self.namespace.append(stream.as_str(), ExpectedVersion::Exact(versions[at]), [event]).await {
+            Ok(appended) => {
+                versions[at] = appended.stream_version().unwrap_or_default();
+                self.note(&[id], Fate::Committed);
+            }
+            Err(error) if error.outcome_unknown() => {
+                self.note(&[id], Fate::Unknown);
+                loop {
+                    match self.namespace.last_event(stream.as_str()).await {
+                        Ok(last) => {
+                            break versions[at] = last.and_then(|event| event.stream_version).unwrap_or_default();
+                        }
+                        Err(_) => sleep(Duration::from_millis(200)).await,
+                    }
+                }
+            }
+            Err(error) => {
+                self.count(|known| {
+                    known.violations.push(format!("an append to {stream} by its only writer failed: {error}"))
+                });
+                if let AppendError::Conflict { actual, .. } = error {
+                    versions[at] = actual;
+                }
+            }
+        }
+    }
+
+    /// Mostly short; some longer than any `hold_for` but the longest.
+    fn dawdle(&mut self) -> Duration {
+        let seconds = match self.dice.random_range(0..20) {
+            0..10 => self.dice.random_range(0.0..0.05),
+            10..17 => self.dice.random_range(0.05..0.9),
+            17..19 => self.dice.random_range(0.9..3.0),
+            _ => self.dice.random_range(3.0..7.0),
+        };
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// In a transaction of its own, to streams of its own or without one.
+    async fn transaction(&mut self) {
+        self.count(|known| known.transactions += 1);
+        let stream = self.dice.random_bool(0.7).then(|| format!("tx-{}-{}", self.number, self.dice.random_range(0..3)));
+        let (mut kept, mut taken_back) = (Vec::new(), Vec::new());
+        let commit = self.dice.random_bool(0.75);
+        let outcome = self.try_transaction(stream.as_deref(), commit, &mut kept, &mut taken_back).await;
+        self.note(&taken_back, Fate::RolledBack);
+        match outcome {
+            Ok(()) if commit => {
+                self.note(&kept, Fate::Committed);
+                // The stream's next event may overtake the last, if anybody lets it.
+                if let Some(stream) = stream {
+                    self.follow(&stream).await;
+                }
+            }
+            Ok(()) => {
+                self.count(|known| known.rollbacks += 1);
+                self.note(&kept, Fate::RolledBack);
+            }
+            Err(committing) => self.note(&kept, if committing { Fate::Unknown } else { Fate::RolledBack }),
+        }
+    }
+
+    async fn follow(&mut self, stream: &str) {
+        let event = Event::raw("Tortured", Json::null());
+        let id = event.id;
+        let fate = match self.namespace.append(stream, ExpectedVersion::Any, [event]).await {
+            Ok(_) => Fate::Committed,
+            Err(_) => Fate::Unknown,
+        };
+        self.note(&[id], fate);
+    }
+
+    /// An error says whether the commit was sent.
+    async fn try_transaction(
+        &mut self,
+        stream: Option<&str>,
+        commit: bool,
+        kept: &mut Vec<Uuid>,
+        taken_back: &mut Vec<Uuid>,
+    ) -> Result<(), bool> {
+        let mut conn = self.connect().await;
+        let mut tx = conn.begin().await.map_err(|_| false)?;
+        for _ in 0..self.dice.random_range(1..4) {
+            let id = self.append_in(&mut tx, stream).await.map_err(|_| false)?;
+            kept.push(id);
+            if self.dice.random_bool(0.3) {
+                self.count(|known| known.savepoints += 1);
+                let mut savepoint = tx.begin().await.map_err(|_| false)?;
+                let id = self.append_in(&mut savepoint, stream).await.map_err(|_| false)?;
+                if self.dice.random_bool(0.5) {
+                    savepoint.rollback().await.map_err(|_| false)?;
+                    taken_back.push(id);
+                } else {
+                    savepoint.commit().await.map_err(|_| false)?;
+                    kept.push(id);
+                }
+            }
+        }
+        sleep(self.dawdle()).await;
+        match commit {
+            true => tx.commit().await.map_err(|_| true),
+            // A rollback that fails is one all the same.
+            false => tx.rollback().await.map_err(|_| false),
+        }
+    }
+
+    async fn append_in(&mut self, conn: &mut PgConnection, stream: Option<&str>) -> Result<Uuid, AppendError> {
+        let event = match stream {
+            Some(_) => Event::raw("Tortured", Json::null()),
+            None => self.event(),
+        };
+        let id = event.id;
+        match stream {
+            Some(stream) => self.namespace.append_in(conn, stream, ExpectedVersion::Any, [event]).await?,
+            None => self.namespace.emit_in(conn, event).await?,
+        };
+        Ok(id)
+    }
+
+    async fn connect(&self) -> PgConnection {
+        loop {
+            match timeout(Duration::from_secs(5), self.connect.connect()).await {
+                Ok(Ok(conn)) => return conn,
+                _ => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    /// A prepared transaction outlives its session, and the server.
+    async fn prepare(&mut self) {
+        let (id, key) = (Uuid::now_v7(), format!("key-{}", self.dice.random_range(0..KEYS)));
+        let name = format!("torture-{id}");
+        let mut conn = self.connect().await;
+        let prepare = async {
+            let mut tx = conn.begin().await?;
+            sqlx::query(include_str!("../../sql/torture_append.sql"))
+                .bind(NAMESPACE)
+                .bind(id)
+                .bind(key)
+                .execute(&mut *tx)
+                .await?;
+            sqlx::raw_sql(sqlx::AssertSqlSafe(format!("PREPARE TRANSACTION '{name}'"))).execute(&mut *tx).await?;
+            // To the driver it is still open; a rollback of nothing is only a warning.
+            tx.rollback().await
+        };
+        let prepared = prepare.await.is_ok();
+        sleep(self.dawdle()).await;
+        let commit = self.dice.random_bool(0.7);
+        let verb = if commit { "COMMIT" } else { "ROLLBACK" };
+        let mut fate = if commit { Fate::Committed } else { Fate::RolledBack };
+        self.count(|known| known.prepared += 1);
+        let mut sure = prepared;
+        loop {
+            let mut conn = self.connect().await;
+            let end = sqlx::raw_sql(sqlx::AssertSqlSafe(format!("{verb} PREPARED '{name}'"))).execute(&mut conn).await;
+            match end {
+                Ok(_) => break,
+                // It never was, or an earlier try got through.
+                Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42704") => {
+                    if !sure {
+                        fate = Fate::Unknown;
+                    } else {
+                        self.count(|known| known.violations.push(format!("prepared transaction {name} is gone")));
+                    }
+                    break;
+                }
+                Err(_) => {
+                    sure = false;
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        self.note(&[id], fate);
+        sleep(Duration::from_millis(self.dice.random_range(50..800))).await;
+    }
+}

@@ -1,0 +1,88 @@
+//! The subscribers under torture: one of each kind.
+
+use std::time::Duration;
+
+use headwater::{CheckpointMode, ReliableDeliveryConfig};
+
+/// A subscriber under torture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Subscriber {
+    /// Plain, with a checkpoint after each event.
+    Synchronous,
+    /// Plain, with a checkpoint now and then.
+    Batched,
+    /// In strict order.
+    Strict,
+    /// Passes every gap at once.
+    Eager,
+    /// Eight keys at once.
+    Keyed,
+    /// Writes its effects in the transaction of the checkpoint.
+    Transactional,
+    /// Fails at random, and for some events always.
+    Failing,
+}
+
+pub(crate) const ALL: [Subscriber; 7] = [
+    Subscriber::Synchronous,
+    Subscriber::Batched,
+    Subscriber::Strict,
+    Subscriber::Eager,
+    Subscriber::Keyed,
+    Subscriber::Transactional,
+    Subscriber::Failing,
+];
+
+impl Subscriber {
+    pub(crate) fn id(self) -> &'static str {
+        match self {
+            Subscriber::Synchronous => "synchronous",
+            Subscriber::Batched => "batched",
+            Subscriber::Strict => "strict",
+            Subscriber::Eager => "eager",
+            Subscriber::Keyed => "keyed",
+            Subscriber::Transactional => "transactional",
+            Subscriber::Failing => "failing",
+        }
+    }
+
+    pub(crate) fn named(id: &str) -> anyhow::Result<Self> {
+        let found = ALL.into_iter().find(|subscriber| subscriber.id() == id);
+        found.ok_or_else(|| anyhow::anyhow!("there is no subscriber {id:?}"))
+    }
+
+    pub(crate) fn config(self) -> ReliableDeliveryConfig {
+        // Retries are quick, so that they happen often in a short run.
+        let common = ReliableDeliveryConfig {
+            initial_retry_delay: Duration::from_millis(10),
+            max_retry_delay: Duration::from_millis(100),
+            hold_for: self.hold_for(),
+            ..ReliableDeliveryConfig::default()
+        };
+        let batched = |batch_size, max_delay_ms| CheckpointMode::Batched { batch_size, max_delay_ms };
+        match self {
+            Subscriber::Synchronous | Subscriber::Eager | Subscriber::Failing => common,
+            // Handlers fail with the database: long enough to outlive a restart of it.
+            Subscriber::Transactional => ReliableDeliveryConfig { max_retries: 200, ..common },
+            Subscriber::Batched => ReliableDeliveryConfig { checkpoint_mode: batched(100, 200), ..common },
+            Subscriber::Strict => ReliableDeliveryConfig { checkpoint_mode: batched(20, 100), ..common },
+            Subscriber::Keyed => ReliableDeliveryConfig { concurrency: 8, ..common },
+        }
+    }
+
+    /// How long it waits for a gap.
+    pub(crate) fn hold_for(self) -> Duration {
+        match self {
+            Subscriber::Strict => Duration::MAX,
+            Subscriber::Eager => Duration::ZERO,
+            Subscriber::Batched => Duration::from_millis(300),
+            Subscriber::Transactional | Subscriber::Failing => Duration::from_secs(1),
+            Subscriber::Synchronous | Subscriber::Keyed => Duration::from_secs(5),
+        }
+    }
+
+    /// Whether the handler never succeeds with this event.
+    pub(crate) fn always_fails(self, sequence: u64) -> bool {
+        self == Subscriber::Failing && sequence.is_multiple_of(31)
+    }
+}
