@@ -14,11 +14,10 @@ use tokio::task::JoinHandle;
 
 use crate::{Database, pooler, sql};
 
-/// Between wake-ups, which cost the server a commit each: short enough not to be felt.
-const PAUSE: Duration = Duration::from_millis(4);
-/// The same while so many events come in a pause that readers are busy anyway.
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
-const BUSY_EVENTS: usize = 32;
+/// Between wake-ups, which cost the server a commit each, by how many events came since the last: a lone event is told at once, and
+/// the more there are, the busier readers are anyway.
+const PAUSES: [(usize, Duration); 3] =
+    [(32, Duration::from_millis(10)), (2, Duration::from_millis(4)), (0, Duration::from_millis(1))];
 /// A wake-up that takes longer is given up: the connection may be half open.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// After so long without a wake-up the connection is given back.
@@ -99,7 +98,8 @@ impl Shared {
             if closing {
                 return;
             }
-            tokio::time::sleep(if events < BUSY_EVENTS { PAUSE } else { BUSY_PAUSE }).await;
+            let pause = PAUSES.iter().find(|(least, _)| events >= *least).map_or(Duration::ZERO, |(_, pause)| *pause);
+            tokio::time::sleep(pause).await;
         }
     }
 }

@@ -250,9 +250,10 @@ pub(crate) async fn look_ahead(
         }
     }
     let proof = horizon(conn, info).await?;
+    // The gaps after the rest: who sees an event also sees what its stream had before, though that came in a gap.
+    let (events, cut) = fetch(conn, info, &query, None).await?;
     let (filled, more_filled) = in_gaps(conn, info, gaps).await?;
     let looked_into = filled.last().and_then(|event| event.global_sequence).filter(|_| more_filled).unwrap_or(u64::MAX);
-    let (events, cut) = fetch(conn, info, &query, None).await?;
     let more = more_filled || cut || limit > 0 && events.len() == limit as usize;
     let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
     Ok(LookAhead {

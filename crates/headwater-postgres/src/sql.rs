@@ -41,6 +41,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "find_events",
     "horizon",
     "keep_leases",
+    "ledger_at",
+    "ledger_holds",
     "lock_subscribers",
     "log_page",
     "log_page_back",
@@ -74,6 +76,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 pub(crate) const FUNCTIONS_REVISION: i64 = 2;
 
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
+pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");

@@ -207,7 +207,7 @@ async fn a_new_owner_is_told_of_what_waits() {
     a.store.redrive(&all()).await.unwrap();
     a.store.release(&a.instance, &["totals".into()]).await.unwrap();
     let held = a.keep("totals", None, LONG).await;
-    assert_eq!((held.term, held.redrives), (Some(2), true));
+    assert_eq!((held.term, held.redrives), (Some(3), true));
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
--- Headwater's schema as text, the same on every PostgreSQL version: one line a table, column, constraint, index and function.
+-- Headwater's schema as text, the same on every PostgreSQL version: one line a table, sequence, column, constraint, index and function.
 SET search_path = pg_catalog;
 SELECT line FROM (
     SELECT 1 AS part, c.relname::text AS name, 0 AS nth,
-           format('%s %s%s', CASE c.relkind WHEN 'p' THEN 'partitioned table' ELSE 'table' END, c.relname,
+           format('%s %s%s', CASE c.relkind WHEN 'p' THEN 'partitioned table' WHEN 'S' THEN 'sequence' ELSE 'table' END, c.relname,
                   coalesce(' with ' || array_to_string(c.reloptions, ', '), '')) AS line
-      FROM pg_class c WHERE c.relnamespace = 'headwater'::regnamespace AND c.relkind IN ('r', 'p')
+      FROM pg_class c WHERE c.relnamespace = 'headwater'::regnamespace AND c.relkind IN ('r', 'p', 'S')
     UNION ALL
     SELECT 1, c.relname::text, a.attnum,
            format('    %s %s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),

@@ -22,12 +22,12 @@ async fn shop() -> (TestDatabase, PgLog, PgConnection) {
     (db, log, session)
 }
 
-/// Two processes, and a subscriber that the first owns in term 1.
+/// Two processes, and a subscriber that the first owns in term 2: its registration was the first.
 async fn owned() -> (TestDatabase, PgConnection, Process, Process) {
     let (db, log, session) = shop().await;
     let (a, b) = (Process::start(&db, &log, "a").await, Process::start(&db, &log, "b").await);
     a.register("totals", StartFrom::Beginning).await;
-    assert_eq!(a.take("totals").await, Some(1));
+    assert_eq!(a.take("totals").await, Some(2));
     (db, session, a, b)
 }
 
@@ -109,18 +109,18 @@ async fn a_subscriber_starts_where_it_is_told() {
 #[tokio::test]
 async fn an_instance_takes_and_renews_and_another_stands_by() {
     let (_db, mut session, a, b) = owned().await;
-    assert_eq!(a.renew("totals", 1).await, Some(1));
+    assert_eq!(a.renew("totals", 2).await, Some(2));
     for _ in 0..3 {
         assert_eq!(b.take("totals").await, None, "the lease runs, and the session lives");
     }
     assert_eq!(lock_holders(&mut session).await.len(), 1);
     let info = b.store.subscriber("totals").await.unwrap();
-    assert_eq!((info.owner.as_ref(), info.term), (Some(&a.instance), 1));
+    assert_eq!((info.owner.as_ref(), info.term), (Some(&a.instance), 2));
     assert!(info.lease_left.unwrap() > LONG / 2);
     a.store.release(&a.instance, &["totals".into()]).await.unwrap();
     assert_eq!(lock_holders(&mut session).await.len(), 0);
     assert_eq!(b.store.subscriber("totals").await.unwrap().owner, None);
-    assert_eq!(b.take("totals").await, Some(2));
+    assert_eq!(b.take("totals").await, Some(3));
     assert_eq!(a.take("totals").await, None);
 }
 
@@ -136,7 +136,7 @@ async fn answers_come_in_the_order_of_the_asks() {
     let held = a.store.keep(&a.instance, &asks, LONG).await.unwrap();
     let seen: Vec<_> = held.iter().map(|held| (held.subscriber_id.as_str(), held.term, held.paused)).collect();
     let expected =
-        [("z", Some(1), false), ("gone", None, false), ("x", Some(1), true), ("y", Some(1), false), ("x", None, false)];
+        [("z", Some(6), false), ("gone", None, false), ("x", Some(4), true), ("y", Some(5), false), ("x", None, false)];
     assert_eq!(seen, expected, "an id that is asked for twice is owned once");
     assert_eq!(a.store.keep(&a.instance, &[], LONG).await.unwrap(), []);
 }
@@ -145,17 +145,17 @@ async fn answers_come_in_the_order_of_the_asks() {
 async fn a_standby_takes_over_at_once_when_the_owners_session_dies() {
     let (_db, mut session, a, b) = owned().await;
     kill_owner(&mut session).await;
-    assert_eq!(b.take("totals").await, Some(2));
-    assert_eq!(a.renew("totals", 1).await, None, "the first learns that it lost");
+    assert_eq!(b.take("totals").await, Some(3));
+    assert_eq!(a.renew("totals", 2).await, None, "the first learns that it lost");
     assert_eq!(a.take("totals").await, None, "and stands by");
-    assert_eq!(b.renew("totals", 2).await, Some(2));
+    assert_eq!(b.renew("totals", 3).await, Some(3));
 }
 
 #[tokio::test]
 async fn an_owner_that_reconnects_first_keeps_its_term() {
     let (_db, mut session, a, b) = owned().await;
     kill_owner(&mut session).await;
-    assert_eq!(a.renew("totals", 1).await, Some(1));
+    assert_eq!(a.renew("totals", 2).await, Some(2));
     assert_eq!(lock_holders(&mut session).await.len(), 1, "it holds the lock again");
     assert_eq!(b.take("totals").await, None);
 }
@@ -167,13 +167,13 @@ async fn a_lock_that_is_held_elsewhere_is_taken_when_it_is_free() {
     kill_owner(&mut session).await;
     let mut lingering = db.session().await;
     run(&mut lingering, "SELECT pg_advisory_lock(high, low) FROM headwater.subscriber_lock('shop', 'totals')").await;
-    assert_eq!(a.renew("totals", 1).await, Some(1));
+    assert_eq!(a.renew("totals", 2).await, Some(2));
     lingering.close().await.unwrap();
     assert_eq!(b.take("totals").await, None, "a free lock proves nothing while the owner does not claim it");
-    assert_eq!(a.renew("totals", 1).await, Some(1));
+    assert_eq!(a.renew("totals", 2).await, Some(2));
     assert_eq!(lock_holders(&mut session).await.len(), 1);
     kill_owner(&mut session).await;
-    assert_eq!(b.take("totals").await, Some(2));
+    assert_eq!(b.take("totals").await, Some(3));
 }
 
 #[tokio::test]
@@ -181,22 +181,22 @@ async fn a_lease_that_is_over_can_be_taken_and_the_zombie_is_fenced() {
     let (_db, mut session, a, b) = owned().await;
     // The owner is paused, its session lives on: as if its lease had ended.
     run(&mut session, "UPDATE headwater.subscribers SET lease_until = clock_timestamp()").await;
-    assert_eq!(b.take("totals").await, Some(2));
-    assert_eq!(b.renew("totals", 2).await, Some(2));
+    assert_eq!(b.take("totals").await, Some(3));
+    assert_eq!(b.renew("totals", 3).await, Some(3));
     assert_eq!(lock_holders(&mut session).await.len(), 1, "the zombie's session still holds it");
 
-    is_fenced(a.store.advance(&fence("totals", Some(1)), &advance(5, &[5])).await);
-    is_fenced(a.store.load(&fence("totals", Some(1))).await);
-    is_fenced(a.store.pause_self(&fence("totals", Some(1)), "broken").await);
+    is_fenced(a.store.advance(&fence("totals", Some(2)), &advance(5, &[5])).await);
+    is_fenced(a.store.load(&fence("totals", Some(2))).await);
+    is_fenced(a.store.pause_self(&fence("totals", Some(2)), "broken").await);
     a.store.release(&a.instance, &["other".into()]).await.unwrap();
-    assert_eq!(a.renew("totals", 1).await, None);
+    assert_eq!(a.renew("totals", 2).await, None);
     assert_eq!(lock_holders(&mut session).await.len(), 0, "the zombie gave the lock up");
     a.store.release(&a.instance, &["totals".into()]).await.unwrap();
     let info = b.store.subscriber("totals").await.unwrap();
     assert_eq!((info.owner.as_ref(), info.position, info.paused), (Some(&b.instance), 0, false));
-    assert_eq!(b.renew("totals", 2).await, Some(2));
+    assert_eq!(b.renew("totals", 3).await, Some(3));
     assert_eq!(lock_holders(&mut session).await.len(), 1, "the new owner has it now");
-    b.store.advance(&fence("totals", Some(2)), &advance(5, &[5])).await.unwrap();
+    b.store.advance(&fence("totals", Some(3)), &advance(5, &[5])).await.unwrap();
 }
 
 #[tokio::test]
@@ -215,21 +215,21 @@ async fn a_short_lease_ends_by_the_databases_clock() {
 #[tokio::test]
 async fn an_instance_whose_answer_was_lost_takes_again() {
     let (_db, _session, a, _b) = owned().await;
-    assert_eq!(a.take("totals").await, Some(2), "it does not know that it owns: a new term");
-    assert_eq!(a.renew("totals", 2).await, Some(2));
+    assert_eq!(a.take("totals").await, Some(3), "it does not know that it owns: a new term");
+    assert_eq!(a.renew("totals", 3).await, Some(3));
 }
 
 #[tokio::test]
 async fn locks_are_never_taken_twice() {
     let (_db, mut session, a, b) = owned().await;
     for _ in 0..5 {
-        assert_eq!(a.renew("totals", 1).await, Some(1));
+        assert_eq!(a.renew("totals", 2).await, Some(2));
         assert_eq!(b.take("totals").await, None);
     }
-    assert_eq!(a.take("totals").await, Some(2));
+    assert_eq!(a.take("totals").await, Some(3));
     a.store.release(&a.instance, &["totals".into()]).await.unwrap();
     assert_eq!(lock_holders(&mut session).await.len(), 0, "one release gives it up");
-    assert_eq!(b.take("totals").await, Some(3));
+    assert_eq!(b.take("totals").await, Some(4));
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn closing_lets_others_take_over_at_once() {
     while !lock_holders(&mut session).await.is_empty() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(b.take("totals").await, Some(2));
+    assert_eq!(b.take("totals").await, Some(3));
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn two_instances_of_one_store_do_not_share_a_session() {
         let held = a.store.keep(&other, &[ask("totals", None)], LONG).await.unwrap();
         assert_eq!(held[0].term, None);
     }
-    assert_eq!(a.renew("totals", 1).await, Some(1));
+    assert_eq!(a.renew("totals", 2).await, Some(2));
 }
 
 #[tokio::test]
@@ -260,14 +260,14 @@ async fn without_session_locks_the_lease_alone_decides() {
     let a = Process::start_with(&db, &log, "a", off.clone()).await;
     let (b, c) = (Process::start_with(&db, &log, "b", off).await, Process::start(&db, &log, "c").await);
     a.register("totals", StartFrom::Beginning).await;
-    assert_eq!(a.take("totals").await, Some(1));
+    assert_eq!(a.take("totals").await, Some(2));
     assert_eq!(lock_holders(&mut session).await.len(), 0);
     assert_eq!((b.take("totals").await, c.take("totals").await), (None, None));
     assert_eq!(lock_holders(&mut session).await.len(), 0, "a standby holds nothing");
     run(&mut session, "UPDATE headwater.subscribers SET lease_until = clock_timestamp()").await;
-    assert_eq!(b.take("totals").await, Some(2));
+    assert_eq!(b.take("totals").await, Some(3));
     b.store.release(&b.instance, &["totals".into()]).await.unwrap();
-    assert_eq!(c.take("totals").await, Some(3));
+    assert_eq!(c.take("totals").await, Some(4));
 }
 
 #[tokio::test]
@@ -275,34 +275,34 @@ async fn keeping_does_not_wait_for_an_owner_that_commits() {
     let (db, mut session, a, b) = owned().await;
     let mut transaction = db.session().await;
     run(&mut transaction, "BEGIN").await;
-    a.store.advance_in(&mut transaction, &fence("totals", Some(1)), &advance(3, &[3])).await.unwrap();
+    a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut session, "SET lock_timeout = '100ms'").await;
     let report = Report { state: RunnerState::Live, detail: None, rate: 5.0 };
-    let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(1)) }];
+    let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(2)) }];
     let patience = Duration::from_secs(5);
     let held = tokio::time::timeout(patience, a.store.keep(&a.instance, &asks, LONG)).await.expect("it waits").unwrap();
-    assert_eq!(held[0].term, Some(1), "what it had");
+    assert_eq!(held[0].term, Some(2), "what it had");
     kill_owner(&mut session).await;
     let held = tokio::time::timeout(patience, b.keep("totals", None, LONG)).await.expect("it waits");
     assert_eq!(held.term, None, "who commits is not gone");
     assert_eq!(lock_holders(&mut session).await.len(), 0, "and the lock is not kept for nothing");
     run(&mut transaction, "COMMIT").await;
-    assert_eq!(a.store.keep(&a.instance, &asks, LONG).await.unwrap()[0].term, Some(1));
+    assert_eq!(a.store.keep(&a.instance, &asks, LONG).await.unwrap()[0].term, Some(2));
     assert_eq!(a.store.subscriber("totals").await.unwrap().report, Some(report));
 }
 
 #[tokio::test]
 async fn an_idle_owner_writes_nothing() {
     let (_db, mut session, a, b) = owned().await;
-    a.renew("totals", 1).await;
+    a.renew("totals", 2).await;
     let before = version(&mut session).await;
     for _ in 0..5 {
-        assert_eq!(a.renew("totals", 1).await, Some(1));
+        assert_eq!(a.renew("totals", 2).await, Some(2));
         assert_eq!(b.take("totals").await, None);
     }
     assert_eq!(version(&mut session).await, before);
     run(&mut session, "UPDATE headwater.subscribers SET lease_until = clock_timestamp() + interval '35 minutes'").await;
-    a.renew("totals", 1).await;
+    a.renew("totals", 2).await;
     assert!(
         a.store.subscriber("totals").await.unwrap().lease_left.unwrap() > LONG * 9 / 10,
         "renewed in its last two thirds"
@@ -313,7 +313,7 @@ async fn an_idle_owner_writes_nothing() {
 async fn a_report_is_written_when_it_changes() {
     let (_db, mut session, a, _b) = owned().await;
     let report = Report { state: RunnerState::Held, detail: Some("gap\0 4".into()), rate: 0.5 };
-    let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(1)) }];
+    let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(2)) }];
     a.store.keep(&a.instance, &asks, LONG).await.unwrap();
     let written = a.store.subscriber("totals").await.unwrap().report.unwrap();
     assert_eq!((written.state, written.detail.as_deref()), (RunnerState::Held, Some("gap\u{fffd} 4")));
@@ -325,7 +325,7 @@ async fn a_report_is_written_when_it_changes() {
 #[tokio::test]
 async fn a_checkpoint_never_moves_back() {
     let (_db, _session, a, _b) = owned().await;
-    for term in [Some(1), None] {
+    for term in [Some(2), None] {
         let fence = fence("totals", term);
         a.store.advance(&fence, &advance(10, &[])).await.unwrap();
         is_fenced(a.store.advance(&fence, &advance(9, &[])).await);
@@ -339,7 +339,7 @@ async fn a_checkpoint_never_moves_back() {
 #[tokio::test]
 async fn the_ledger_comes_back_as_it_was() {
     let (_db, _session, a, _b) = owned().await;
-    let fence = fence("totals", Some(1));
+    let fence = fence("totals", Some(2));
     let moved = with_ledger(advance(20, &[1, 20]), [(2, 3), (7, 7), (9, 19)]);
     a.store.advance(&fence, &moved).await.unwrap();
     let loaded = a.store.load(&fence).await.unwrap();
@@ -353,11 +353,11 @@ async fn what_is_rolled_back_leaves_nothing() {
     let (db, _session, a, _b) = owned().await;
     let mut transaction = db.session().await;
     run(&mut transaction, "BEGIN").await;
-    a.store.advance_in(&mut transaction, &fence("totals", Some(1)), &advance(3, &[3])).await.unwrap();
+    a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut transaction, "ROLLBACK").await;
     assert_eq!(a.store.position("totals").await.unwrap().position, 0);
     run(&mut transaction, "BEGIN").await;
-    a.store.advance_in(&mut transaction, &fence("totals", Some(1)), &advance(3, &[3])).await.unwrap();
+    a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut transaction, "COMMIT").await;
     assert_eq!(a.store.position("totals").await.unwrap().position, 3);
 }
@@ -366,13 +366,13 @@ async fn what_is_rolled_back_leaves_nothing() {
 async fn a_zombies_transaction_waits_for_the_takeover_and_is_fenced() {
     let (db, mut session, a, _b) = owned().await;
     // A takeover that is not committed yet.
-    run(&mut session, "BEGIN; UPDATE headwater.subscribers SET term = 2").await;
+    run(&mut session, "BEGIN; UPDATE headwater.subscribers SET term = nextval('headwater.terms')").await;
     let mut transaction = db.session().await;
     run(&mut transaction, "BEGIN").await;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut transaction).await.unwrap();
     let zombie = tokio::spawn({
         let store = a.store.clone();
-        async move { store.advance_in(&mut transaction, &fence("totals", Some(1)), &advance(3, &[3])).await }
+        async move { store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await }
     });
     let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock')";
     while !sqlx::query_scalar::<_, bool>(waits).bind(pid).fetch_one(&mut db.session().await).await.unwrap() {
@@ -387,10 +387,10 @@ async fn a_zombies_transaction_waits_for_the_takeover_and_is_fenced() {
 async fn pausing_resuming_and_resetting() {
     let (_db, mut session, a, b) = owned().await;
     a.store.set_paused("totals", true).await.unwrap();
-    let held = a.keep("totals", Some(1), LONG).await;
-    assert_eq!((held.term, held.paused), (Some(1), true), "a paused subscriber can be owned");
+    let held = a.keep("totals", Some(2), LONG).await;
+    assert_eq!((held.term, held.paused), (Some(2), true), "a paused subscriber can be owned");
     a.store.set_paused("totals", false).await.unwrap();
-    a.store.pause_self(&fence("totals", Some(1)), "cannot handle 4").await.unwrap();
+    a.store.pause_self(&fence("totals", Some(2)), "cannot handle 4").await.unwrap();
     let info = a.store.subscriber("totals").await.unwrap();
     assert!(info.paused);
     assert_eq!(info.report.unwrap().detail.as_deref(), Some("cannot handle 4"));
@@ -398,14 +398,14 @@ async fn pausing_resuming_and_resetting() {
     let reason = "SELECT pause_reason FROM headwater.subscribers";
     assert_eq!(sqlx::query_scalar::<_, Option<String>>(reason).fetch_one(&mut session).await.unwrap(), None);
 
-    let first = fence("totals", Some(1));
+    let first = fence("totals", Some(2));
     a.store.advance(&first, &with_ledger(advance(9, &[9]), [(3, 4)])).await.unwrap();
     b.store.reset("totals", 4).await.unwrap();
     is_fenced(a.store.advance(&first, &advance(10, &[10])).await);
     let loaded = a.store.position("totals").await.unwrap();
-    assert_eq!((loaded.position, loaded.pending_gaps.is_empty()), (4, true));
-    assert_eq!(a.renew("totals", 1).await, None, "its term is over");
-    assert_eq!(a.take("totals").await, Some(3), "reset was a term too");
+    assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (4, [(1, 4)].as_slice()), "nothing is stored yet");
+    assert_eq!(a.renew("totals", 2).await, None, "its term is over");
+    assert_eq!(a.take("totals").await, Some(4), "reset was a term too");
     for result in [a.store.set_paused("nobody", true).await, a.store.reset("nobody", 0).await] {
         is_not_found(result);
     }
@@ -419,8 +419,8 @@ async fn removing_what_is_in_use_needs_force() {
     b.store.remove("totals", true).await.unwrap();
     is_not_found(b.store.subscriber("totals").await);
     is_not_found(b.store.remove("totals", false).await);
-    is_fenced(a.store.advance(&fence("totals", Some(1)), &advance(1, &[1])).await);
-    assert_eq!(a.renew("totals", 1).await, None);
+    is_fenced(a.store.advance(&fence("totals", Some(2)), &advance(1, &[1])).await);
+    assert_eq!(a.renew("totals", 2).await, None);
     assert_eq!(lock_holders(&mut session).await.len(), 0);
     b.register("totals", StartFrom::Beginning).await;
     b.store.remove("totals", false).await.unwrap();
@@ -517,9 +517,9 @@ async fn a_database_that_cannot_be_reached_is_retryable_and_comes_back() {
     let kill = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'a' AND datname = current_database()";
     a.store.position("totals").await.unwrap();
     run(&mut session, kill).await;
-    a.store.advance(&fence("totals", Some(1)), &advance(1, &[1])).await.unwrap();
+    a.store.advance(&fence("totals", Some(2)), &advance(1, &[1])).await.unwrap();
     run(&mut session, kill).await;
-    assert_eq!(a.renew("totals", 1).await, Some(1));
+    assert_eq!(a.renew("totals", 2).await, Some(2));
     run(&mut session, kill).await;
     a.store.release(&a.instance, &["totals".into()]).await.unwrap();
     assert_eq!(a.store.subscriber("totals").await.unwrap().owner, None);

@@ -28,6 +28,8 @@ pub struct Segment {
     /// Gaps beyond that (first, last), with the time when they were first seen, where that is known: a gap that others saw long ago is not held
     /// anew.
     pub gaps_seen: Vec<(u64, u64, Instant)>,
+    /// When it was looked at, if not now: what happened since, nobody here knows.
+    pub as_of: Option<Instant>,
 }
 
 /// An event that may be handled.
@@ -73,7 +75,11 @@ impl Gate {
     /// Lets out what may go. `ledger` has the gaps passed so far. A segment that begins beyond the position, or holds nothing
     /// new, lets nothing out. The position also moves over what is proved to hold nothing, and stays there if a later segment
     /// proves less.
+    ///
+    /// A gap is passed only if it was still there `hold_for` after it was first seen: a process that was stopped in between has to look
+    /// again.
     pub fn admit(&mut self, segment: &Segment, ledger: &Gaps, now: Instant) -> (Vec<Admitted>, Option<Hold>) {
+        let now = segment.as_of.map_or(now, |as_of| as_of.min(now));
         if segment.after > self.position {
             return (Vec::new(), None);
         }
@@ -225,6 +231,19 @@ mod tests {
         seen.gaps_seen = vec![(1, 1, start)];
         let (admitted, hold) = gate.admit(&seen, &Gaps::new(), start + Duration::from_secs(5));
         assert_eq!((admitted.len(), hold), (1, None));
+    }
+
+    #[test]
+    fn a_gap_is_not_passed_on_old_knowledge() {
+        let start = Instant::now();
+        let (hold_for, later) = (Duration::from_secs(5), start + Duration::from_secs(60));
+        let mut gate = Gate::new(0, hold_for);
+        let mut seen = segment(0, [2], 0);
+        (seen.gaps_seen, seen.as_of) = (vec![(1, 1, start)], Some(start));
+        let (admitted, hold) = gate.admit(&seen, &Gaps::new(), later);
+        assert_eq!((admitted.len(), hold.unwrap().until), (0, Some(start + hold_for)));
+        seen.as_of = Some(later);
+        assert_eq!(gate.admit(&seen, &Gaps::new(), later).0.len(), 1);
     }
 
     #[test]

@@ -96,7 +96,8 @@ impl DeadLetters {
     pub(super) fn sequences_since(&self, term: u64) -> impl Iterator<Item = u64> {
         let is_past = move |sequence: &u64| self.written_in.get(sequence).is_some_and(|written_in| *written_in < term);
         let all = self.letters.iter();
-        all.filter(move |(sequence, letter)| letter.state != Redriven || !is_past(sequence)).map(|(sequence, _)| *sequence)
+        all.filter(move |(sequence, letter)| letter.state != Redriven || !is_past(sequence))
+            .map(|(sequence, _)| *sequence)
     }
 
     /// Keys whose events wait.

@@ -214,12 +214,12 @@ mod tests {
         let ask = [Ask { subscriber_id: "totals".into(), term: None, report: Default::default() }];
         let (first, second) = (Instance::new("a"), Instance::new("b"));
         let lease = Duration::from_secs(10);
-        assert_eq!(store.keep(&first, &ask, lease).await.unwrap()[0].term, Some(1));
+        assert_eq!(store.keep(&first, &ask, lease).await.unwrap()[0].term, Some(2));
         tokio::time::advance(lease - Duration::from_millis(1)).await;
         assert_eq!(store.clone().keep(&second, &ask, lease).await.unwrap()[0].term, None);
         assert_eq!(store.subscriber("totals").await.unwrap().lease_left, Some(Duration::from_millis(1)));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(store.subscriber("totals").await.unwrap().lease_left, None);
-        assert_eq!(store.keep(&second, &ask, lease).await.unwrap()[0].term, Some(2));
+        assert_eq!(store.keep(&second, &ask, lease).await.unwrap()[0].term, Some(3));
     }
 }

@@ -1,10 +1,14 @@
 -- headwater.audit_subscribers(namespace, subscriber_ids)
 -- Compares what subscribers (NULL: all) settled since counting began with what the log holds there, without what their ledgers still have: in
 -- number, and in the sum of the sequences. Both are of one snapshot. Reads every event of the range: hours of the log take seconds, years longer.
+-- Compared is what lies after the base, and of what lies before it the ledger as it was when counting began: what comes late from there was
+-- counted too.
 --   sums_differ_by   the log's sum less the settled one
+--   missing          the one that was not settled, if it is one
 -- Raises: WH001, WH012. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.audit_subscribers(namespace text, subscriber_ids text[] DEFAULT NULL)
-RETURNS TABLE (subscriber_id text, after_sequence bigint, "position" bigint, in_log bigint, settled bigint, sums_differ_by numeric)
+RETURNS TABLE (subscriber_id text, after_sequence bigint, "position" bigint, in_log bigint, settled bigint, sums_differ_by numeric,
+               missing bigint)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -19,19 +23,33 @@ BEGIN
             'see which there are: SELECT * FROM headwater.subscriber_status(''namespace'')');
     END IF;
     RETURN QUERY
-    SELECT s.subscriber_id, s.audit_base, s.position, there.events - held.events, s.settled_events + s.late_events,
-           there.sum - held.sum - s.settled_sum - s.late_sum
-      FROM headwater.subscribers s
-      CROSS JOIN LATERAL (
-            SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater.events e
-             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position) there
-      CROSS JOIN LATERAL (
-            SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
-              FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
-              JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base
-               AND e.global_sequence <= s.position AND e.global_sequence >= s.pending_gaps[i]
-               AND e.global_sequence <= s.pending_gaps[i + 1]) held
-     WHERE s.namespace_id = ns.namespace_id AND (subscriber_ids IS NULL OR s.subscriber_id = ANY (subscriber_ids))
-     ORDER BY s.subscriber_id, s.partition;
+    SELECT c.subscriber_id, c.audit_base, c.position, c.in_log, c.settled, c.sums_differ_by,
+           CASE WHEN c.in_log <> c.settled + 1 OR c.sums_differ_by NOT BETWEEN 1 AND c.position THEN NULL
+                WHEN c.sums_differ_by > c.audit_base
+                  OR headwater.ledger_holds(c.audit_ledger, ARRAY[c.sums_differ_by, c.sums_differ_by]::bigint[])
+                THEN c.sums_differ_by::bigint END
+      FROM (
+        SELECT s.subscriber_id, s.partition, s.audit_base, s.audit_ledger, s.position,
+               (after_base.events + before_base.events - held.events)::bigint AS in_log, s.settled_events + s.late_events AS settled,
+               after_base.sum + before_base.sum - held.sum - s.settled_sum - s.late_sum AS sums_differ_by
+          FROM headwater.subscribers s
+          CROSS JOIN LATERAL (
+                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater.events e
+                 WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position) after_base
+          CROSS JOIN LATERAL (
+                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
+                  FROM generate_series(1, cardinality(s.audit_ledger), 2) AS i
+                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= s.audit_ledger[i]
+                   AND e.global_sequence <= s.audit_ledger[i + 1]) before_base
+          CROSS JOIN LATERAL (
+                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
+                  FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
+                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence <= s.position
+                   AND e.global_sequence >= s.pending_gaps[i] AND e.global_sequence <= s.pending_gaps[i + 1]
+                 WHERE e.global_sequence > s.audit_base
+                    OR headwater.ledger_holds(s.audit_ledger, ARRAY[e.global_sequence, e.global_sequence])) held
+         WHERE s.namespace_id = ns.namespace_id AND (subscriber_ids IS NULL OR s.subscriber_id = ANY (subscriber_ids))
+      ) c
+     ORDER BY c.subscriber_id, c.partition;
 END
 $$;

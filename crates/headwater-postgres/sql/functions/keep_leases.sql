@@ -17,7 +17,7 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     ns       headwater.namespaces := headwater.namespace_row(keep_leases.namespace);
-    lease    interval := make_interval(secs => lease_ms / 1000.0);
+    length   interval := make_interval(secs => lease_ms / 1000.0);
     at       timestamptz;
     ask      record;
     key      record;
@@ -54,7 +54,7 @@ BEGIN
             -- The row was read before the letters, so what changes in between is seen next time.
             keep_leases.redrives := sub.letters_epoch <> sub.letters_checked
                 AND EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1));
-            IF sub.lease_until < at + lease * 2 / 3 OR sub.report IS DISTINCT FROM ask.report
+            IF sub.lease_until < at + length * 2 / 3 OR sub.report IS DISTINCT FROM ask.report
                OR sub.locked <> keep_leases.holds_lock
                OR (sub.letters_epoch <> sub.letters_checked AND NOT keep_leases.redrives) THEN
                 PERFORM FROM headwater.subscribers s
@@ -63,7 +63,7 @@ BEGIN
                     FOR NO KEY UPDATE SKIP LOCKED;
                 IF FOUND THEN
                     UPDATE headwater.subscribers s
-                       SET lease_until = at + lease, report = ask.report, locked = keep_leases.holds_lock,
+                       SET lease_until = at + length, lease = length, report = ask.report, locked = keep_leases.holds_lock,
                            letters_checked = CASE WHEN keep_leases.redrives THEN s.letters_checked ELSE sub.letters_epoch END
                      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0;
                 END IF;
@@ -89,8 +89,8 @@ BEGIN
                     keep_leases.holds_lock := pg_try_advisory_lock(key.high, key.low);
                 END IF;
                 UPDATE headwater.subscribers s
-                   SET term = s.term + 1, owner_node = keep_leases.node, owner_incarnation = keep_leases.incarnation,
-                       lease_until = at + lease, locked = keep_leases.holds_lock, report = NULL
+                   SET term = nextval('headwater.terms'), owner_node = keep_leases.node, owner_incarnation = keep_leases.incarnation,
+                       lease_until = at + length, lease = length, locked = keep_leases.holds_lock, report = NULL
                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0
                 RETURNING s.* INTO sub;
                 keep_leases.term := sub.term;

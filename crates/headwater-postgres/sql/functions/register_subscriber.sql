@@ -2,6 +2,7 @@
 -- Makes a subscriber, if it is not there; one that is there stays as it is, wherever it stands.
 --   start_from   'beginning' (default), 'now': with what is stored from now on (events in flight included),
 --                'after': start_position, 'time': with the first event recorded at or after start_time
+-- What is not visible yet at or below a start_position above the horizon is in its ledger: it is delivered when it comes.
 -- Answers whether it was made.
 -- Raises: WH001, WH002, WH006. Locks: nothing. Writes: the subscriber.
 CREATE OR REPLACE FUNCTION headwater.register_subscriber(
@@ -13,8 +14,10 @@ CREATE OR REPLACE FUNCTION headwater.register_subscriber(
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    ns    headwater.namespaces := headwater.namespace_row(register_subscriber.namespace);
-    start bigint;
+    ns         headwater.namespaces := headwater.namespace_row(register_subscriber.namespace);
+    start      bigint;
+    ledger     bigint[] := '{}';
+    first_term bigint;
 BEGIN
     PERFORM headwater.check_name('subscriber_id', register_subscriber.subscriber_id, 255);
     IF EXISTS (SELECT FROM headwater.subscribers s
@@ -30,8 +33,12 @@ BEGIN
             jsonb_build_object('what', 'start_from', 'value', left(start_from, 80)),
             'start_from is beginning, now, after (with a start_position from 0) or time (with a start_time)');
     END IF;
-    INSERT INTO headwater.subscribers (namespace_id, subscriber_id, position, audit_base)
-    VALUES (ns.namespace_id, register_subscriber.subscriber_id, start, start)
+    IF start_from = 'after' THEN
+        ledger := headwater.ledger_at(register_subscriber.namespace, start);
+    END IF;
+    first_term := nextval('headwater.terms');
+    INSERT INTO headwater.subscribers (namespace_id, subscriber_id, position, pending_gaps, term, began_in_term, audit_base, audit_ledger)
+    VALUES (ns.namespace_id, register_subscriber.subscriber_id, start, ledger, first_term, first_term, start, ledger)
     ON CONFLICT DO NOTHING;
     RETURN FOUND;
 END

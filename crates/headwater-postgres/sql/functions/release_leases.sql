@@ -1,6 +1,6 @@
 -- headwater.release_leases(namespace, incarnation, subscriber_ids, locked)
 -- Gives up what an instance owns of these subscribers. What others own stays theirs. `locked` says of which this session holds the
--- advisory lock. Terms stay: the next owner raises them.
+-- advisory lock. Terms stay: the next owner gets a new one.
 -- Raises: WH001. Locks: the rows. Writes: subscribers; the session's advisory locks are released.
 CREATE OR REPLACE FUNCTION headwater.release_leases(
     namespace text, incarnation uuid, subscriber_ids text[], locked boolean[]
@@ -10,7 +10,7 @@ DECLARE
     ns headwater.namespaces := headwater.namespace_row(release_leases.namespace);
 BEGIN
     UPDATE headwater.subscribers s
-       SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, locked = false, report = NULL
+       SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ANY (release_leases.subscriber_ids)
        AND s.owner_incarnation = release_leases.incarnation;
     PERFORM pg_advisory_unlock(key.high, key.low)

@@ -1,21 +1,32 @@
 -- headwater.reset_subscriber(namespace, subscriber_id, to_position)
 -- Moves a subscriber to just after a position, forwards or back, in a new term without an owner: what the last one had under way is not
--- written any more. The ledger is emptied, and counting begins anew; dead letters stay.
--- Raises: WH001, WH002, WH012. Locks: the row. Writes: the subscriber.
+-- written any more. What its ledger has at or below the position stays there, and what is not visible yet between the horizon and the position
+-- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay.
+-- Raises: WH001, WH002, WH006, WH012. Locks: the row. Writes: the subscriber.
 CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(reset_subscriber.namespace);
+    ns       headwater.namespaces := headwater.namespace_row(reset_subscriber.namespace);
+    new_term bigint;
+    kept     record;
+    ledger   bigint[];
 BEGIN
     IF to_position IS NULL OR to_position < 0 THEN
         PERFORM headwater.fail('WH002', format('invalid to_position %s', coalesce(to_position::text, 'NULL')),
             jsonb_build_object('what', 'to_position', 'value', to_position), 'to_position is a global_sequence, or 0 for the beginning');
     END IF;
     PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(reset_subscriber.subscriber_id, ''));
-    UPDATE headwater.subscribers s
-       SET position = to_position, last_event_id = NULL, pending_gaps = '{}', term = s.term + 1, owner_node = NULL,
-           owner_incarnation = NULL, lease_until = NULL, locked = false, report = NULL, audit_base = to_position,
-           settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
-     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id;
+    new_term := nextval('headwater.terms');
+    FOR kept IN SELECT s.partition, s.pending_gaps FROM headwater.subscribers s
+                 WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id
+    LOOP
+        ledger := headwater.ledger_at(reset_subscriber.namespace, to_position, kept.pending_gaps);
+        UPDATE headwater.subscribers s
+           SET position = to_position, last_event_id = NULL, pending_gaps = ledger, term = new_term, began_in_term = new_term,
+               owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL,
+               audit_base = to_position, audit_ledger = ledger,
+               settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;
+    END LOOP;
 END
 $$;

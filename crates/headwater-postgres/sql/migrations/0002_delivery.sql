@@ -1,6 +1,9 @@
 -- Delivery: subscribers, permanent gaps, dead letters, states.
 -- Frozen once shipped.
 
+-- Terms, of all subscribers: none is used twice, also not by a subscriber that was removed and registered again.
+CREATE SEQUENCE headwater.terms CACHE 1 NO CYCLE;
+
 -- One row a subscriber (later: and partition). It is rewritten with every checkpoint: pages are kept mostly empty, and no column that
 -- changes has an index, so that each new version of a row finds room beside the last and touches no index.
 CREATE TABLE headwater.subscribers (
@@ -12,11 +15,15 @@ CREATE TABLE headwater.subscribers (
     last_event_id     uuid,
     -- the ledger of gaps that were passed and are not closed: first, last, first, last, …
     pending_gaps      bigint[] NOT NULL DEFAULT '{}' CHECK (cardinality(pending_gaps) % 2 = 0),
-    -- raised with each owner: what an older owner still writes matches nothing
-    term              bigint NOT NULL DEFAULT 0,
+    -- a new one with each owner and each reset: what an older owner still writes matches nothing
+    term              bigint NOT NULL,
+    -- the term of its registration, or of its last reset
+    began_in_term     bigint NOT NULL,
     owner_node        text,
     owner_incarnation uuid,
     lease_until       timestamptz,
+    -- how long the lease is: an owner that moves its checkpoint renews it
+    lease             interval,
     -- the owner's session holds the advisory lock: whoever gets it knows that the session is gone
     locked            boolean NOT NULL DEFAULT false,
     paused            boolean NOT NULL DEFAULT false,
@@ -25,8 +32,9 @@ CREATE TABLE headwater.subscribers (
     -- raised by whatever may make a dead letter deliverable, and how far that has been looked at and found to be nothing
     letters_epoch     bigint NOT NULL DEFAULT 0,
     letters_checked   bigint NOT NULL DEFAULT 0,
-    -- what was settled since audit_base, to be compared with the log
+    -- what was settled since audit_base, to be compared with the log; what the ledger had then is compared too
     audit_base        bigint NOT NULL,
+    audit_ledger      bigint[] NOT NULL DEFAULT '{}' CHECK (cardinality(audit_ledger) % 2 = 0),
     settled_events    bigint NOT NULL DEFAULT 0,
     settled_sum       numeric NOT NULL DEFAULT 0,
     late_events       bigint NOT NULL DEFAULT 0,
@@ -64,6 +72,8 @@ CREATE TABLE headwater.dead_letters (
     attempts        jsonb NOT NULL,
     event           jsonb NOT NULL,
     reason          text,
+    -- the term in which the subscriber's owner last wrote it
+    term            bigint NOT NULL,
     created_at      timestamptz NOT NULL DEFAULT now(),
     updated_at      timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace_id, subscriber_id, global_sequence)

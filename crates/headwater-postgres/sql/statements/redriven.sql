@@ -1,13 +1,13 @@
--- Notes that a dead letter was delivered again, in its owner's term only; answers 1 if it was. $5: the attempt, if it failed. Then what is
--- redriven behind it in a parked key waits again.
+-- Notes that a dead letter was delivered again, in its owner's term only; answers 1 if it was, and 1 if the letter was not done with. $5: the
+-- attempt, if it failed. Then what is redriven behind it in a parked key waits again.
 WITH fenced AS (
     UPDATE headwater.subscribers s SET letters_epoch = s.letters_epoch + 1
      WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = 0 AND ($3::bigint IS NULL OR s.term = $3)
-    RETURNING s.namespace_id, s.subscriber_id
+    RETURNING s.namespace_id, s.subscriber_id, s.term
 ), tried AS (
     UPDATE headwater.dead_letters d
        SET state = CASE WHEN $5::text IS NULL THEN 'redriven' ELSE 'dead' END, parks_key = d.parks_key OR d.state = 'parked',
-           error = coalesce($6, d.error), node = coalesce($7, d.node), updated_at = clock_timestamp(),
+           error = coalesce($6, d.error), node = coalesce($7, d.node), term = f.term, updated_at = clock_timestamp(),
            attempts = d.attempts || CASE WHEN $5 IS NULL OR d.attempts @> jsonb_build_array($5::jsonb) THEN '[]'
                                          ELSE jsonb_build_array($5::jsonb) END
       FROM fenced f
@@ -20,4 +20,4 @@ WITH fenced AS (
      WHERE $5 IS NOT NULL AND t.parks_key AND d.namespace_id = t.namespace_id AND d.subscriber_id = t.subscriber_id
        AND d.order_key = t.order_key AND d.global_sequence > $4 AND d.state = 'redriving'
 )
-SELECT count(*) FROM fenced
+SELECT (SELECT count(*) FROM fenced) AS fenced, (SELECT count(*) FROM tried) AS tried

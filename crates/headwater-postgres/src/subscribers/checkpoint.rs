@@ -1,7 +1,8 @@
 //! Checkpoints: read and moved.
 
 use headwater_core::{Advance, Fence, Gaps, Loaded, SubscriberError};
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
+use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
 use super::{Result, bigint, missing, refused};
@@ -12,7 +13,8 @@ pub(super) async fn load(conn: &mut PgConnection, namespace_id: i32, fence: &Fen
     let row = fetch(conn, sql::LOAD_SUBSCRIBER, namespace_id, &fence.subscriber_id).await?;
     let row = row.ok_or_else(|| missing(fence))?;
     check(&row, fence)?;
-    Ok(Loaded { parked_keys: row.get("parked_keys"), ..loaded(&row) })
+    let buried = row.get::<Vec<i64>, _>("buried").into_iter().map(|sequence| sequence as u64).collect();
+    Ok(Loaded { parked_keys: row.get("parked_keys"), buried, ..loaded(&row) })
 }
 
 pub(super) async fn position(conn: &mut PgConnection, namespace_id: i32, subscriber_id: &str) -> Result<Loaded> {
@@ -51,7 +53,9 @@ fn loaded(row: &PgRow) -> Loaded {
         position: row.get::<i64, _>("position") as u64,
         pending_gaps: pairs(row).into_iter().collect::<Gaps>(),
         paused: row.get("paused"),
+        term: row.get::<i64, _>("term") as u64,
         parked_keys: Vec::new(),
+        buried: Vec::new(),
     }
 }
 
@@ -61,28 +65,59 @@ pub(super) fn pairs(row: &PgRow) -> Vec<(u64, u64)> {
     flat.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1] as u64)).collect()
 }
 
+fn flat(gaps: &Gaps) -> Vec<i64> {
+    gaps.ranges().iter().flat_map(|(first, last)| [bigint(*first), bigint(*last)]).collect()
+}
+
+/// The parameters that both forms of a move have.
+fn movement<'q>(
+    text: &'static str,
+    namespace_id: i32,
+    fence: &'q Fence,
+    advance: &Advance,
+) -> Query<'q, Postgres, PgArguments> {
+    sqlx::query(text)
+        .bind(namespace_id)
+        .bind(&fence.subscriber_id)
+        .bind(fence.term.map(bigint))
+        .bind(bigint(advance.position))
+        .bind(advance.last_event_id)
+        .bind(flat(&advance.pending_gaps))
+        .bind(bigint(advance.events))
+        .bind(advance.sequence_sum.to_string())
+        .bind(bigint(advance.late_events))
+        .bind(advance.late_sequence_sum.to_string())
+}
+
 pub(super) async fn advance(
     conn: &mut PgConnection,
     namespace_id: i32,
     fence: &Fence,
     advance: &Advance,
 ) -> Result<()> {
-    let ledger = advance.pending_gaps.ranges().iter();
-    let moved = sqlx::query(sql::ADVANCE)
-        .bind(namespace_id)
-        .bind(&fence.subscriber_id)
-        .bind(fence.term.map(bigint))
-        .bind(bigint(advance.position))
-        .bind(advance.last_event_id)
-        .bind(ledger.flat_map(|(first, last)| [bigint(*first), bigint(*last)]).collect::<Vec<_>>())
-        .bind(bigint(advance.events))
-        .bind(advance.sequence_sum.to_string())
-        .bind(bigint(advance.late_events))
-        .bind(advance.late_sequence_sum.to_string())
-        .execute(&mut *conn)
-        .await
-        .map_err(subscriber_error)?;
-    match moved.rows_affected() {
+    let statement = movement(sql::ADVANCE, namespace_id, fence, advance);
+    moved(conn, namespace_id, fence, statement).await
+}
+
+pub(super) async fn advance_in(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    fence: &Fence,
+    advance: &Advance,
+) -> Result<()> {
+    let statement = movement(sql::ADVANCE_IN, namespace_id, fence, advance)
+        .bind(bigint(advance.from_position))
+        .bind(flat(&advance.from_gaps));
+    moved(conn, namespace_id, fence, statement).await
+}
+
+async fn moved(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    fence: &Fence,
+    statement: Query<'_, Postgres, PgArguments>,
+) -> Result<()> {
+    match statement.execute(&mut *conn).await.map_err(subscriber_error)?.rows_affected() {
         0 => Err(refused(conn, namespace_id, fence).await),
         _ => Ok(()),
     }

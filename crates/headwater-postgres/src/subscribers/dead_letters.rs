@@ -50,16 +50,17 @@ pub(super) async fn bury(
     written(conn, namespace_id, fence, fenced).await
 }
 
+/// Answers whether the letter was not done with: if it was, nothing is written.
 pub(super) async fn redriven(
     conn: &mut PgConnection,
     namespace_id: i32,
     fence: &Fence,
     global_sequence: u64,
     failure: Option<&Attempt>,
-) -> Result<()> {
+) -> Result<bool> {
     let failure = failure.map(storable_attempt);
     let error = failure.as_ref().map(|attempt| attempt.errors.first().cloned().unwrap_or_default());
-    let fenced: i64 = sqlx::query_scalar(sql::REDRIVEN)
+    let row = sqlx::query(sql::REDRIVEN)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
         .bind(fence.term.map(bigint))
@@ -70,7 +71,8 @@ pub(super) async fn redriven(
         .fetch_one(&mut *conn)
         .await
         .map_err(subscriber_error)?;
-    written(conn, namespace_id, fence, fenced).await
+    written(conn, namespace_id, fence, row.get("fenced")).await?;
+    Ok(row.get::<i64, _>("tried") > 0)
 }
 
 async fn written(conn: &mut PgConnection, namespace_id: i32, fence: &Fence, fenced: i64) -> Result<()> {

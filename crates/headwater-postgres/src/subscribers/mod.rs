@@ -78,12 +78,14 @@ impl PgSubscribers {
     }
 
     /// As [`advance`](SubscriberStore::advance), in a transaction of the caller's: effects and checkpoint are there together or not at
-    /// all. It waits for a takeover that is under way, and is fenced by it. After an error, roll back.
+    /// all. It waits for a takeover that is under way, and is fenced by it. It moves the checkpoint from `from_position` and `from_gaps`
+    /// only: the same move a second time is fenced, for the first may have been committed after all. After an error, roll back.
     pub async fn advance_in(&self, conn: &mut PgConnection, fence: &Fence, advance: &Advance) -> Result<()> {
-        in_time(checkpoint::advance(conn, self.id(), fence, advance)).await
+        in_time(checkpoint::advance_in(conn, self.id(), fence, advance)).await
     }
 
-    /// As [`redriven`](SubscriberStore::redriven), in a transaction of the caller's. After an error, roll back.
+    /// As [`redriven`](SubscriberStore::redriven), in a transaction of the caller's. A letter that is done with, as by an earlier
+    /// transaction that was committed after all, is fenced. After an error, roll back.
     pub async fn redriven_in(
         &self,
         conn: &mut PgConnection,
@@ -91,7 +93,10 @@ impl PgSubscribers {
         global_sequence: u64,
         failure: Option<&Attempt>,
     ) -> Result<()> {
-        in_time(dead_letters::redriven(conn, self.id(), fence, global_sequence, failure)).await
+        match in_time(dead_letters::redriven(conn, self.id(), fence, global_sequence, failure)).await? {
+            true => Ok(()),
+            false => Err(SubscriberError::Fenced(fence.subscriber_id.clone())),
+        }
     }
 
     /// Ends the sessions, and their locks with them: what instances still own, others take over at once. A later call begins a new one.
@@ -157,6 +162,7 @@ impl SubscriberStore for PgSubscribers {
     async fn redriven(&self, fence: &Fence, global_sequence: u64, failure: Option<Attempt>) -> Result<()> {
         calling!(self.inner.database, conn =>
             dead_letters::redriven(conn, self.id(), fence, global_sequence, failure.as_ref()))
+        .map(drop)
     }
 
     async fn is_parked(&self, fence: &Fence, order_key: &str) -> Result<bool> {
@@ -189,7 +195,7 @@ impl SubscriberStore for PgSubscribers {
     }
 
     async fn reset(&self, subscriber_id: &str, position: u64) -> Result<()> {
-        calling!(self.inner.database, conn => manage::reset(conn, self.namespace(), subscriber_id, position))
+        calling!(self.inner.database, SCAN_TIMEOUT, conn => manage::reset(conn, self.namespace(), subscriber_id, position))
     }
 
     async fn remove(&self, subscriber_id: &str, force: bool) -> Result<()> {

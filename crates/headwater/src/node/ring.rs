@@ -32,6 +32,8 @@ pub(super) struct Ring {
     holes: Gaps,
     /// What was seen, and when first, as far as there are holes: tells how old they are.
     sightings: VecDeque<(u64, Instant)>,
+    /// When the last look began.
+    looked_at: Option<Instant>,
 }
 
 /// What a look at the log changed.
@@ -62,7 +64,8 @@ impl Ring {
     }
 
     /// Takes over what a look after [`seen`](Ring::seen) and into [`holes`](Ring::holes) showed.
-    pub(super) fn take(&mut self, look: LookAhead, now: Instant) -> Change {
+    pub(super) fn take(&mut self, look: LookAhead, begun: Instant, now: Instant) -> Change {
+        self.looked_at = Some(begun);
         let before = (self.seen, self.settled);
         let filled = !look.filled.is_empty();
         for event in look.filled {
@@ -141,7 +144,7 @@ impl Ring {
         let cut = from + events.len() < self.events.len();
         let seen = events.last().filter(|_| cut).map_or(self.seen, |event| sequence(event));
         let gaps_seen = if self.holes.is_empty() { Vec::new() } else { self.gaps_seen(after, seen) };
-        Some(Segment { after, events, seen, settled: self.settled, gaps_seen })
+        Some(Segment { after, events, seen, settled: self.settled, gaps_seen, as_of: self.looked_at })
     }
 }
 
@@ -174,6 +177,10 @@ mod tests {
         }
     }
 
+    fn take(ring: &mut Ring, look: LookAhead, now: Instant) -> Change {
+        ring.take(look, now, now)
+    }
+
     fn sequences(ring: &Ring, after: u64) -> Vec<u64> {
         ring.segment(after, 100).expect("within the ring").events.iter().map(|event| sequence(event)).collect()
     }
@@ -181,31 +188,31 @@ mod tests {
     #[test]
     fn what_fills_a_hole_stands_in_its_place() {
         let mut ring = Ring::starting_at(2);
-        assert_eq!(ring.take(look(&[3, 5, 8], &[], 3), Instant::now()), Change { news: true, permanent: vec![] });
+        assert_eq!(take(&mut ring, look(&[3, 5, 8], &[], 3), Instant::now()), Change { news: true, permanent: vec![] });
         assert_eq!(ring.holes().ranges(), [(4, 4), (6, 7)]);
-        assert_eq!(ring.take(look(&[], &[4, 7], 5), Instant::now()), Change { news: true, permanent: vec![] });
+        assert_eq!(take(&mut ring, look(&[], &[4, 7], 5), Instant::now()), Change { news: true, permanent: vec![] });
         assert_eq!(sequences(&ring, 2), [3, 4, 5, 7, 8]);
         assert_eq!(ring.holes().ranges(), [(6, 6)]);
-        assert_eq!(ring.take(look(&[], &[], 8), Instant::now()), Change { news: true, permanent: vec![(6, 6)] });
-        assert_eq!(ring.take(look(&[], &[], 8), Instant::now()), Change::default());
+        assert_eq!(take(&mut ring, look(&[], &[], 8), Instant::now()), Change { news: true, permanent: vec![(6, 6)] });
+        assert_eq!(take(&mut ring, look(&[], &[], 8), Instant::now()), Change::default());
     }
 
     #[test]
     fn a_hole_is_as_old_as_the_first_sight_of_it() {
         let (start, step) = (Instant::now(), Duration::from_secs(1));
         let mut ring = Ring::starting_at(0);
-        ring.take(look(&[2, 3], &[], 0), start);
-        ring.take(look(&[5], &[], 0), start + step);
-        ring.take(look(&[6], &[], 0), start + step * 2);
+        take(&mut ring, look(&[2, 3], &[], 0), start);
+        take(&mut ring, look(&[5], &[], 0), start + step);
+        take(&mut ring, look(&[6], &[], 0), start + step * 2);
         assert_eq!(ring.segment(0, 10).unwrap().gaps_seen, [(1, 1, start), (4, 4, start + step)]);
-        ring.take(look(&[7], &[1], 3), start + step * 3);
+        take(&mut ring, look(&[7], &[1], 3), start + step * 3);
         assert_eq!(ring.segment(0, 10).unwrap().gaps_seen, [(4, 4, start + step)]);
     }
 
     #[test]
     fn a_segment_says_how_far_it_reaches() {
         let mut ring = Ring::starting_at(0);
-        ring.take(look(&[1, 2, 4], &[], 2), Instant::now());
+        take(&mut ring, look(&[1, 2, 4], &[], 2), Instant::now());
         let cut = ring.segment(0, 2).unwrap();
         assert_eq!((cut.seen, cut.settled, cut.events.len()), (2, 2, 2));
         let whole = ring.segment(0, 3).unwrap();
@@ -217,7 +224,7 @@ mod tests {
     fn a_full_ring_forgets_its_oldest_events() {
         let mut ring = Ring::starting_at(0);
         let all: Vec<u64> = (1..=MAX_EVENTS as u64 + 5).collect();
-        ring.take(look(&all, &[], all.len() as u64), Instant::now());
+        take(&mut ring, look(&all, &[], all.len() as u64), Instant::now());
         assert!(ring.segment(4, 1).is_none());
         assert_eq!(ring.segment(5, 1).unwrap().events[0].global_sequence, Some(6));
     }

@@ -51,6 +51,8 @@ pub(super) struct Tail {
     generation: AtomicU64,
     /// Events that the next look takes at most.
     size: AtomicU32,
+    nudge: watch::Sender<u64>,
+    nudged: AtomicBool,
     poll: Duration,
 }
 
@@ -67,6 +69,8 @@ impl Tail {
             holes_changed: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             size: AtomicU32::new(PAGE_SIZE),
+            nudge: watch::Sender::new(0),
+            nudged: AtomicBool::new(false),
             poll,
         }
     }
@@ -117,9 +121,10 @@ impl Tail {
             return Ok(segment);
         }
         // Behind the ring, and not settled: events that a long transaction holds up, more of them than the ring has room for.
+        let as_of = Some(Instant::now());
         let look = timed(self.log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
         let events = look.events.into_iter().map(Arc::new).collect();
-        Ok(Segment { after, events, seen: look.seen, settled: look.settled, ..Segment::default() })
+        Ok(Segment { after, events, seen: look.seen, settled: look.settled, as_of, ..Segment::default() })
     }
 
     /// What became of gaps that were passed.
@@ -127,8 +132,15 @@ impl Tail {
         timed(self.log.look_ahead(self.seen(), gaps, 1)).await
     }
 
+    /// Asks for a look, which counts as a change even if it shows nothing new.
+    pub(super) fn nudge(&self) {
+        self.nudged.store(true, Ordering::Release);
+        self.nudge.send_modify(|nudges| *nudges += 1);
+    }
+
     /// Follows the log until it is dropped.
     pub(super) async fn follow(&self, mut wake_ups: Vec<WakeUp>) {
+        wake_ups.push(self.nudge.subscribe());
         let mut pause = FIRST_PAUSE;
         let mut look_again = FIRST_LOOK_AGAIN;
         let mut epoch = Epoch::default();
@@ -194,6 +206,7 @@ impl Tail {
         let size = self.size.load(Ordering::Relaxed);
         // With too many holes, only these are looked into.
         let limit = if holes.ranges().len() < MAX_HOLES { size } else { 0 };
+        let begun = Instant::now();
         let mut look = timed(self.log.look_ahead(seen, &holes, limit)).await?;
         *self.writers.lock().expect("no holder of this lock panics") = std::mem::take(&mut look.writers);
         let bytes = look.events.iter().map(weight).sum();
@@ -203,12 +216,12 @@ impl Tail {
         let (change, holes) = {
             let mut ring = self.ring.lock().expect("no holder of this lock panics");
             let ring = ring.get_or_insert_default();
-            (ring.take(look, Instant::now()), !ring.holes().is_empty())
+            (ring.take(look, begun, Instant::now()), !ring.holes().is_empty())
         };
         if filled || !change.permanent.is_empty() {
             self.holes_changed.fetch_add(1, Ordering::AcqRel);
         }
-        if change.news {
+        if self.nudged.swap(false, Ordering::AcqRel) || change.news {
             self.changed.send_modify(|version| *version += 1);
         }
         let permanent = change.permanent.into_iter();

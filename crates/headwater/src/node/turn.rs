@@ -147,6 +147,10 @@ impl<'r> Turn<'r> {
             let state = if behind > LIVE_WITHIN { RunnerState::CatchingUp } else { RunnerState::Live };
             self.runner.status.set(state, None);
         }
+        // What the streams of these events had before may have come in a gap that was passed: it goes first.
+        if !admitted.is_empty() && !self.progress.ledger().is_empty() {
+            self.deliver_late().await?;
+        }
         self.handle(admitted).await?;
         if hold.is_none() {
             self.progress.reach(self.gate.position());
@@ -495,7 +499,12 @@ impl<'r> Turn<'r> {
         if control.borrow().redrives != self.redrives_seen {
             return Ok(());
         }
-        let hold_until = hold.and_then(|hold| hold.until).map(Instant::from_std);
+        let mut hold_until = hold.and_then(|hold| hold.until).map(Instant::from_std);
+        if hold_until.is_some_and(|until| until <= Instant::now()) {
+            // Nobody has looked since: the gap may have been filled by now.
+            self.runner.tail.nudge();
+            hold_until = None;
+        }
         let unwritten = self.unwritten_since.and(self.write_deadline());
         let until = [hold_until, unwritten, self.late_at].into_iter().flatten().min();
         let alarm = async {

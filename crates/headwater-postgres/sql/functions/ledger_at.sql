@@ -1,0 +1,42 @@
+-- headwater.ledger_at(namespace, target, kept)
+-- The ledger of a subscriber that is put just after `target`: what of `kept` lies at or below it, and all that is not visible between the horizon
+-- and it. What is in flight there, or not handed out yet, comes late; what is visible by now is left behind, as whoever chose the
+-- target wanted. Ranges are in order, and no two touch: a checkpoint is compared with it as a whole. Reads what is above the horizon.
+-- Raises: WH001, WH006. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.ledger_at(namespace text, target bigint, kept bigint[] DEFAULT '{}')
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    ns     headwater.namespaces := headwater.namespace_row(ledger_at.namespace);
+    ledger bigint[] := '{}';
+    safe   bigint := 0;
+    size   int := 0;
+    gap    record;
+BEGIN
+    IF target > 0 THEN
+        SELECT h.horizon INTO safe FROM headwater.horizon(ledger_at.namespace) h;
+    END IF;
+    -- A statement of its own, after that of the horizon: what is missing at or below it never comes.
+    FOR gap IN
+        WITH visible AS (
+            SELECT e.global_sequence AS sequence FROM headwater.events e
+             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > safe AND e.global_sequence <= target
+        ), ranges AS (
+            SELECT lag(v.sequence, 1, safe) OVER (ORDER BY v.sequence) + 1 AS first, v.sequence - 1 AS last FROM visible v
+            UNION ALL
+            SELECT coalesce(max(v.sequence), safe) + 1, target FROM visible v HAVING coalesce(max(v.sequence), safe) < target
+            UNION ALL
+            SELECT kept[i], least(kept[i + 1], target) FROM generate_series(1, cardinality(kept), 2) AS i
+        )
+        SELECT r.first, r.last FROM ranges r WHERE r.first <= r.last ORDER BY r.first
+    LOOP
+        IF size > 0 AND gap.first - 1 <= ledger[size] THEN
+            ledger[size] := greatest(ledger[size], gap.last);
+        ELSE
+            ledger[size + 1] := gap.first;
+            ledger[size + 2] := gap.last;
+            size := size + 2;
+        END IF;
+    END LOOP;
+    RETURN ledger;
+END
+$$;

@@ -1,0 +1,19 @@
+-- headwater.ledger_holds(ledger, part)
+-- Whether every range of `part` lies in a range of `ledger`. Both are first, last, first, last, …, in order, and no two ranges touch.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.ledger_holds(ledger bigint[], part bigint[])
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    at int := 1;
+BEGIN
+    FOR i IN 1 .. cardinality(part) BY 2 LOOP
+        WHILE ledger[at + 1] < part[i] LOOP
+            at := at + 2;
+        END LOOP;
+        IF coalesce(ledger[at] > part[i] OR ledger[at + 1] < part[i + 1], true) THEN
+            RETURN false;
+        END IF;
+    END LOOP;
+    RETURN true;
+END
+$$;
