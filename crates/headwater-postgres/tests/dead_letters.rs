@@ -4,7 +4,7 @@ mod common;
 #[path = "common/subscribers.rs"]
 mod subscribers;
 
-use common::run;
+use common::{pid, run, until_it_waits};
 use headwater_conformance::TestDatabase;
 use headwater_core::DeadLetterState::{Dead, Discarded, Parked, Redriven, Redriving};
 use headwater_core::{DeadLetter, DeadLetterQuery, Fence, StartFrom, StateStore, SubscriberError, SubscriberStore};
@@ -223,6 +223,31 @@ async fn redriven_in_a_transaction_is_undone_with_it() {
     run(&mut session, "BEGIN").await;
     a.store.redriven_in(&mut session, &fence, 4, None).await.unwrap();
     run(&mut session, "COMMIT").await;
+    assert_eq!(states(&a).await, [(4, Redriven)]);
+}
+
+#[tokio::test]
+async fn a_redrive_with_effects_happens_once_however_slow_its_commit() {
+    let (db, a, fence) = owner().await;
+    a.store.bury(&fence, &[letter(4, "k", Dead, "x")]).await.unwrap();
+    a.store.redrive(&all()).await.unwrap();
+    let (mut slow, mut again, mut session) = (db.session().await, db.session().await, db.session().await);
+    run(&mut slow, "BEGIN").await;
+    a.store.redriven_in(&mut slow, &fence, 4, None).await.unwrap();
+    run(&mut again, "BEGIN").await;
+    let pid = pid(&mut again).await;
+    let second = tokio::spawn({
+        let (store, fence) = (a.store.clone(), fence.clone());
+        async move { store.redriven_in(&mut again, &fence, 4, None).await }
+    });
+    until_it_waits(&mut session, pid).await;
+    run(&mut slow, "COMMIT").await;
+    let fenced = |result: Result<(), SubscriberError>| assert!(matches!(result, Err(SubscriberError::Fenced(_))));
+    fenced(second.await.unwrap());
+    fenced(a.store.redriven_in(&mut session, &fence, 4, Some(&attempt("y"))).await);
+    fenced(a.store.redriven_in(&mut session, &fence, 5, None).await);
+    // Without effects, the same again is nothing new.
+    a.store.redriven(&fence, 4, None).await.unwrap();
     assert_eq!(states(&a).await, [(4, Redriven)]);
 }
 

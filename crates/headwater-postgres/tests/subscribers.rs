@@ -6,14 +6,14 @@ mod subscribers;
 
 use std::time::Duration;
 
-use common::{emit, raw, run, sqlstate_of};
+use common::{emit, pid, raw, run, sqlstate_of, until_it_waits};
 use headwater_conformance::TestDatabase;
 use headwater_core::{
     Append, EventLog, GapState, Report, RunnerState, StartFrom, SubscriberConfig, SubscriberError, SubscriberStore,
 };
 use headwater_postgres::{PgLog, SubscribersOptions};
 use sqlx::{Connection, PgConnection, Row};
-use subscribers::{LONG, Process, advance, ask, fence, with_ledger};
+use subscribers::{LONG, Process, advance, ask, fence, from, with_ledger};
 
 async fn shop() -> (TestDatabase, PgLog, PgConnection) {
     let db = TestDatabase::create().await;
@@ -369,18 +369,98 @@ async fn a_zombies_transaction_waits_for_the_takeover_and_is_fenced() {
     run(&mut session, "BEGIN; UPDATE headwater.subscribers SET term = nextval('headwater.terms')").await;
     let mut transaction = db.session().await;
     run(&mut transaction, "BEGIN").await;
-    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut transaction).await.unwrap();
+    let pid = pid(&mut transaction).await;
     let zombie = tokio::spawn({
         let store = a.store.clone();
         async move { store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await }
     });
-    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock')";
-    while !sqlx::query_scalar::<_, bool>(waits).bind(pid).fetch_one(&mut db.session().await).await.unwrap() {
-        tokio::task::yield_now().await;
-    }
+    until_it_waits(&mut db.session().await, pid).await;
     run(&mut session, "COMMIT").await;
     is_fenced(zombie.await.unwrap());
     assert_eq!(a.store.position("totals").await.unwrap().position, 0);
+}
+
+#[tokio::test]
+async fn a_move_with_effects_happens_once_however_slow_its_commit() {
+    let (db, mut session, a, _b) = owned().await;
+    let fence = fence("totals", Some(2));
+    let moved = advance(3, &[3]);
+    // The answer to the COMMIT is late: the owner tries again in another transaction.
+    let (mut slow, mut again) = (db.session().await, db.session().await);
+    run(&mut slow, "BEGIN").await;
+    a.store.advance_in(&mut slow, &fence, &moved).await.unwrap();
+    run(&mut again, "BEGIN").await;
+    let pid = pid(&mut again).await;
+    let second = tokio::spawn({
+        let (store, fence, moved) = (a.store.clone(), fence.clone(), moved.clone());
+        async move { store.advance_in(&mut again, &fence, &moved).await }
+    });
+    until_it_waits(&mut session, pid).await;
+    run(&mut slow, "COMMIT").await;
+    is_fenced(second.await.unwrap());
+    is_fenced(a.store.advance_in(&mut slow, &fence, &moved).await);
+    // Without effects, the same again is nothing new.
+    a.store.advance(&fence, &moved).await.unwrap();
+    assert_eq!(a.store.position("totals").await.unwrap().position, 3);
+}
+
+#[tokio::test]
+async fn a_move_with_effects_begins_where_the_checkpoint_is() {
+    let (_db, mut session, a, _b) = owned().await;
+    for term in [Some(2), None] {
+        let fence = fence("totals", term);
+        a.store.reset("totals", 0).await.unwrap();
+        run(&mut session, "UPDATE headwater.subscribers SET term = 2").await;
+        let passed = with_ledger(advance(9, &[9]), [(3, 4), (6, 6)]);
+        a.store.advance_in(&mut session, &fence, &passed).await.unwrap();
+        let late = with_ledger(advance(9, &[]), [(4, 4), (6, 6)]);
+        let late = headwater_core::Advance { late_events: 1, late_sequence_sum: 3, ..late };
+        for elsewhere in [
+            from(late.clone(), 8, [(3, 4), (6, 6)]),
+            from(late.clone(), 9, []),
+            from(late.clone(), 9, [(3, 4)]),
+            from(late.clone(), 9, [(4, 4), (6, 6)]),
+            from(advance(8, &[]), 9, [(3, 4), (6, 6)]),
+        ] {
+            is_fenced(a.store.advance_in(&mut session, &fence, &elsewhere).await);
+        }
+        a.store.advance_in(&mut session, &fence, &from(late.clone(), 9, [(3, 4), (6, 6)])).await.unwrap();
+        is_fenced(a.store.advance_in(&mut session, &fence, &from(late, 9, [(3, 4), (6, 6)])).await);
+        let loaded = a.store.position("totals").await.unwrap();
+        assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (9, [(4, 4), (6, 6)].as_slice()));
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_gets_on_keeps_its_lease() {
+    let (db, mut session, a, b) = owned().await;
+    let fence = fence("totals", Some(2));
+    let end = "UPDATE headwater.subscribers SET lease_until = clock_timestamp()";
+    let left = async || b.store.subscriber("totals").await.unwrap().lease_left;
+    // Keeping never found the row unlocked, and the lease ended meanwhile.
+    run(&mut session, end).await;
+    let mut transaction = db.session().await;
+    run(&mut transaction, "BEGIN").await;
+    a.store.advance_in(&mut transaction, &fence, &advance(3, &[3])).await.unwrap();
+    assert_eq!(b.take("totals").await, None, "the row is locked");
+    run(&mut transaction, "COMMIT").await;
+    assert_eq!(b.take("totals").await, None, "the move was as good as a renewal");
+    assert!(left().await.unwrap() > LONG * 9 / 10);
+    run(&mut session, end).await;
+    a.store.advance(&fence, &advance(4, &[4])).await.unwrap();
+    assert_eq!(b.take("totals").await, None);
+    // It makes no lease shorter, and whoever moves without a term renews nobody's.
+    run(&mut session, "UPDATE headwater.subscribers SET lease_until = lease_until + interval '1 day'").await;
+    a.store.advance(&fence, &advance(5, &[5])).await.unwrap();
+    assert!(left().await.unwrap() > LONG * 20);
+    run(&mut session, end).await;
+    a.store.advance(&subscribers::fence("totals", None), &advance(6, &[6])).await.unwrap();
+    assert_eq!(left().await, None);
+    // The length is that of the last renewal.
+    a.keep("totals", Some(2), LONG * 3).await;
+    run(&mut session, end).await;
+    a.store.advance(&fence, &advance(7, &[7])).await.unwrap();
+    assert!(left().await.unwrap() > LONG * 2);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Laws of the audit: silent about honest work, and precise about what is lost.
 
-use headwater_core::{Advance, AuditFinding, Event, Gaps, StartFrom};
+use headwater_core::{Advance, AuditFinding, Event, Fence, Gaps, StartFrom};
 
 use super::TestSubscribers;
 use super::support::{sequence, settled};
@@ -127,5 +127,56 @@ pub(crate) async fn a_reset_begins_to_count_anew(test: &TestSubscribers) {
     assert_eq!(test.first().findings("s").await, []);
     let fence = test.first().own("s").await;
     test.first().advance(&fence, &settled(back, &events[2..])).await.unwrap();
+    assert_eq!(test.first().findings("s").await, []);
+}
+
+/// Settles all but the second of four events, which is in the ledger, and goes back by one event: the ledger stays.
+async fn reset_with_one_in_the_ledger(test: &TestSubscribers) -> (Vec<Event>, Fence) {
+    let events = test.append(4).await;
+    let fence = test.first().begin_and_own("s").await;
+    let late = sequence(&events[1]);
+    let in_order = [&events[..1], &events[2..]].concat();
+    let advance = Advance { pending_gaps: Gaps::from_iter([(late, late)]), ..settled(0, &in_order) };
+    test.first().advance(&fence, &advance).await.unwrap();
+    test.first().reset("s", sequence(&events[2])).await.unwrap();
+    assert_eq!(test.first().findings("s").await, []);
+    (events, test.first().own("s").await)
+}
+
+pub(crate) async fn what_a_reset_kept_may_come_late(test: &TestSubscribers) {
+    let (events, fence) = reset_with_one_in_the_ledger(test).await;
+    let (position, late) = (sequence(&events[2]), sequence(&events[1]));
+    let advance = Advance { position, late_events: 1, late_sequence_sum: late, ..Advance::default() };
+    for _ in 0..2 {
+        test.first().advance(&fence, &advance).await.unwrap();
+        assert_eq!(test.first().findings("s").await, []);
+    }
+    test.first().advance(&fence, &settled(position, &events[3..])).await.unwrap();
+    let report = test.first().audit(&["s".into()]).await.unwrap();
+    assert_eq!((report.events, report.findings), (2, vec![]));
+}
+
+pub(crate) async fn one_that_a_reset_kept_and_nobody_settled_is_named(test: &TestSubscribers) {
+    let (events, fence) = reset_with_one_in_the_ledger(test).await;
+    let (position, late) = (sequence(&events[2]), sequence(&events[1]));
+    test.first().advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();
+    let subscriber_id = "s".to_owned();
+    let (after, missing) = (position, Some(late));
+    let lost = AuditFinding::CountDiffers { subscriber_id, after, position, in_log: 1, settled: 0, missing };
+    assert_eq!(test.first().findings("s").await, [lost]);
+}
+
+pub(crate) async fn what_is_to_come_before_a_start_is_counted(test: &TestSubscribers) {
+    let last = sequence(&test.append(1).await[0]);
+    let start = last + 1_000;
+    test.first().start("s", StartFrom::After(start)).await;
+    let fence = test.first().own("s").await;
+    let late = sequence(&test.append(1).await[0]);
+    assert_eq!(test.first().findings("s").await, []);
+    let mut pending_gaps = test.first().load(&fence).await.unwrap().pending_gaps;
+    pending_gaps.remove(last + 1, late);
+    let advance =
+        Advance { position: start, pending_gaps, late_events: 1, late_sequence_sum: late, ..Advance::default() };
+    test.first().advance(&fence, &advance).await.unwrap();
     assert_eq!(test.first().findings("s").await, []);
 }

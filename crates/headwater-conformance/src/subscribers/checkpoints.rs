@@ -94,3 +94,35 @@ pub(crate) async fn the_lag_is_what_lies_ahead(test: &TestSubscribers) {
     let info = test.first().subscriber("s").await.unwrap();
     assert_eq!((info.lag_events, info.lag), (0, Duration::ZERO));
 }
+
+/// A move that was on its way for long must not bring back what was settled since.
+pub(crate) async fn a_ledger_does_not_grow_where_the_position_stays(test: &TestSubscribers) {
+    let fence = test.first().begin_and_own("s").await;
+    let advance = |ranges: &[(u64, u64)]| Advance {
+        position: 20,
+        pending_gaps: ranges.iter().copied().collect(),
+        ..Advance::default()
+    };
+    test.first().advance(&fence, &advance(&[(2, 4), (8, 9), (12, 12)])).await.unwrap();
+    test.first().advance(&fence, &advance(&[(3, 4), (8, 8)])).await.unwrap();
+    for grown in [&[(2, 4), (8, 8)][..], &[(3, 5)], &[(3, 4), (8, 9)], &[(3, 4), (12, 12)], &[(3, 8)], &[(1, 1)]] {
+        fenced("advance", test.first().advance(&fence, &advance(grown)).await);
+        assert_eq!(test.first().load(&fence).await.unwrap().pending_gaps.ranges(), [(3, 4), (8, 8)], "{grown:?}");
+    }
+    test.first().advance(&fence, &advance(&[(3, 4), (8, 8)])).await.unwrap();
+    test.first().advance(&fence, &advance(&[(4, 4), (8, 8)])).await.unwrap();
+    let further = Advance { position: 21, ..advance(&[(4, 4), (8, 8), (21, 21)]) };
+    test.first().advance(&fence, &further).await.unwrap();
+}
+
+pub(crate) async fn the_term_is_told(test: &TestSubscribers) {
+    test.first().begin("s").await;
+    let registered = test.first().position("s").await.unwrap().term;
+    let fence = test.first().own("s").await;
+    let loaded = test.first().load(&fence).await.unwrap();
+    assert_eq!(Some(loaded.term), fence.term);
+    assert_eq!(test.second().position("s").await.unwrap().term, loaded.term);
+    assert!(loaded.term > registered);
+    test.first().reset("s", 0).await.unwrap();
+    assert!(test.second().position("s").await.unwrap().term > loaded.term);
+}

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use headwater_core::DeadLetterState::{self, Dead, Discarded, Parked};
-use headwater_core::{Append, DeadLetterQuery, Event, ExpectedVersion, Fence};
+use headwater_core::{Advance, Append, DeadLetterQuery, Event, ExpectedVersion, Fence, Gaps};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::TestSubscribers;
-use super::support::{all, dead, not_found, parked, parking, places, sequence};
+use super::support::{all, dead, not_found, parked, parking, places, sequence, settled};
 use crate::same_meaning;
 use crate::support::{stored, whole_log};
 
@@ -191,4 +191,72 @@ pub(crate) async fn many_are_kept_at_once(test: &TestSubscribers) {
     let kept = test.first().dead_letters(&all()).await.unwrap();
     assert_eq!(places(&kept, &events), (1..=30).collect::<Vec<_>>());
     assert!(kept.iter().all(|letter| letter.state == DeadLetterState::Dead && letter.attempts.len() == 1));
+}
+
+/// What the owner is told when it begins, and when it asks for one key, is the same.
+pub(crate) async fn what_parks_nothing_parks_no_key(test: &TestSubscribers) {
+    let (_, fence) = fill(test).await;
+    let parked_keys = test.first().load(&fence).await.unwrap().parked_keys;
+    for key in ["a", "b", "c"] {
+        assert_eq!(test.first().is_parked(&fence, key).await.unwrap(), parked_keys.contains(&key.to_owned()), "{key}");
+    }
+    assert_eq!(parked_keys, ["a"]);
+}
+
+/// The places among `events` of those that are told to be buried.
+async fn buried(test: &TestSubscribers, fence: &Fence, events: &[Event]) -> Vec<usize> {
+    let buried = test.first().load(fence).await.unwrap().buried;
+    let place = |found: &u64| 1 + events.iter().position(|event| sequence(event) == *found).expect("one of these");
+    buried.iter().map(place).collect()
+}
+
+/// Its owner ended between the burial and the checkpoint: the next must not handle it again.
+pub(crate) async fn what_is_buried_and_not_passed_is_told(test: &TestSubscribers) {
+    let events = test.append(7).await;
+    let fence = test.first().begin_and_own("s").await;
+    assert!(buried(test, &fence, &events).await.is_empty());
+    let letters: Vec<_> = events[..6].iter().map(|event| dead(&fence, event, "no")).collect();
+    test.first().bury(&fence, &letters).await.unwrap();
+    let other = test.second().begin_and_own("t").await;
+    test.second().bury(&other, &[dead(&other, &events[6], "no")]).await.unwrap();
+    let one = |place: usize| DeadLetterQuery {
+        subscriber_id: Some("s".into()),
+        global_sequence: Some(sequence(&events[place - 1])),
+        ..all()
+    };
+    test.first().discard(&one(4), "no use").await.unwrap();
+    test.first().redrive(&one(5)).await.unwrap();
+    test.first().redrive(&one(6)).await.unwrap();
+    test.first().redriven(&fence, sequence(&events[5]), None).await.unwrap();
+    assert_eq!(buried(test, &fence, &events).await, [1, 2, 3, 4, 5, 6], "whatever became of them");
+
+    let late = sequence(&events[1]);
+    let advance = Advance { pending_gaps: Gaps::from_iter([(late, late)]), ..settled(0, &events[..3]) };
+    test.first().advance(&fence, &advance).await.unwrap();
+    assert_eq!(buried(test, &fence, &events).await, [2, 4, 5, 6]);
+    assert!(test.first().position("s").await.unwrap().buried.is_empty(), "that is for owners");
+    test.first().advance(&fence, &settled(advance.position, &events[3..])).await.unwrap();
+    assert!(buried(test, &fence, &events).await.is_empty());
+}
+
+/// A reset asks for events again: those that a redrive handled before it too, lest they be missing in what is built anew.
+pub(crate) async fn what_was_handled_before_a_reset_is_handled_again(test: &TestSubscribers) {
+    let events = test.append(3).await;
+    let fence = test.first().begin_and_own("s").await;
+    let letters: Vec<_> = events.iter().map(|event| dead(&fence, event, "no")).collect();
+    test.first().bury(&fence, &letters).await.unwrap();
+    test.first().advance(&fence, &settled(0, &events)).await.unwrap();
+    test.first().redrive(&DeadLetterQuery { global_sequence: Some(sequence(&events[0])), ..all() }).await.unwrap();
+    test.first().redriven(&fence, sequence(&events[0]), None).await.unwrap();
+    test.first().reset("s", 0).await.unwrap();
+    let fence = test.first().own("s").await;
+    assert_eq!(buried(test, &fence, &events).await, [2, 3], "what is not done with waits for its redrive");
+    // Handled since the reset, by a redrive or by dying once more.
+    test.first().redrive(&DeadLetterQuery { global_sequence: Some(sequence(&events[1])), ..all() }).await.unwrap();
+    test.first().redriven(&fence, sequence(&events[1]), None).await.unwrap();
+    test.first().bury(&fence, &letters[..1]).await.unwrap();
+    test.first().redriven(&fence, sequence(&events[0]), None).await.unwrap();
+    test.first().give_up("s").await;
+    let fence = test.first().own("s").await;
+    assert_eq!(buried(test, &fence, &events).await, [1, 2, 3]);
 }

@@ -112,3 +112,31 @@ pub(crate) async fn an_id_that_is_not_there_is_not_found(test: &TestSubscribers)
     not_found("remove", store.remove("t", true).await);
     not_found("audit", store.audit(&["s".into(), "t".into()]).await);
 }
+
+/// Also not when the subscriber begins anew: who owned the old one must not write into the new one.
+pub(crate) async fn a_term_is_never_used_again(test: &TestSubscribers) {
+    let events = test.append(1).await;
+    let old = test.first().begin_and_own("s").await;
+    let without_lease = Fence { term: Some(test.first().load(&old).await.unwrap().term), ..old.clone() };
+    test.second().remove("s", true).await.unwrap();
+    test.second().begin("s").await;
+    let refused = async || {
+        let store = test.first();
+        for fence in [&old, &without_lease] {
+            fenced("advance", store.advance(fence, &settled(0, &events)).await);
+            fenced("bury", store.bury(fence, &[dead(fence, &events[0], "no")]).await);
+            fenced("redriven", store.redriven(fence, sequence(&events[0]), None).await);
+            fenced("load", store.load(fence).await);
+        }
+    };
+    refused().await;
+    for _ in 0..3 {
+        let fence = test.second().own("s").await;
+        test.second().bury(&fence, &[dead(&fence, &events[0], "no")]).await.unwrap();
+        refused().await;
+        test.second().give_up("s").await;
+    }
+    test.second().reset("s", 0).await.unwrap();
+    refused().await;
+    assert_eq!(test.first().position("s").await.unwrap().position, 0);
+}

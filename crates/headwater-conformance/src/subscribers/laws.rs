@@ -11,6 +11,7 @@ macro_rules! __with_subscriber_laws {
                 the_beginning_is_before_the_first_event,
                 now_is_after_what_is_stored,
                 after_is_just_there,
+                what_is_to_come_before_a_start_is_in_the_ledger,
                 a_time_is_before_the_first_event_recorded_then,
                 one_that_is_there_stays_as_it_is,
                 ids_are_checked,
@@ -32,6 +33,8 @@ macro_rules! __with_subscriber_laws {
                 a_paused_subscriber_can_be_owned,
                 what_the_owner_reports_is_shown,
                 the_lease_is_shown,
+                a_checkpoint_that_moves_renews_the_lease,
+                a_move_makes_no_lease,
                 leases_without_length_are_refused,
             }
             fences {
@@ -41,12 +44,15 @@ macro_rules! __with_subscriber_laws {
                 the_present_term_writes,
                 without_a_lease_nothing_is_fenced,
                 one_that_was_removed_is_not_written,
+                a_term_is_never_used_again,
                 an_id_that_is_not_there_is_not_found,
             }
             checkpoints {
                 what_is_written_is_loaded,
                 a_checkpoint_never_moves_back,
                 a_ledger_changes_where_the_position_stays,
+                a_ledger_does_not_grow_where_the_position_stays,
+                the_term_is_told,
                 the_last_event_stays_where_none_is_given,
                 the_next_owner_goes_on_from_there,
                 a_full_ledger_survives,
@@ -62,6 +68,9 @@ macro_rules! __with_subscriber_laws {
                 those_not_done_with_are_counted,
                 what_is_discarded_is_done_with,
                 a_key_is_parked_until_its_letters_are_done_with,
+                what_parks_nothing_parks_no_key,
+                what_is_buried_and_not_passed_is_told,
+                what_was_handled_before_a_reset_is_handled_again,
                 many_are_kept_at_once,
             }
             redrives {
@@ -85,6 +94,8 @@ macro_rules! __with_subscriber_laws {
                 a_paused_subscriber_can_still_be_written,
                 a_reset_moves_back_in_a_new_term,
                 a_reset_moves_forwards,
+                a_reset_keeps_what_the_ledger_has_before_it,
+                a_reset_beyond_the_log_has_what_is_to_come_in_its_ledger,
                 a_reset_keeps_dead_letters,
                 one_that_is_removed_is_forgotten,
                 one_in_use_is_removed_only_by_force,
@@ -104,6 +115,9 @@ macro_rules! __with_subscriber_laws {
                 one_that_leaves_the_ledger_unsettled_is_named,
                 the_same_move_twice_counts_once,
                 a_reset_begins_to_count_anew,
+                what_a_reset_kept_may_come_late,
+                one_that_a_reset_kept_and_nobody_settled_is_named,
+                what_is_to_come_before_a_start_is_counted,
             }
         }
     };

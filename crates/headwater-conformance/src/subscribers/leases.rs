@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join;
-use headwater_core::{Ask, Instance, Report, RunnerState};
+use headwater_core::{Advance, Ask, Fence, Instance, Report, RunnerState};
 
 use super::TestSubscribers;
 use super::support::{LONG, ask, invalid};
@@ -160,4 +160,40 @@ pub(crate) async fn leases_without_length_are_refused(test: &TestSubscribers) {
     for lease in [Duration::ZERO, Duration::MAX] {
         invalid("lease", test.first().keep(&test.first().instance, &[ask("s", None)], lease).await);
     }
+}
+
+/// Whoever gets on is alive, also when asking for the lease finds no room beside the work.
+pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscribers) {
+    let fence = test.first().begin_and_own("s").await;
+    let left = async || test.second().subscriber("s").await.unwrap().lease_left.expect("the lease runs");
+    let mut before = left().await;
+    while before > LONG - Duration::from_millis(100) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        before = left().await;
+    }
+    // By itself, it only grows shorter.
+    let renewed = async {
+        for position in 1.. {
+            test.first().advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();
+            if left().await > before {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, renewed).await.expect("a move must renew the lease");
+}
+
+pub(crate) async fn a_move_makes_no_lease(test: &TestSubscribers) {
+    test.first().begin("s").await;
+    let none = Fence { subscriber_id: "s".into(), term: None };
+    let present = Fence { term: Some(test.first().position("s").await.unwrap().term), ..none.clone() };
+    for (position, fence) in [(1, none), (2, present)] {
+        test.first().advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();
+        assert_eq!(test.first().subscriber("s").await.unwrap().lease_left, None);
+    }
+    let owned = test.first().own("s").await;
+    test.first().give_up("s").await;
+    test.first().advance(&owned, &Advance { position: 3, ..Advance::default() }).await.unwrap();
+    assert_eq!(test.first().subscriber("s").await.unwrap().lease_left, None);
+    assert!(test.second().ask_for("s", None, LONG).await.term.is_some());
 }

@@ -94,3 +94,35 @@ pub(crate) async fn one_in_use_is_removed_only_by_force(test: &TestSubscribers) 
     test.second().remove("s", true).await.unwrap();
     not_found("subscriber", test.first().subscriber("s").await);
 }
+
+/// It may still come, and would be lost.
+pub(crate) async fn a_reset_keeps_what_the_ledger_has_before_it(test: &TestSubscribers) {
+    let events = test.append(6).await;
+    let fence = test.first().begin_and_own("s").await;
+    let at = |place: usize| sequence(&events[place - 1]);
+    let pending_gaps = Gaps::from_iter([(at(1), at(1)), (at(3), at(4))]);
+    test.first().advance(&fence, &Advance { pending_gaps, ..settled(0, &events) }).await.unwrap();
+    let ledger = async || test.second().position("s").await.unwrap().pending_gaps.ranges().to_vec();
+    test.first().reset("s", at(5)).await.unwrap();
+    assert_eq!(ledger().await, [(at(1), at(1)), (at(3), at(4))]);
+    test.first().reset("s", at(6)).await.unwrap();
+    assert_eq!(ledger().await, [(at(1), at(1)), (at(3), at(4))]);
+    test.first().reset("s", at(3)).await.unwrap();
+    assert_eq!(ledger().await, [(at(1), at(1)), (at(3), at(3))], "what is after it is ahead again");
+    test.first().reset("s", at(2)).await.unwrap();
+    assert_eq!(ledger().await, [(at(1), at(1))]);
+    test.first().reset("s", 0).await.unwrap();
+    assert_eq!(ledger().await, []);
+}
+
+pub(crate) async fn a_reset_beyond_the_log_has_what_is_to_come_in_its_ledger(test: &TestSubscribers) {
+    let last = sequence(&test.append(2).await[1]);
+    let fence = test.first().begin_and_own("s").await;
+    let pending_gaps = Gaps::from_iter([(last, last)]);
+    let advance = Advance { position: last, pending_gaps, ..Advance::default() };
+    test.first().advance(&fence, &advance).await.unwrap();
+    test.first().reset("s", last + 2).await.unwrap();
+    let loaded = test.first().position("s").await.unwrap();
+    // In one piece, for a transaction that compares.
+    assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (last + 2, [(last, last + 2)].as_slice()));
+}

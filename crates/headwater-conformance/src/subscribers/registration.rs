@@ -105,3 +105,12 @@ pub(crate) async fn each_namespace_has_its_own(test: &TestSubscribers) {
     test.first().advance(&fence, &settled(0, &events)).await.unwrap();
     assert_eq!(other.first().position("s").await.unwrap().position, 0);
 }
+
+/// It may be in flight, and whoever chose the start cannot have seen it.
+pub(crate) async fn what_is_to_come_before_a_start_is_in_the_ledger(test: &TestSubscribers) {
+    let last = sequence(&test.append(2).await[1]);
+    test.first().start("s", StartFrom::After(last + 3)).await;
+    assert_eq!(test.first().position("s").await.unwrap().pending_gaps.ranges(), [(last + 1, last + 3)]);
+    test.first().start("t", StartFrom::After(last)).await;
+    assert!(test.first().position("t").await.unwrap().pending_gaps.is_empty());
+}

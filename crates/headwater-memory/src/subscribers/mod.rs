@@ -207,6 +207,24 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
+    async fn a_move_renews_for_the_length_of_the_lease() {
+        let store = MemorySubscribers::new(MemoryLog::new("orders"));
+        let start_from = StartFrom::Beginning;
+        store.register(&SubscriberConfig { subscriber_id: "totals".into(), start_from }).await.unwrap();
+        let ask = [Ask { subscriber_id: "totals".into(), term: None, report: Default::default() }];
+        let lease = Duration::from_secs(10);
+        let term = store.keep(&Instance::new("a"), &ask, lease).await.unwrap()[0].term;
+        let left = async || store.subscriber("totals").await.unwrap().lease_left;
+        let second = Duration::from_secs(1);
+        for (position, term, expected) in [(1, term, lease), (2, None, lease - second), (3, term, lease)] {
+            tokio::time::advance(second).await;
+            let fence = Fence { subscriber_id: "totals".into(), term };
+            store.advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();
+            assert_eq!(left().await, Some(expected));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_lease_ends_by_tokios_clock() {
         let store = MemorySubscribers::new(MemoryLog::new("orders"));
         let start_from = StartFrom::Beginning;

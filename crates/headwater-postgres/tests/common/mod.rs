@@ -32,6 +32,19 @@ pub(crate) async fn emit(session: &mut PgConnection, namespace: &str, event_type
     sequence as u64
 }
 
+/// The session's process.
+pub(crate) async fn pid(session: &mut PgConnection) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(session).await.expect("failed to ask for the pid")
+}
+
+/// Waits until a session waits for another's lock.
+pub(crate) async fn until_it_waits(session: &mut PgConnection, pid: i32) {
+    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock')";
+    while !sqlx::query_scalar::<_, bool>(waits).bind(pid).fetch_one(&mut *session).await.expect("failed to look") {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// The types of all events that a reader gets from `after` on, now.
 pub(crate) async fn types_after(log: &PgLog, after: u64) -> Vec<String> {
     let events: Vec<Event> = log.read_all_events_since(after).try_collect().await.expect("failed to read");

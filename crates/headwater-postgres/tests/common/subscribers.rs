@@ -68,6 +68,11 @@ pub(crate) fn with_ledger<const N: usize>(advance: Advance, ranges: [(u64, u64);
     Advance { pending_gaps: ranges.into_iter().collect::<Gaps>(), ..advance }
 }
 
+/// The same move, from there.
+pub(crate) fn from<const N: usize>(advance: Advance, from_position: u64, ranges: [(u64, u64); N]) -> Advance {
+    Advance { from_position, from_gaps: ranges.into_iter().collect::<Gaps>(), ..advance }
+}
+
 pub(crate) fn attempt(error: &str) -> Attempt {
     use chrono::SubsecRound;
     Attempt {
