@@ -50,7 +50,8 @@ async fn another_process_takes_over_at_once_when_one_is_killed() {
     b.says("standing by: node a has the subscriber");
     let c = cli.consume("m", &["--node", "c", "--lease", "1h"]);
     c.says("standing by: node a has the subscriber");
-    assert_eq!(cli.show("m")["owner"]["node"], "a");
+    let first = cli.show("m");
+    assert_eq!(first["owner"]["node"], "a");
     cli.emit(2..=2);
     assert_eq!(a.sequence(), 2);
     // Written, before it is killed: else it may come again.
@@ -67,7 +68,7 @@ async fn another_process_takes_over_at_once_when_one_is_killed() {
     cli.emit(4..=4);
     assert_eq!(other.sequence(), 4);
     assert_eq!(other.stop(Signal::TERM).ok().out, "");
-    assert_eq!(cli.show("m")["term"], 3);
+    assert!(cli.show("m")["term"].as_u64() > first["term"].as_u64(), "each takeover begins a term");
 }
 
 #[tokio::test]
@@ -106,14 +107,14 @@ async fn a_stale_owner_moves_nothing() {
     cli.emit(3..=4);
     assert_eq!([b.sequence(), b.sequence()], [3, 4]);
     let before = cli.show_until("m", |shown| shown["position"] == 4);
-    assert_eq!((&before["term"], &before["owner"]["node"]), (&json!(2), &json!("b")));
+    assert_eq!(before["owner"]["node"], "b");
 
     // It wakes up, finishes event 2, and may not say so.
     std::fs::write(&go, "").unwrap();
     a.signal(Signal::CONT);
     a.says("standing by: node b has the subscriber");
     let after = cli.show("m");
-    assert_eq!((&after["position"], &after["term"]), (&json!(4), &json!(2)));
+    assert_eq!((&after["position"], &after["term"]), (&json!(4), &before["term"]));
     assert_eq!(after["owner"], before["owner"]);
     cli.emit(5..=5);
     assert_eq!(b.sequence(), 5);

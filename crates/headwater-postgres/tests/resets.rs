@@ -8,7 +8,7 @@ use common::{emit, run, sqlstate_of};
 use headwater_conformance::TestDatabase;
 use headwater_core::{Advance, StartFrom, SubscriberStore};
 use sqlx::PgConnection;
-use subscribers::{Process, advance, fence, with_ledger};
+use subscribers::{Process, advance, fence, from, with_ledger};
 
 /// A log of 1 to 7 without 3 and 6, which are in flight in two sessions; and who reads it.
 async fn log() -> (TestDatabase, Process, PgConnection, [PgConnection; 2]) {
@@ -142,4 +142,18 @@ async fn the_end_of_all_numbers_is_a_position_too() {
     a.store.reset("totals", end).await.unwrap();
     assert_eq!(stands(&a).await, (end, vec![(3, 3), (6, 6), (8, end)]));
     clean(&a, 0).await;
+}
+
+/// The row is compared as a whole with what its owner loaded, in which ranges that touch are one.
+#[tokio::test]
+async fn a_transaction_goes_on_from_the_ledger_of_a_reset() {
+    let (_db, a, mut session, _open) = log().await;
+    a.register("totals", StartFrom::Beginning).await;
+    let none = fence("totals", None);
+    a.store.advance(&none, &with_ledger(advance(5, &[1, 4]), [(2, 2), (5, 5)])).await.unwrap();
+    a.store.reset("totals", 7).await.unwrap();
+    assert_eq!(stands(&a).await, (7, vec![(2, 3), (5, 6)]));
+    let late = from(late(7, 2, [(3, 3), (5, 6)]), 7, [(2, 3), (5, 6)]);
+    a.store.advance_in(&mut session, &none, &late).await.unwrap();
+    clean(&a, 1).await;
 }

@@ -140,3 +140,25 @@ pub(crate) async fn a_term_is_never_used_again(test: &TestSubscribers) {
     refused().await;
     assert_eq!(test.first().position("s").await.unwrap().position, 0);
 }
+
+pub(crate) async fn terms_rise_whatever_happens(test: &TestSubscribers) {
+    let mut terms = Vec::new();
+    let present = async || test.first().position("s").await.unwrap().term;
+    for _ in 0..3 {
+        test.first().begin("s").await;
+        terms.push(present().await);
+        test.first().reset("s", 0).await.unwrap();
+        terms.push(present().await);
+        test.first().remove("s", true).await.unwrap();
+        test.first().begin("s").await;
+        terms.push(present().await);
+        test.first().own("s").await;
+        terms.push(present().await);
+        test.first().reset("s", 0).await.unwrap();
+        terms.push(present().await);
+        test.first().own("s").await;
+        terms.push(present().await);
+        test.first().remove("s", true).await.unwrap();
+    }
+    assert!(terms.is_sorted_by(|a, b| a < b), "{terms:?}");
+}

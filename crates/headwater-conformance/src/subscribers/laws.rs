@@ -45,6 +45,7 @@ macro_rules! __with_subscriber_laws {
                 without_a_lease_nothing_is_fenced,
                 one_that_was_removed_is_not_written,
                 a_term_is_never_used_again,
+                terms_rise_whatever_happens,
                 an_id_that_is_not_there_is_not_found,
             }
             checkpoints {

@@ -178,6 +178,9 @@ pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscrib
             if left().await > before {
                 break;
             }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            // A store in memory never waits, and the clock must have its turn.
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(PATIENCE, renewed).await.expect("a move must renew the lease");
