@@ -100,12 +100,13 @@ impl NodeBuilder {
     /// ```no_run
     /// # use std::sync::Arc;
     /// # use headwater::{Event, Json, Namespace};
+    /// # async fn queue_mail(_: &Event<Json>, _: &mut sqlx::PgConnection) -> Result<(), sqlx::Error> { Ok(()) }
     /// # async fn run(orders: Namespace) -> Result<(), Box<dyn std::error::Error>> {
     /// let node = orders
     ///     .node("billing-1")
     ///     .subscribe_transactional("mailer", |event: Arc<Event<Json>>, tx| {
     ///         Box::pin(async move {
-    ///             sqlx::query("INSERT INTO mails (event_id) VALUES ($1)").bind(event.id).execute(tx).await?;
+    ///             queue_mail(&event, tx).await?;
     ///             Ok(())
     ///         })
     ///     })
