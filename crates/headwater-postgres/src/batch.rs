@@ -37,11 +37,11 @@ pub(crate) async fn append_batch(
 ) -> Result<Vec<Answer>, sqlx::Error> {
     let batch = Batch::new(requests);
     if manner.short_way && batch.writes.is_empty() {
-        match batch.bind_emit(namespace, manner).fetch_one(&mut *conn).await {
-            Ok(row) => {
-                if let Some(sequences) = row.try_get(0)? {
-                    return batch.answers(requests, &Reply { sequences, ..Reply::default() });
-                }
+        match batch.bind_emit(namespace, manner).fetch_all(&mut *conn).await {
+            Ok(rows) if rows.is_empty() => {}
+            Ok(rows) => {
+                let sequences = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+                return batch.answers(requests, &Reply { sequences, ..Reply::default() });
             }
             // One of the events is stored already: the function tells which requests are retries.
             Err(error) if sqlstate(&error) == Some("23505") => {}

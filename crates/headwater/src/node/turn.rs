@@ -9,7 +9,7 @@ use headwater_core::{
     RunnerState, SubscriberError,
 };
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::handler::{Batch, Each, Work, guarded};
@@ -51,6 +51,8 @@ pub(super) struct Turn<'r> {
     /// Whether what progress notes is written already is unknown, or depends on a transaction: then it is written again as it is, or not at
     /// all.
     pub(super) in_doubt: bool,
+    /// A checkpoint that is being written while events are handled.
+    writing: Option<JoinHandle<Result<(), Stop>>>,
     keyed: Keyed,
 }
 
@@ -90,6 +92,7 @@ impl<'r> Turn<'r> {
             unwritten_since: None,
             redrives_seen: 0,
             in_doubt: false,
+            writing: None,
             keyed: Keyed::default(),
         }
     }
@@ -126,6 +129,7 @@ impl<'r> Turn<'r> {
             return Ok(());
         }
         self.note_state(hold.as_ref());
+        self.finish_writing().await?;
         self.wait(changes, hold).await
     }
 
@@ -327,6 +331,8 @@ impl<'r> Turn<'r> {
                 self.done(&event);
             }
         }
+        // What it returns shows in whether the last checkpoint is in doubt.
+        _ = self.finish_writing().await;
     }
 
     async fn redrive_if_asked(&mut self) -> Result<(), Stop> {
@@ -434,19 +440,56 @@ impl<'r> Turn<'r> {
         self.unwritten_since.map(|since| since + delay)
     }
 
+    /// Writes the checkpoint, if it is time. Batched ones are written while the next events are handled, one at a time: a second one
+    /// that is due waits, and with it the events, so that no more than two batches come again after a crash.
     pub(super) async fn write_if_due(&mut self) -> Result<(), Stop> {
+        if self.writing.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.finish_writing().await?;
+        }
         let full = match self.runner.subscription.config.checkpoint_mode {
             CheckpointMode::Synchronous => self.unwritten > 0,
             CheckpointMode::Batched { batch_size, .. } => self.unwritten >= u64::from(batch_size),
         };
-        if full || self.unwritten_since.is_some() && self.write_deadline().is_some_and(|at| at <= Instant::now()) {
+        if !full && !self.write_deadline().is_some_and(|at| at <= Instant::now()) {
+            return Ok(());
+        }
+        let batched = matches!(self.runner.subscription.config.checkpoint_mode, CheckpointMode::Batched { .. });
+        if !batched || matches!(self.runner.subscription.work, Work::Transaction(..)) {
             return self.write().await;
+        }
+        if full || self.writing.is_none() {
+            self.finish_writing().await?;
+            self.begin_writing();
+        }
+        Ok(())
+    }
+
+    fn begin_writing(&mut self) {
+        self.publish();
+        let advance = self.progress.unwritten_advance().cloned();
+        self.wrote();
+        if let Some(advance) = advance {
+            self.in_doubt = true;
+            let (runner, fence) = (self.runner.clone(), self.fence.clone());
+            self.writing =
+                Some(tokio::spawn(
+                    async move { runner.insist(&fence, || runner.store.advance(&fence, &advance)).await },
+                ));
+        }
+    }
+
+    /// Waits for the checkpoint that is being written.
+    async fn finish_writing(&mut self) -> Result<(), Stop> {
+        if let Some(writing) = self.writing.take() {
+            writing.await.map_err(ended)??;
+            self.in_doubt = false;
         }
         Ok(())
     }
 
     /// Writes the checkpoint.
     async fn write(&mut self) -> Result<(), Stop> {
+        self.finish_writing().await?;
         self.publish();
         if let Some(advance) = self.progress.unwritten_advance() {
             let (runner, fence) = (self.runner, self.fence);
@@ -524,9 +567,9 @@ impl<'r> Turn<'r> {
     }
 }
 
-/// A handler's task that did not end by itself: the runtime is shutting down.
+/// A task that did not end by itself: the runtime is shutting down.
 fn ended(error: JoinError) -> Stop {
-    let fault = Fault { message: format!("a handler's task ended: {error}"), retryable: true, source: None };
+    let fault = Fault { message: format!("a task of the subscriber ended: {error}"), retryable: true, source: None };
     Stop::Failed(SubscriberError::Unavailable(fault))
 }
 
