@@ -25,7 +25,7 @@ pub use delivery::{
     DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, HandlerError, Held, Hold, Instance,
     InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion, Progress, Projection, ReliableDeliveryConfig,
     Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig, SubscriberError,
-    SubscriberId, SubscriberInfo, SubscriberStore, jittered, retry_delay,
+    SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, retry_delay,
 };
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;

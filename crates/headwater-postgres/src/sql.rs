@@ -14,7 +14,7 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery");
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery", "0003_groups");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -73,7 +73,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 2;
+pub(crate) const FUNCTIONS_REVISION: i64 = 3;
 
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
 pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");

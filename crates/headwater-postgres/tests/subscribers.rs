@@ -9,7 +9,8 @@ use std::time::Duration;
 use common::{emit, pid, raw, run, sqlstate_of, until_it_waits};
 use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Append, EventLog, GapState, Report, RunnerState, StartFrom, SubscriberConfig, SubscriberError, SubscriberStore,
+    Append, EventLog, GapState, Report, RunnerState, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode,
+    SubscriberStore,
 };
 use headwater_postgres::{PgLog, SubscribersOptions};
 use sqlx::{Connection, PgConnection, Row};
@@ -563,7 +564,8 @@ async fn names_are_refused_in_rust_and_in_sql() {
     let (db, log, mut session) = shop().await;
     let a = Process::start(&db, &log, "a").await;
     for name in ["".to_owned(), "x".repeat(256), "a\nb".into(), "a\0b".into()] {
-        let config = SubscriberConfig { subscriber_id: name, start_from: StartFrom::Beginning };
+        let config =
+            SubscriberConfig { subscriber_id: name, start_from: StartFrom::Beginning, mode: SubscriberMode::default() };
         let refused = a.store.register(&config).await;
         assert!(matches!(&refused, Err(SubscriberError::InvalidInput(_))), "{refused:?}");
     }

@@ -49,7 +49,7 @@ pub use headwater_core::{
     Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator,
     EventObserver, HandlerError, Instance, InstanceMode, MemoryStateStore, Observed, OnExhaustion, Projection,
     ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, StartFrom, StateStore, SubscriberError,
-    SubscriberId, SubscriberInfo, SubscriberStore,
+    SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore,
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{

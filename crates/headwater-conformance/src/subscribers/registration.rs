@@ -1,7 +1,7 @@
 //! Laws of registration: what is new begins where it was told, what is there stays.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use headwater_core::{Event, StartFrom, SubscriberConfig};
+use headwater_core::{Event, StartFrom, SubscriberConfig, SubscriberMode};
 
 use super::TestSubscribers;
 use super::support::{invalid, sequence, settled};
@@ -76,7 +76,11 @@ pub(crate) async fn one_that_is_there_stays_as_it_is(test: &TestSubscribers) {
 
 pub(crate) async fn ids_are_checked(test: &TestSubscribers) {
     for subscriber_id in ["", "a\nb", "a\0", "\u{7f}", &"x".repeat(256), &"ä".repeat(128)] {
-        let config = SubscriberConfig { subscriber_id: subscriber_id.to_owned(), start_from: StartFrom::Beginning };
+        let config = SubscriberConfig {
+            subscriber_id: subscriber_id.to_owned(),
+            start_from: StartFrom::Beginning,
+            mode: SubscriberMode::default(),
+        };
         invalid(subscriber_id, test.first().register(&config).await);
     }
     for subscriber_id in ["x", "projection:order-totals", "größe ☃ 'quoted' \"twice\"", &"x".repeat(255)] {

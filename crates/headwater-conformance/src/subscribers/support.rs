@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{SubsecRound, Utc};
 use headwater_core::{
     Admitted, Advance, Ask, Attempt, AuditFinding, DeadLetter, DeadLetterQuery, DeadLetterState, Event, Fence, Held,
-    Instance, Progress, Report, StartFrom, SubscriberConfig, SubscriberError, SubscriberStore,
+    Instance, Progress, Report, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore,
 };
 
 use super::TestSubscribers;
@@ -42,7 +42,8 @@ impl Process {
 
     /// Registers a subscriber.
     pub(super) async fn start(&self, subscriber_id: &str, start_from: StartFrom) {
-        let config = SubscriberConfig { subscriber_id: subscriber_id.to_owned(), start_from };
+        let config =
+            SubscriberConfig { subscriber_id: subscriber_id.to_owned(), start_from, mode: SubscriberMode::default() };
         self.register(&config).await.expect("this registration must pass");
     }
 

@@ -28,5 +28,5 @@ pub use state_store::{MemoryStateStore, StateStore};
 pub use store::SubscriberStore;
 pub use subscriber::{
     Ask, AuditFinding, AuditReport, Fence, Held, Instance, Loaded, Report, RunnerState, SubscriberConfig,
-    SubscriberError, SubscriberInfo,
+    SubscriberError, SubscriberInfo, SubscriberMode,
 };

@@ -89,6 +89,43 @@ pub struct SubscriberConfig {
     pub subscriber_id: String,
     /// Where it starts.
     pub start_from: StartFrom,
+    /// How its instances share its events.
+    pub mode: SubscriberMode,
+}
+
+/// How the instances of a subscriber share its events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubscriberMode {
+    /// One instance at a time handles all of them, in order.
+    #[default]
+    Exclusive,
+    /// Each partition has one owner at a time; the events of a key are always in the same partition, in order.
+    Partitioned {
+        /// How many there are at first: 1 to 1024.
+        partitions: u32,
+    },
+    /// Workers claim events, in no order.
+    Shared,
+}
+
+impl SubscriberMode {
+    /// Its name in the database and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            SubscriberMode::Exclusive => "exclusive",
+            SubscriberMode::Partitioned { .. } => "partitioned",
+            SubscriberMode::Shared => "shared",
+        }
+    }
+
+    /// How many partitions it has.
+    pub fn partitions(self) -> u32 {
+        match self {
+            SubscriberMode::Partitioned { partitions } => partitions,
+            SubscriberMode::Exclusive | SubscriberMode::Shared => 1,
+        }
+    }
 }
 
 /// Proof of ownership, checked by every write that an owner makes.

@@ -27,7 +27,7 @@ const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
 /// The subscribers of a log in memory. Clones share them.
 ///
 /// ```
-/// use headwater_core::{Event, EventLog, StartFrom, SubscriberConfig, SubscriberStore};
+/// use headwater_core::{Event, EventLog, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
 /// use headwater_memory::{MemoryLog, MemorySubscribers};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,7 +35,7 @@ const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
 /// let log = MemoryLog::new("orders");
 /// let subscribers = MemorySubscribers::new(log.clone());
 /// log.append(Event::raw("OrderPlaced", serde_json::json!({})).into()).await?;
-/// let config = SubscriberConfig { subscriber_id: "totals".into(), start_from: StartFrom::Beginning };
+/// let config = SubscriberConfig { subscriber_id: "totals".into(), start_from: StartFrom::Beginning, mode: SubscriberMode::Exclusive };
 /// subscribers.register(&config).await?;
 /// assert_eq!(subscribers.subscriber("totals").await?.lag_events, 1);
 /// # Ok(())
@@ -202,7 +202,7 @@ impl SubscriberStore for MemorySubscribers {
 
 #[cfg(test)]
 mod tests {
-    use headwater_core::StartFrom;
+    use headwater_core::{StartFrom, SubscriberMode};
 
     use super::*;
 
@@ -210,7 +210,10 @@ mod tests {
     async fn a_move_renews_for_the_length_of_the_lease() {
         let store = MemorySubscribers::new(MemoryLog::new("orders"));
         let start_from = StartFrom::Beginning;
-        store.register(&SubscriberConfig { subscriber_id: "totals".into(), start_from }).await.unwrap();
+        store
+            .register(&SubscriberConfig { subscriber_id: "totals".into(), start_from, mode: SubscriberMode::default() })
+            .await
+            .unwrap();
         let ask = [Ask { subscriber_id: "totals".into(), term: None, report: Default::default() }];
         let lease = Duration::from_secs(10);
         let term = store.keep(&Instance::new("a"), &ask, lease).await.unwrap()[0].term;
@@ -228,7 +231,10 @@ mod tests {
     async fn a_lease_ends_by_tokios_clock() {
         let store = MemorySubscribers::new(MemoryLog::new("orders"));
         let start_from = StartFrom::Beginning;
-        store.register(&SubscriberConfig { subscriber_id: "totals".into(), start_from }).await.unwrap();
+        store
+            .register(&SubscriberConfig { subscriber_id: "totals".into(), start_from, mode: SubscriberMode::default() })
+            .await
+            .unwrap();
         let ask = [Ask { subscriber_id: "totals".into(), term: None, report: Default::default() }];
         let (first, second) = (Instance::new("a"), Instance::new("b"));
         let lease = Duration::from_secs(10);

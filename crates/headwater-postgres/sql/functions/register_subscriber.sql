@@ -1,16 +1,21 @@
--- headwater.register_subscriber(namespace, subscriber_id, start_from, start_position, start_time)
--- Makes a subscriber, if it is not there; one that is there stays as it is, wherever it stands.
+-- headwater.register_subscriber(namespace, subscriber_id, start_from, start_position, start_time, mode, partitions)
+-- Makes a subscriber, if it is not there; one that is there stays as it is, wherever it stands, but must be of this mode.
 --   start_from   'beginning' (default), 'now': with what is stored from now on (events in flight included),
 --                'after': start_position, 'time': with the first event recorded at or after start_time
+--   mode         'exclusive' (default): one instance at a time handles its events; 'partitioned': its instances share the partitions, a key is
+--                always in the same one; 'shared': its events are claimed
+--   partitions   of a partitioned one, 1 (default) to 1024; one that is there keeps its own: headwater.resize_group changes it
 -- What is not visible yet at or below a start_position above the horizon is in its ledger: it is delivered when it comes.
 -- Answers whether it was made.
--- Raises: WH001, WH002, WH006. Locks: nothing. Writes: the subscriber.
+-- Raises: WH001, WH002, WH006, WH013 if it is of another mode. Locks: nothing. Writes: the subscriber, a row a partition.
 CREATE OR REPLACE FUNCTION headwater.register_subscriber(
     namespace      text,
     subscriber_id  text,
     start_from     text DEFAULT 'beginning',
     start_position bigint DEFAULT NULL,
-    start_time     timestamptz DEFAULT NULL
+    start_time     timestamptz DEFAULT NULL,
+    mode           text DEFAULT 'exclusive',
+    partitions     int DEFAULT 1
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -18,10 +23,30 @@ DECLARE
     start      bigint;
     ledger     bigint[] := '{}';
     first_term bigint;
+    there      text;
+    made       bigint;
 BEGIN
     PERFORM headwater.check_name('subscriber_id', register_subscriber.subscriber_id, 255);
-    IF EXISTS (SELECT FROM headwater.subscribers s
-                WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = register_subscriber.subscriber_id) THEN
+    IF coalesce(register_subscriber.mode NOT IN ('exclusive', 'partitioned', 'shared'), true) THEN
+        PERFORM headwater.fail('WH002', format('invalid mode %L', left(register_subscriber.mode, 80)),
+            jsonb_build_object('what', 'mode', 'value', left(register_subscriber.mode, 80)),
+            'mode is exclusive, partitioned or shared');
+    END IF;
+    IF coalesce(register_subscriber.partitions NOT BETWEEN 1 AND 1024
+                OR (register_subscriber.mode <> 'partitioned' AND register_subscriber.partitions <> 1), true) THEN
+        PERFORM headwater.fail('WH002', format('invalid partitions %s', coalesce(register_subscriber.partitions::text, 'NULL')),
+            jsonb_build_object('what', 'partitions', 'value', register_subscriber.partitions),
+            'a partitioned subscriber has 1 to 1024 partitions, any other has 1');
+    END IF;
+    SELECT s.mode INTO there FROM headwater.subscribers s
+     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = register_subscriber.subscriber_id AND s.partition = 0;
+    IF FOUND THEN
+        IF there <> register_subscriber.mode THEN
+            PERFORM headwater.fail('WH013',
+                format('subscriber %L is %s, not %s', register_subscriber.subscriber_id, there, register_subscriber.mode),
+                jsonb_build_object('subscriber_id', register_subscriber.subscriber_id, 'mode', there),
+                'use it as what it is, choose another subscriber_id, or remove it first');
+        END IF;
         RETURN false;
     END IF;
     start := CASE start_from WHEN 'beginning' THEN 0
@@ -37,9 +62,21 @@ BEGIN
         ledger := headwater.ledger_at(register_subscriber.namespace, start);
     END IF;
     first_term := nextval('headwater.terms');
-    INSERT INTO headwater.subscribers (namespace_id, subscriber_id, position, pending_gaps, term, began_in_term, audit_base, audit_ledger)
-    VALUES (ns.namespace_id, register_subscriber.subscriber_id, start, ledger, first_term, first_term, start, ledger)
+    -- Whoever is second waits for the first row, and makes none of the others.
+    INSERT INTO headwater.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
+                                       began_in_term, audit_base, audit_ledger)
+    VALUES (ns.namespace_id, register_subscriber.subscriber_id, 0, register_subscriber.mode, register_subscriber.partitions, start,
+            ledger, first_term, first_term, start, ledger)
     ON CONFLICT DO NOTHING;
-    RETURN FOUND;
+    GET DIAGNOSTICS made = ROW_COUNT;
+    IF made > 0 THEN
+        INSERT INTO headwater.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
+                                           began_in_term, audit_base, audit_ledger)
+        SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.pending_gaps, s.term, s.began_in_term,
+               s.audit_base, s.audit_ledger
+          FROM headwater.subscribers s, generate_series(1, s.partitions - 1) AS p(partition)
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = register_subscriber.subscriber_id AND s.partition = 0;
+    END IF;
+    RETURN made > 0;
 END
 $$;

@@ -27,7 +27,9 @@ pub(super) async fn register(conn: &mut PgConnection, namespace: &str, config: &
         .bind(&config.subscriber_id)
         .bind(start_from)
         .bind(position)
-        .bind(time);
+        .bind(time)
+        .bind(config.mode.name())
+        .bind(config.mode.partitions() as i32);
     run(conn, statement).await.map(drop)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use headwater_conformance::TestDatabase;
 use headwater_core::{
     Advance, Ask, Attempt, DeadLetter, DeadLetterState, Event, Fence, Gaps, Held, Instance, Report, StartFrom,
-    SubscriberConfig, SubscriberStore,
+    SubscriberConfig, SubscriberMode, SubscriberStore,
 };
 use headwater_postgres::{Database, DatabaseOptions, PgLog, PgSubscribers, SubscribersOptions};
 
@@ -45,7 +45,8 @@ impl Process {
     }
 
     pub(crate) async fn register(&self, subscriber_id: &str, start_from: StartFrom) {
-        let config = SubscriberConfig { subscriber_id: subscriber_id.into(), start_from };
+        let config =
+            SubscriberConfig { subscriber_id: subscriber_id.into(), start_from, mode: SubscriberMode::default() };
         self.store.register(&config).await.unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use headwater_core::{
     Event, EventLog, EventObserver, HandlerError, Instance, Observed, ReliableDeliveryConfig, Saga, StartFrom,
-    SubscriberConfig, SubscriberError, SubscriberStore, names,
+    SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore, names,
 };
 use headwater_postgres::{PgLog, PgStateStore, PgSubscribers, SubscribersOptions, WakeUps};
 use sqlx::PgConnection;
@@ -141,7 +141,13 @@ impl NodeBuilder {
     fn add<D: Observed>(mut self, subscriber_id: String, work: Work) -> Self {
         let event_types = D::EVENT_TYPES.iter().map(|name| name.to_string()).collect();
         let filter = Filter { event_types, stream_prefix: None };
-        self.subscriptions.push(Subscription { subscriber_id, config: self.config.clone(), filter, work });
+        self.subscriptions.push(Subscription {
+            subscriber_id,
+            config: self.config.clone(),
+            mode: SubscriberMode::Exclusive,
+            filter,
+            work,
+        });
         self
     }
 
@@ -292,6 +298,7 @@ impl NodeBuilder {
             let config = SubscriberConfig {
                 subscriber_id: subscription.subscriber_id.clone(),
                 start_from: subscription.config.start_from,
+                mode: subscription.mode,
             };
             store.register(&config).await?;
         }

@@ -1,12 +1,13 @@
 //! A subscriber as a node was told to run it.
 
-use headwater_core::{Event, ReliableDeliveryConfig, SubscriberError, names};
+use headwater_core::{Event, ReliableDeliveryConfig, SubscriberError, SubscriberMode, names};
 
 use super::handler::{TransactionScope, Work};
 
 pub(super) struct Subscription {
     pub(super) subscriber_id: String,
     pub(super) config: ReliableDeliveryConfig,
+    pub(super) mode: SubscriberMode,
     pub(super) filter: Filter,
     pub(super) work: Work,
 }
