@@ -22,10 +22,11 @@ mod stream_id;
 pub use append::{Append, Appended, Placed, Write};
 pub use delivery::{
     Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery,
-    DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, HandlerError, Held, Hold, Instance,
-    InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion, Progress, Projection, ReliableDeliveryConfig,
-    Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig, SubscriberError,
-    SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, retry_delay,
+    DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, GroupInfo, GroupView, HandlerError, Held, Hold,
+    Instance, InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion, PartitionId, PartitionInfo,
+    Progress, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, StartFrom,
+    StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore,
+    jittered, order_key, partition_of, retry_delay, share_of,
 };
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;

@@ -39,8 +39,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "enter_log",
     "fail",
     "find_events",
+    "group_status",
     "horizon",
+    "join_groups",
     "keep_leases",
+    "leave_groups",
     "ledger_at",
     "ledger_holds",
     "lock_subscribers",
@@ -48,7 +51,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "log_page_back",
     "maintain_namespace",
     "matching_letters",
+    "member_lock",
     "namespace_row",
+    "partition_of",
     "pause_subscriber",
     "position_at",
     "read_log",
@@ -60,7 +65,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "remove_subscriber",
     "require_proof",
     "reset_subscriber",
+    "resize_group",
     "resume_subscriber",
+    "settle_resize",
     "stored_append",
     "stream_page",
     "stream_page_back",
@@ -99,9 +106,13 @@ pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_re
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
 pub(crate) const GET_STATE: &str = sql!("statements", "get_state");
 pub(crate) const GET_STATE_FOR_UPDATE: &str = sql!("statements", "get_state_for_update");
+pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
+pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
+pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
 pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
+pub(crate) const LEAVE_GROUPS: &str = sql!("statements", "leave_groups");
 pub(crate) const LIMIT_IDLE: &str = sql!("statements", "limit_idle");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
@@ -127,6 +138,7 @@ pub(crate) const REGISTER_SUBSCRIBER: &str = sql!("statements", "register_subscr
 pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
 pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
 pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
+pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");

@@ -42,7 +42,7 @@ fn is_not_found<T: std::fmt::Debug>(result: Result<T, SubscriberError>) {
 
 /// The backend that holds the advisory lock of `totals`, if one does.
 async fn lock_holders(session: &mut PgConnection) -> Vec<i32> {
-    let holders = "SELECT l.pid FROM headwater.subscriber_lock('shop', 'totals') k JOIN pg_locks l
+    let holders = "SELECT l.pid FROM headwater.subscriber_lock('shop', 'totals', 0) k JOIN pg_locks l
                        ON l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
                       AND l.classid::bigint = (k.high::bigint & 4294967295) AND l.objid::bigint = (k.low::bigint & 4294967295)
                       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
@@ -137,7 +137,7 @@ async fn answers_come_in_the_order_of_the_asks() {
     let held = a.store.keep(&a.instance, &asks, LONG).await.unwrap();
     let seen: Vec<_> = held.iter().map(|held| (held.subscriber_id.as_str(), held.term, held.paused)).collect();
     let expected =
-        [("z", Some(6), false), ("gone", None, false), ("x", Some(4), true), ("y", Some(5), false), ("x", None, false)];
+        [("z", Some(4), false), ("gone", None, false), ("x", Some(5), true), ("y", Some(6), false), ("x", None, false)];
     assert_eq!(seen, expected, "an id that is asked for twice is owned once");
     assert_eq!(a.store.keep(&a.instance, &[], LONG).await.unwrap(), []);
 }
@@ -167,7 +167,7 @@ async fn a_lock_that_is_held_elsewhere_is_taken_when_it_is_free() {
     // The owner's old session lingers behind a half-open socket: the lock is held, and not by the owner's new one.
     kill_owner(&mut session).await;
     let mut lingering = db.session().await;
-    run(&mut lingering, "SELECT pg_advisory_lock(high, low) FROM headwater.subscriber_lock('shop', 'totals')").await;
+    run(&mut lingering, "SELECT pg_advisory_lock(high, low) FROM headwater.subscriber_lock('shop', 'totals', 0)").await;
     assert_eq!(a.renew("totals", 2).await, Some(2));
     lingering.close().await.unwrap();
     assert_eq!(b.take("totals").await, None, "a free lock proves nothing while the owner does not claim it");

@@ -70,7 +70,7 @@ pub(crate) async fn the_present_term_writes(test: &TestSubscribers) {
 pub(crate) async fn without_a_lease_nothing_is_fenced(test: &TestSubscribers) {
     let events = test.append(1).await;
     test.first().begin("s").await;
-    let fence = Fence { subscriber_id: "s".into(), term: None };
+    let fence = Fence { subscriber_id: "s".into(), partition: 0, term: None };
     assert_eq!(test.first().load(&fence).await.unwrap().position, 0);
     test.first().bury(&fence, &[dead(&fence, &events[0], "no")]).await.unwrap();
     assert!(test.first().redrives(&fence, 10).await.unwrap().is_empty());

@@ -31,7 +31,7 @@ impl Deref for Process {
 }
 
 pub(super) fn ask(subscriber_id: &str, term: Option<u64>) -> Ask {
-    Ask { subscriber_id: subscriber_id.to_owned(), term, report: Report::default() }
+    Ask { subscriber_id: subscriber_id.to_owned(), partition: 0, share: None, term, report: Report::default() }
 }
 
 impl Process {
@@ -59,7 +59,7 @@ impl Process {
     pub(super) async fn own(&self, subscriber_id: &str) -> Fence {
         let held = self.ask_for(subscriber_id, None, LONG).await;
         assert!(held.term.is_some(), "{subscriber_id} is free, but was not given: {held:?}");
-        Fence { subscriber_id: subscriber_id.to_owned(), term: held.term }
+        Fence { subscriber_id: subscriber_id.to_owned(), partition: 0, term: held.term }
     }
 
     /// Registers a subscriber and takes it.
@@ -69,7 +69,7 @@ impl Process {
     }
 
     pub(super) async fn give_up(&self, subscriber_id: &str) {
-        self.release(&self.instance, &[subscriber_id.to_owned()]).await.expect("a release must pass");
+        self.release(&self.instance, &[subscriber_id.into()]).await.expect("a release must pass");
     }
 
     /// All letters, in all states.

@@ -6,6 +6,7 @@ mod gaps;
 mod gate;
 mod handler_error;
 mod observer;
+mod partition;
 mod progress;
 mod projection;
 mod retry;
@@ -20,6 +21,7 @@ pub use gaps::Gaps;
 pub use gate::{Admitted, Gate, Hold, Late, Segment};
 pub use handler_error::HandlerError;
 pub use observer::{EventObserver, Observed, SubscriberId};
+pub use partition::{PartitionId, order_key, partition_of, share_of};
 pub use progress::{Advance, Progress};
 pub use projection::{EventApplicator, Projection};
 pub use retry::{jittered, retry_delay};
@@ -27,6 +29,6 @@ pub use saga::{Saga, SagaActions};
 pub use state_store::{MemoryStateStore, StateStore};
 pub use store::SubscriberStore;
 pub use subscriber::{
-    Ask, AuditFinding, AuditReport, Fence, Held, Instance, Loaded, Report, RunnerState, SubscriberConfig,
-    SubscriberError, SubscriberInfo, SubscriberMode,
+    Ask, AuditFinding, AuditReport, Fence, GroupInfo, GroupView, Held, Instance, Loaded, PartitionInfo, Report,
+    RunnerState, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberMode,
 };

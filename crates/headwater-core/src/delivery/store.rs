@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
 use super::{
-    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Held, Instance, Loaded, SubscriberConfig,
-    SubscriberError, SubscriberInfo,
+    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, GroupInfo, GroupView, Held, Instance,
+    Loaded, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo,
 };
 use crate::Gap;
 
@@ -29,7 +29,22 @@ pub trait SubscriberStore: Send + Sync {
     async fn keep(&self, instance: &Instance, asks: &[Ask], lease: Duration) -> Result<Vec<Held>>;
 
     /// Gives up what the instance owns of these, so that others take over at once.
-    async fn release(&self, instance: &Instance, subscriber_ids: &[String]) -> Result<()>;
+    async fn release(&self, instance: &Instance, partitions: &[PartitionId]) -> Result<()>;
+
+    /// Makes the instance a member of these groups, as long as it comes back before the lease is over, and tells how they are. Members that do not
+    /// come back, or whose session is gone, are members no more.
+    async fn join(&self, instance: &Instance, groups: &[String], lease: Duration) -> Result<Vec<GroupView>>;
+
+    /// The instance is a member of these groups no more.
+    async fn leave(&self, instance: &Instance, groups: &[String]) -> Result<()>;
+
+    /// Changes the number of partitions of a group, which may be running: its present partitions go on to where the furthest of them has come,
+    /// and only then do the new ones begin, from there. Returns at once. Another change that is under way is
+    /// [`SubscriberError::InUse`].
+    async fn resize(&self, subscriber_id: &str, partitions: u32) -> Result<()>;
+
+    /// A group and its partitions.
+    async fn group(&self, subscriber_id: &str) -> Result<GroupInfo>;
 
     /// Where the subscriber stands, with all that [`Loaded`] has.
     async fn load(&self, fence: &Fence) -> Result<Loaded>;
@@ -62,7 +77,8 @@ pub trait SubscriberStore: Send + Sync {
     /// One subscriber.
     async fn subscriber(&self, subscriber_id: &str) -> Result<SubscriberInfo>;
 
-    /// Its checkpoint's position and ledger, its term, and whether it is paused, cheaply.
+    /// Its checkpoint's position and ledger, its term, and whether it is paused, cheaply. Of one with several partitions: the lowest
+    /// position, and all that is in their ledgers.
     async fn position(&self, subscriber_id: &str) -> Result<Loaded>;
 
     /// Pauses or resumes a subscriber. Its owner ends the event at hand first.

@@ -133,6 +133,8 @@ impl SubscriberMode {
 pub struct Fence {
     /// The subscriber.
     pub subscriber_id: String,
+    /// Its partition.
+    pub partition: u32,
     /// The term of the owner. A single instance, without a lease, has the present one, which ends with a reset. `None`: any.
     pub term: Option<u64>,
 }
@@ -185,11 +187,15 @@ pub struct Report {
     pub rate: f64,
 }
 
-/// An instance's wish to own a subscriber, or to go on owning it.
+/// An instance's wish to own a partition of a subscriber, or to go on owning it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
     /// The subscriber.
     pub subscriber_id: String,
+    /// Its partition.
+    pub partition: u32,
+    /// How many partitions of the subscriber the instance may own: it takes no more. `None`: all.
+    pub share: Option<u32>,
     /// The term in which the instance owns it; `None`: it does not.
     pub term: Option<u64>,
     /// What the owner does; ignored from others.
@@ -201,6 +207,8 @@ pub struct Ask {
 pub struct Held {
     /// The subscriber.
     pub subscriber_id: String,
+    /// Its partition.
+    pub partition: u32,
     /// The term in which the asking instance owns it; `None`: it does not.
     pub term: Option<u64>,
     /// Whether it is paused.
@@ -225,6 +233,59 @@ pub struct Loaded {
     /// Events that have a dead letter, whatever became of it, though the checkpoint has not passed them: its owner ended in between. They are
     /// not delivered again but by a redrive.
     pub buried: Vec<u64>,
+    /// How many partitions the subscriber has.
+    pub partitions: u32,
+    /// The partition ends here: the number of partitions changes, and what comes after is for the new ones.
+    pub barrier: Option<u64>,
+}
+
+/// A group, as one of its members sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupView {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// How many partitions it has.
+    pub partitions: u32,
+    /// Those members that are alive, sorted; the one that asks is among them.
+    pub members: Vec<Uuid>,
+    /// The number of partitions is to change, and their owners shall give them up.
+    pub halted: bool,
+}
+
+/// A partition, as operators see it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PartitionInfo {
+    /// Its number, from 0.
+    pub partition: u32,
+    /// Everything at or below is settled, but for `pending_gaps`.
+    pub position: u64,
+    /// Gaps that were passed and are not closed, first and last of each.
+    pub pending_gaps: Vec<(u64, u64)>,
+    /// The owner; `None`: nobody.
+    pub owner: Option<Instance>,
+    /// How often the owner changed.
+    pub term: u64,
+    /// How long the owner's lease goes on; `None`: it is over.
+    pub lease_left: Option<Duration>,
+    /// What the owner last reported.
+    pub report: Option<Report>,
+    /// How far the log is ahead, in sequences: at most so many events, of all partitions.
+    pub lag_events: u64,
+}
+
+/// A group, as operators see it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupInfo {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Instances that share its partitions.
+    pub members: Vec<Instance>,
+    /// Its partitions.
+    pub partitions: Vec<PartitionInfo>,
+    /// How many partitions it shall have; `None`: as many as it has.
+    pub resize_to: Option<u32>,
+    /// Where the present partitions end and the new ones begin, once that is known.
+    pub barrier: Option<u64>,
 }
 
 /// A subscriber, as operators see it.
@@ -232,6 +293,8 @@ pub struct Loaded {
 pub struct SubscriberInfo {
     /// Its id.
     pub subscriber_id: String,
+    /// How its instances share its events. What follows is, of one with several partitions, that of the one that is furthest behind.
+    pub mode: SubscriberMode,
     /// Everything at or below is settled, but for `pending_gaps`.
     pub position: u64,
     /// The last event settled in order.

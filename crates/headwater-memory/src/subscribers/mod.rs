@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, SubsecRound, Utc};
 use headwater_core::names::check_subscriber_id;
 use headwater_core::{
-    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, GapState, Held, Instance, Loaded,
-    SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberStore,
+    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, GapState, GroupInfo, GroupView, Held,
+    Instance, Loaded, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore,
 };
 use tokio::time::Instant;
 
@@ -58,6 +58,12 @@ impl MemorySubscribers {
     }
 }
 
+fn no_groups(subscriber_id: &str) -> SubscriberError {
+    SubscriberError::InvalidInput(format!(
+        "subscriber {subscriber_id:?} cannot be shared out: subscribers in memory are exclusive, groups need PostgreSQL"
+    ))
+}
+
 /// The present, in microseconds as PostgreSQL has it.
 fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
@@ -67,6 +73,9 @@ fn now() -> DateTime<Utc> {
 impl SubscriberStore for MemorySubscribers {
     async fn register(&self, config: &SubscriberConfig) -> Result<()> {
         check_subscriber_id(&config.subscriber_id)?;
+        if config.mode != SubscriberMode::Exclusive {
+            return Err(no_groups(&config.subscriber_id));
+        }
         let mut registry = self.registry();
         registry.register(config, &self.log.state(), now());
         Ok(())
@@ -81,10 +90,28 @@ impl SubscriberStore for MemorySubscribers {
         Ok(asks.iter().map(|ask| registry.keep(instance, ask, lease, now)).collect())
     }
 
-    async fn release(&self, instance: &Instance, subscriber_ids: &[String]) -> Result<()> {
+    async fn release(&self, instance: &Instance, partitions: &[PartitionId]) -> Result<()> {
         let mut registry = self.registry();
-        subscriber_ids.iter().for_each(|subscriber_id| registry.release(instance, subscriber_id));
+        partitions.iter().for_each(|id| registry.release(instance, &id.subscriber_id));
         Ok(())
+    }
+
+    async fn join(&self, _: &Instance, groups: &[String], _: Duration) -> Result<Vec<GroupView>> {
+        groups.first().map_or(Ok(Vec::new()), |group| Err(no_groups(group)))
+    }
+
+    async fn leave(&self, _: &Instance, _: &[String]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn resize(&self, subscriber_id: &str, _: u32) -> Result<()> {
+        self.registry().named(subscriber_id)?;
+        Err(no_groups(subscriber_id))
+    }
+
+    async fn group(&self, subscriber_id: &str) -> Result<GroupInfo> {
+        self.registry().named(subscriber_id)?;
+        Err(no_groups(subscriber_id))
     }
 
     async fn load(&self, fence: &Fence) -> Result<Loaded> {
@@ -202,7 +229,7 @@ impl SubscriberStore for MemorySubscribers {
 
 #[cfg(test)]
 mod tests {
-    use headwater_core::{StartFrom, SubscriberMode};
+    use headwater_core::StartFrom;
 
     use super::*;
 
@@ -214,14 +241,15 @@ mod tests {
             .register(&SubscriberConfig { subscriber_id: "totals".into(), start_from, mode: SubscriberMode::default() })
             .await
             .unwrap();
-        let ask = [Ask { subscriber_id: "totals".into(), term: None, report: Default::default() }];
+        let ask =
+            [Ask { subscriber_id: "totals".into(), partition: 0, share: None, term: None, report: Default::default() }];
         let lease = Duration::from_secs(10);
         let term = store.keep(&Instance::new("a"), &ask, lease).await.unwrap()[0].term;
         let left = async || store.subscriber("totals").await.unwrap().lease_left;
         let second = Duration::from_secs(1);
         for (position, term, expected) in [(1, term, lease), (2, None, lease - second), (3, term, lease)] {
             tokio::time::advance(second).await;
-            let fence = Fence { subscriber_id: "totals".into(), term };
+            let fence = Fence { subscriber_id: "totals".into(), partition: 0, term };
             store.advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();
             assert_eq!(left().await, Some(expected));
         }
@@ -235,7 +263,8 @@ mod tests {
             .register(&SubscriberConfig { subscriber_id: "totals".into(), start_from, mode: SubscriberMode::default() })
             .await
             .unwrap();
-        let ask = [Ask { subscriber_id: "totals".into(), term: None, report: Default::default() }];
+        let ask =
+            [Ask { subscriber_id: "totals".into(), partition: 0, share: None, term: None, report: Default::default() }];
         let (first, second) = (Instance::new("a"), Instance::new("b"));
         let lease = Duration::from_secs(10);
         assert_eq!(store.keep(&first, &ask, lease).await.unwrap()[0].term, Some(2));

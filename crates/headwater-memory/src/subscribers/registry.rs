@@ -69,7 +69,7 @@ impl Registry {
     pub(super) fn keep(&mut self, instance: &Instance, ask: &Ask, lease: Duration, now: Instant) -> Held {
         let subscriber_id = ask.subscriber_id.clone();
         let Some(subscriber) = self.subscribers.get_mut(&subscriber_id) else {
-            return Held { subscriber_id, term: None, paused: false, redrives: false };
+            return Held { subscriber_id, partition: ask.partition, term: None, paused: false, redrives: false };
         };
         let owner = subscriber.owner.as_ref();
         let is_mine = owner.is_some_and(|owner| owner.instance == *instance);
@@ -87,6 +87,7 @@ impl Registry {
         }
         Held {
             subscriber_id,
+            partition: ask.partition,
             term: (is_renewed || is_taken).then_some(subscriber.term),
             paused: subscriber.paused,
             redrives: subscriber.letters.redrives().next().is_some(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{Advance, Gaps, Instance, Loaded, Report, RunnerState, SubscriberInfo};
+use headwater_core::{Advance, Gaps, Instance, Loaded, Report, RunnerState, SubscriberInfo, SubscriberMode};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -129,6 +129,7 @@ impl Subscriber {
             pending_gaps: self.ledger.clone(),
             paused: self.paused,
             term: self.term,
+            partitions: 1,
             ..Loaded::default()
         }
     }
@@ -138,6 +139,7 @@ impl Subscriber {
         let oldest_ahead = log.after(self.position).next().and_then(|event| event.recorded_at);
         SubscriberInfo {
             subscriber_id: subscriber_id.to_owned(),
+            mode: SubscriberMode::Exclusive,
             position: self.position,
             last_event_id: self.last_event_id,
             pending_gaps: self.ledger.ranges().to_vec(),

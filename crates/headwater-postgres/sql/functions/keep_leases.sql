@@ -1,18 +1,19 @@
--- headwater.keep_leases(namespace, node, incarnation, lease_ms, subscriber_ids, terms, reports, locked, use_locks)
+-- headwater.keep_leases(namespace, node, incarnation, lease_ms, subscriber_ids, partitions, terms, shares, reports, locked, use_locks)
 -- Renews the leases that an instance has, and takes those that it may. The row decides, by this server's clock; the advisory lock only
 -- says sooner that an owner's session is gone. An ask without a term wishes to own; one with a term wishes to go on in it.
 --   still its own   the lease is renewed when less than two thirds of it are left, the report is written when it changed: else nothing is
 --   lost            a term that is over is answered with none, and its lock given up; the next call may take
 --   takeable        nobody's, or the lease is over, or it was this instance's (whose answer was lost), or the row says that the owner's
---                   session holds the lock, and this session got it
+--                   session holds the lock, and this session got it; but no more of a subscriber's partitions than the instance's share
+--                   (NULL: all), and none while the group waits for all its partitions to be given up
 -- Session locks are counted, so `locked` says which of them this session holds already; holds_lock, which it holds now. Should the call
 -- fail, that is unknown: close the session. A row that somebody else has locked (an owner that commits) is not waited for: the
 -- answer is what the caller had.
 -- Raises: WH001, WH002. Locks: rows that it changes, never waiting; advisory locks of the session. Writes: subscribers, where something changed.
 CREATE OR REPLACE FUNCTION headwater.keep_leases(
     namespace text, node text, incarnation uuid, lease_ms bigint,
-    subscriber_ids text[], terms bigint[], reports jsonb[], locked boolean[], use_locks boolean
-) RETURNS TABLE (subscriber_id text, term bigint, paused boolean, redrives boolean, holds_lock boolean)
+    subscriber_ids text[], partitions int[], terms bigint[], shares int[], reports jsonb[], locked boolean[], use_locks boolean
+) RETURNS TABLE (subscriber_id text, partition int, term bigint, paused boolean, redrives boolean, holds_lock boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -23,26 +24,28 @@ DECLARE
     key      record;
     sub      headwater.subscribers;
     known    boolean;
+    may_take boolean;
     takeable boolean;
 BEGIN
     IF coalesce(lease_ms NOT BETWEEN 1 AND 86400000, true) THEN
         PERFORM headwater.fail('WH002', format('invalid lease_ms %s', coalesce(lease_ms::text, 'NULL')),
             jsonb_build_object('what', 'lease_ms', 'value', lease_ms), 'a lease is 1 ms to 1 day');
     END IF;
-    FOR ask IN SELECT a.id, a.term, a.report, coalesce(a.locked, false) AS locked
-                 FROM unnest(keep_leases.subscriber_ids, keep_leases.terms, keep_leases.reports, keep_leases.locked)
-                      AS a(id, term, report, locked)
-                ORDER BY a.id COLLATE "C"
+    -- In the order of the asks: rows are never waited for, so no order is needed, and members that ask in different orders rarely meet.
+    FOR ask IN SELECT a.id, a.partition, a.term, a.share, a.report, coalesce(a.locked, false) AS locked
+                 FROM unnest(keep_leases.subscriber_ids, keep_leases.partitions, keep_leases.terms, keep_leases.shares,
+                             keep_leases.reports, keep_leases.locked) AS a(id, partition, term, share, report, locked)
     LOOP
         at := clock_timestamp();
-        key := headwater.subscriber_lock(keep_leases.namespace, ask.id);
+        key := headwater.subscriber_lock(keep_leases.namespace, ask.id, ask.partition);
         keep_leases.subscriber_id := ask.id;
+        keep_leases.partition := ask.partition;
         keep_leases.term := NULL;
         keep_leases.redrives := false;
         keep_leases.holds_lock := ask.locked;
         -- Without a lock first: a row lock is a write, and most of the time there is nothing to do.
         SELECT s.* INTO sub FROM headwater.subscribers s
-         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0;
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition;
         known := FOUND;
         keep_leases.paused := known AND sub.paused;
 
@@ -53,34 +56,40 @@ BEGIN
             END IF;
             -- The row was read before the letters, so what changes in between is seen next time.
             keep_leases.redrives := sub.letters_epoch <> sub.letters_checked
-                AND EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1));
+                AND EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1, ask.partition, sub.partitions));
             IF sub.lease_until < at + length * 2 / 3 OR sub.report IS DISTINCT FROM ask.report
                OR sub.locked <> keep_leases.holds_lock
                OR (sub.letters_epoch <> sub.letters_checked AND NOT keep_leases.redrives) THEN
                 PERFORM FROM headwater.subscribers s
-                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0
+                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition
                     AND s.term = ask.term AND s.owner_incarnation = keep_leases.incarnation
                     FOR NO KEY UPDATE SKIP LOCKED;
                 IF FOUND THEN
                     UPDATE headwater.subscribers s
                        SET lease_until = at + length, lease = length, report = ask.report, locked = keep_leases.holds_lock,
                            letters_checked = CASE WHEN keep_leases.redrives THEN s.letters_checked ELSE sub.letters_epoch END
-                     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0;
+                     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition;
                 END IF;
             END IF;
         ELSE
-            takeable := known AND ask.term IS NULL
+            may_take := known AND ask.term IS NULL AND (sub.resize_to IS NULL OR sub.barrier IS NOT NULL)
+                AND (ask.share IS NULL OR ask.share > (
+                     SELECT count(*) FROM headwater.subscribers o
+                      WHERE o.namespace_id = ns.namespace_id AND o.subscriber_id = ask.id AND o.partition <> ask.partition
+                        AND o.owner_incarnation = keep_leases.incarnation AND o.lease_until > at));
+            takeable := may_take
                 AND (sub.owner_incarnation IS NULL OR sub.owner_incarnation = keep_leases.incarnation OR sub.lease_until <= at);
-            IF known AND ask.term IS NULL AND NOT takeable AND use_locks AND sub.locked AND NOT holds_lock THEN
+            IF may_take AND NOT takeable AND use_locks AND sub.locked AND NOT holds_lock THEN
                 keep_leases.holds_lock := pg_try_advisory_lock(key.high, key.low);
                 takeable := keep_leases.holds_lock;
             END IF;
             IF takeable THEN
                 -- Again, now that the row stands still.
                 PERFORM FROM headwater.subscribers s
-                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0
+                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition
                     AND (s.owner_incarnation IS NULL OR s.owner_incarnation = keep_leases.incarnation OR s.lease_until <= at
                          OR (s.locked AND keep_leases.holds_lock))
+                    AND (s.resize_to IS NULL OR s.barrier IS NOT NULL)
                     FOR NO KEY UPDATE SKIP LOCKED;
                 takeable := FOUND;
             END IF;
@@ -91,11 +100,11 @@ BEGIN
                 UPDATE headwater.subscribers s
                    SET term = nextval('headwater.terms'), owner_node = keep_leases.node, owner_incarnation = keep_leases.incarnation,
                        lease_until = at + length, lease = length, locked = keep_leases.holds_lock, report = NULL
-                 WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = 0
+                 WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition
                 RETURNING s.* INTO sub;
                 keep_leases.term := sub.term;
                 keep_leases.paused := sub.paused;
-                keep_leases.redrives := EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1));
+                keep_leases.redrives := EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1, ask.partition, sub.partitions));
             ELSIF keep_leases.holds_lock THEN
                 PERFORM pg_advisory_unlock(key.high, key.low);
                 keep_leases.holds_lock := false;

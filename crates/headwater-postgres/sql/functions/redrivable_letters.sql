@@ -1,9 +1,10 @@
--- headwater.redrivable_letters(namespace_id, subscriber_id, max_letters)
--- Dead letters to deliver again now, in order: those being redriven, and of each key the first that is parked, if no letter before it is
+-- headwater.redrivable_letters(namespace_id, subscriber_id, max_letters, partition, partitions)
+-- Dead letters of a partition to deliver again now, in order: those being redriven, and of each key the first that is parked, if no letter before it is
 -- dead. Looks at one letter a parked key, however many are parked behind it.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.redrivable_letters(namespace_id int, subscriber_id text, max_letters int)
-RETURNS SETOF headwater.dead_letters LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater.redrivable_letters(
+    namespace_id int, subscriber_id text, max_letters int, partition int, partitions int
+) RETURNS SETOF headwater.dead_letters LANGUAGE sql STABLE AS $$
     WITH RECURSIVE parked AS (
         (SELECT d.order_key, d.global_sequence FROM headwater.dead_letters d
           WHERE d.namespace_id = redrivable_letters.namespace_id AND d.subscriber_id = redrivable_letters.subscriber_id
@@ -19,10 +20,14 @@ RETURNS SETOF headwater.dead_letters LANGUAGE sql STABLE AS $$
         SELECT d.global_sequence FROM headwater.dead_letters d
          WHERE d.namespace_id = redrivable_letters.namespace_id AND d.subscriber_id = redrivable_letters.subscriber_id
            AND d.state = 'redriving'
+           AND (redrivable_letters.partitions = 1
+                OR headwater.partition_of(d.order_key, redrivable_letters.partitions) = redrivable_letters.partition)
          ORDER BY d.global_sequence LIMIT redrivable_letters.max_letters
     ), released AS (
         SELECT p.global_sequence FROM parked p
-         WHERE NOT EXISTS (SELECT FROM headwater.dead_letters d
+         WHERE (redrivable_letters.partitions = 1
+                OR headwater.partition_of(p.order_key, redrivable_letters.partitions) = redrivable_letters.partition)
+           AND NOT EXISTS (SELECT FROM headwater.dead_letters d
                             WHERE d.namespace_id = redrivable_letters.namespace_id
                               AND d.subscriber_id = redrivable_letters.subscriber_id
                               AND d.order_key = p.order_key AND d.global_sequence < p.global_sequence AND d.state = 'dead')

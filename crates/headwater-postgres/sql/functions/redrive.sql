@@ -41,7 +41,7 @@ BEGIN
     ), told AS (
         UPDATE headwater.subscribers s SET letters_epoch = s.letters_epoch + 1
           FROM (SELECT DISTINCT m.subscriber_id FROM marked m) m
-         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id AND s.partition = 0
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id
     )
     SELECT count(*) INTO letters FROM marked;
     RETURN letters;

@@ -1,9 +1,9 @@
--- headwater.release_leases(namespace, incarnation, subscriber_ids, locked)
--- Gives up what an instance owns of these subscribers. What others own stays theirs. `locked` says of which this session holds the
+-- headwater.release_leases(namespace, incarnation, subscriber_ids, partitions, locked)
+-- Gives up what an instance owns of these partitions. What others own stays theirs. `locked` says of which this session holds the
 -- advisory lock. Terms stay: the next owner gets a new one.
 -- Raises: WH001. Locks: the rows. Writes: subscribers; the session's advisory locks are released.
 CREATE OR REPLACE FUNCTION headwater.release_leases(
-    namespace text, incarnation uuid, subscriber_ids text[], locked boolean[]
+    namespace text, incarnation uuid, subscriber_ids text[], partitions int[], locked boolean[]
 ) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -11,11 +11,12 @@ DECLARE
 BEGIN
     UPDATE headwater.subscribers s
        SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
-     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ANY (release_leases.subscriber_ids)
+      FROM unnest(release_leases.subscriber_ids, release_leases.partitions) AS a(id, partition)
+     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = a.id AND s.partition = a.partition
        AND s.owner_incarnation = release_leases.incarnation;
     PERFORM pg_advisory_unlock(key.high, key.low)
-       FROM unnest(release_leases.subscriber_ids, release_leases.locked) AS a(id, locked),
-            headwater.subscriber_lock(release_leases.namespace, a.id) AS key
+       FROM unnest(release_leases.subscriber_ids, release_leases.partitions, release_leases.locked) AS a(id, partition, locked),
+            headwater.subscriber_lock(release_leases.namespace, a.id, a.partition) AS key
       WHERE a.locked;
 END
 $$;

@@ -1,7 +1,7 @@
 -- headwater.remove_subscriber(namespace, subscriber_id, force)
 -- Forgets a subscriber, with its dead letters and its states.
 -- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the row.
--- Writes: subscribers, dead letters and states are deleted.
+-- Writes: subscribers, members, dead letters and states are deleted.
 CREATE OR REPLACE FUNCTION headwater.remove_subscriber(namespace text, subscriber_id text, force boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -20,6 +20,7 @@ BEGIN
     DELETE FROM headwater.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater.states t WHERE t.namespace_id = ns.namespace_id AND t.owner = remove_subscriber.subscriber_id;
+    DELETE FROM headwater.members m WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = remove_subscriber.subscriber_id;
 END

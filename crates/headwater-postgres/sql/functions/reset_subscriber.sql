@@ -1,7 +1,8 @@
 -- headwater.reset_subscriber(namespace, subscriber_id, to_position)
 -- Moves a subscriber to just after a position, forwards or back, in a new term without an owner: what the last one had under way is not
 -- written any more. What its ledger has at or below the position stays there, and what is not visible yet between the horizon and the position
--- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay.
+-- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay. A change of the
+-- number of partitions is dropped.
 -- Raises: WH001, WH002, WH006, WH012. Locks: the row. Writes: the subscriber.
 CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -24,7 +25,7 @@ BEGIN
         UPDATE headwater.subscribers s
            SET position = to_position, last_event_id = NULL, pending_gaps = ledger, term = new_term, began_in_term = new_term,
                owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL,
-               audit_base = to_position, audit_ledger = ledger,
+               resize_to = NULL, barrier = NULL, audit_base = to_position, audit_ledger = ledger,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;
     END LOOP;

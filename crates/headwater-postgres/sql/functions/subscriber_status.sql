@@ -1,12 +1,13 @@
 -- headwater.subscriber_status(namespace, only_subscriber)
--- The subscribers of a namespace, or one, as operators see them. Cheap, however long the log: events are looked up, never counted.
+-- The subscribers of a namespace, or one, as operators see them. Of one with several partitions, that which is furthest behind stands for all: see
+-- group_status. Cheap, however long the log: events are looked up, never counted.
 --   lease_left   NULL: the lease is over
 --   lag_events   how far the log is ahead, in sequences: at most so many events; 0 if no event is
 --   lag          how long the first event that is ahead has been there
 --   dead_letters those that are not done with
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.subscriber_status(namespace text, only_subscriber text DEFAULT NULL)
-RETURNS TABLE (subscriber_id text, "position" bigint, last_event_id uuid, pending_gaps bigint[], owner_node text, owner_incarnation uuid,
+RETURNS TABLE (subscriber_id text, mode text, partitions int, "position" bigint, last_event_id uuid, pending_gaps bigint[], owner_node text, owner_incarnation uuid,
                term bigint, lease_left interval, report jsonb, paused boolean, pause_reason text, lag_events bigint, lag interval,
                dead_letters bigint, created_at timestamptz, updated_at timestamptz)
 LANGUAGE plpgsql STABLE AS $$
@@ -17,13 +18,16 @@ DECLARE
                         ELSE (SELECT c.last_sequence FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id) END;
 BEGIN
     RETURN QUERY
-    SELECT s.subscriber_id, s.position, s.last_event_id, s.pending_gaps, s.owner_node, s.owner_incarnation, s.term,
+    SELECT s.subscriber_id, s.mode, s.partitions, s.position, s.last_event_id, s.pending_gaps, s.owner_node, s.owner_incarnation, s.term,
            CASE WHEN s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END,
            s.report, s.paused, s.pause_reason,
            CASE WHEN ahead.recorded_at IS NULL THEN 0 ELSE greatest(head - s.position, 1) END,
            coalesce(greatest(clock_timestamp() - ahead.recorded_at, interval '0'), interval '0'),
            coalesce(letters.open, 0), s.created_at, s.updated_at
-      FROM headwater.subscribers s
+      FROM (SELECT DISTINCT ON (s.subscriber_id) s.* FROM headwater.subscribers s
+             WHERE s.namespace_id = ns.namespace_id
+               AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)
+             ORDER BY s.subscriber_id, s.position, s.partition) s
       LEFT JOIN LATERAL (
             SELECT e.recorded_at FROM headwater.events e
              WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.position
@@ -34,8 +38,6 @@ BEGIN
              WHERE d.namespace_id = ns.namespace_id AND d.state IN ('dead', 'parked', 'redriving')
                AND (subscriber_status.only_subscriber IS NULL OR d.subscriber_id = subscriber_status.only_subscriber)
              GROUP BY d.subscriber_id) letters ON letters.subscriber_id = s.subscriber_id
-     WHERE s.namespace_id = ns.namespace_id AND s.partition = 0
-       AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)
      ORDER BY s.subscriber_id;
 END
 $$;

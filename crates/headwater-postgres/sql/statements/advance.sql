@@ -10,7 +10,7 @@ UPDATE headwater.subscribers s
        late_sum = s.late_sum + $10::text::numeric * (s.position <> $4 OR s.pending_gaps <> $6)::int,
        lease_until = CASE WHEN $3 IS NULL THEN s.lease_until ELSE greatest(s.lease_until, clock_timestamp() + s.lease) END,
        updated_at = clock_timestamp()
- WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = 0
-   AND ($3::bigint IS NULL OR s.term = $3)
+ WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $11
+   AND ($3::bigint IS NULL OR s.term = $3) AND (s.barrier IS NULL OR $4 <= s.barrier)
    AND CASE WHEN s.position < $4 OR s.pending_gaps = $6 THEN s.position <= $4
             ELSE s.position = $4 AND headwater.ledger_holds(s.pending_gaps, $6) END

@@ -7,5 +7,6 @@ UPDATE headwater.subscribers s
        late_events = s.late_events + $9, late_sum = s.late_sum + $10::text::numeric,
        lease_until = CASE WHEN $3 IS NULL THEN s.lease_until ELSE greatest(s.lease_until, clock_timestamp() + s.lease) END,
        updated_at = clock_timestamp()
- WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = 0
+ WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $13
    AND ($3::bigint IS NULL OR s.term = $3) AND s.position = $11 AND s.pending_gaps = $12 AND s.position <= $4
+   AND (s.barrier IS NULL OR $4 <= s.barrier)

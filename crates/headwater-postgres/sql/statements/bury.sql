@@ -3,7 +3,7 @@
 -- key parked by itself: it must not wait behind itself, so a letter that is not done with stays as it is when it should be parked.
 WITH fenced AS (
     UPDATE headwater.subscribers s SET letters_epoch = s.letters_epoch + 1
-     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = 0 AND ($3::bigint IS NULL OR s.term = $3)
+     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $14 AND ($3::bigint IS NULL OR s.term = $3)
     RETURNING s.namespace_id, s.subscriber_id, s.term
 ), buried AS (
     INSERT INTO headwater.dead_letters AS d (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state,

@@ -1,7 +1,7 @@
 -- Where a subscriber stands, the keys that are parked, and the events that have a letter though the checkpoint has not passed them (they are
 -- above the position, or in the ledger): whatever became of the letter, but for one that was handled before the last reset, which asked for
 -- it to be handled again.
-SELECT s.term, s.position, s.pending_gaps, s.paused,
+SELECT s.term, s.position, s.pending_gaps, s.paused, s.partitions, s.barrier,
        ARRAY(SELECT DISTINCT d.order_key FROM headwater.dead_letters d
               WHERE d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
                 AND d.state IN ('dead', 'parked', 'redriving') AND (d.parks_key OR d.state = 'parked')
@@ -16,4 +16,4 @@ SELECT s.term, s.position, s.pending_gaps, s.paused,
               WHERE d.state <> 'redriven' OR d.term >= s.began_in_term
               ORDER BY 1) AS buried
   FROM headwater.subscribers s
- WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = 0
+ WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $3

@@ -1,4 +1,5 @@
--- Dead letters to deliver again now.
-SELECT subscriber_id, event, order_key, state, parks_key, attempts, created_at, updated_at, reason
-  FROM headwater.redrivable_letters($1, $2, $3)
- ORDER BY global_sequence
+-- Dead letters of a partition to deliver again now.
+SELECT l.subscriber_id, l.event, l.order_key, l.state, l.parks_key, l.attempts, l.created_at, l.updated_at, l.reason
+  FROM headwater.subscribers s, headwater.redrivable_letters($1, $2, $3, s.partition, s.partitions) l
+ WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $4
+ ORDER BY l.global_sequence

@@ -2,7 +2,7 @@
 -- attempt, if it failed. Then what is redriven behind it in a parked key waits again.
 WITH fenced AS (
     UPDATE headwater.subscribers s SET letters_epoch = s.letters_epoch + 1
-     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = 0 AND ($3::bigint IS NULL OR s.term = $3)
+     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $8 AND ($3::bigint IS NULL OR s.term = $3)
     RETURNING s.namespace_id, s.subscriber_id, s.term
 ), tried AS (
     UPDATE headwater.dead_letters d

@@ -1,4 +1,4 @@
--- Where a subscriber stands.
-SELECT term, position, pending_gaps, paused
+-- Where a subscriber stands, a row a partition; or one of them.
+SELECT term, position, pending_gaps, paused, partitions, barrier
   FROM headwater.subscribers
- WHERE namespace_id = $1 AND subscriber_id = $2 AND partition = 0
+ WHERE namespace_id = $1 AND subscriber_id = $2 AND ($3::int IS NULL OR partition = $3)

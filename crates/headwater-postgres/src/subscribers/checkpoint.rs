@@ -10,26 +10,37 @@ use crate::error::subscriber_error;
 use crate::sql;
 
 pub(super) async fn load(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<Loaded> {
-    let row = fetch(conn, sql::LOAD_SUBSCRIBER, namespace_id, &fence.subscriber_id).await?;
-    let row = row.ok_or_else(|| missing(fence))?;
+    let statement =
+        sqlx::query(sql::LOAD_SUBSCRIBER).bind(namespace_id).bind(&fence.subscriber_id).bind(fence.partition as i32);
+    let row = statement.fetch_optional(conn).await.map_err(subscriber_error)?.ok_or_else(|| missing(fence))?;
     check(&row, fence)?;
     let buried = row.get::<Vec<i64>, _>("buried").into_iter().map(|sequence| sequence as u64).collect();
     Ok(Loaded { parked_keys: row.get("parked_keys"), buried, ..loaded(&row) })
 }
 
+/// The lowest position of its partitions, and all that is in their ledgers.
 pub(super) async fn position(conn: &mut PgConnection, namespace_id: i32, subscriber_id: &str) -> Result<Loaded> {
-    let row = fetch(conn, sql::SUBSCRIBER_POSITION, namespace_id, subscriber_id).await?;
-    row.map(|row| loaded(&row)).ok_or_else(|| SubscriberError::NotFound(subscriber_id.to_owned()))
+    let rows = positions(conn, namespace_id, subscriber_id, None).await?;
+    let partitions = rows.iter().map(loaded);
+    let whole = partitions.reduce(|mut one, other| {
+        one.position = one.position.min(other.position);
+        other.pending_gaps.ranges().iter().for_each(|(first, last)| one.pending_gaps.insert(*first, *last));
+        one
+    });
+    whole.ok_or_else(|| SubscriberError::NotFound(subscriber_id.to_owned()))
 }
 
-async fn fetch(
+async fn positions(
     conn: &mut PgConnection,
-    text: &'static str,
     namespace_id: i32,
     subscriber_id: &str,
-) -> Result<Option<PgRow>> {
-    let statement = sqlx::query(text).bind(namespace_id).bind(subscriber_id);
-    statement.fetch_optional(conn).await.map_err(subscriber_error)
+    partition: Option<u32>,
+) -> Result<Vec<PgRow>> {
+    let statement = sqlx::query(sql::SUBSCRIBER_POSITION)
+        .bind(namespace_id)
+        .bind(subscriber_id)
+        .bind(partition.map(|partition| partition as i32));
+    statement.fetch_all(conn).await.map_err(subscriber_error)
 }
 
 /// Whether the row's term is the fence's.
@@ -44,8 +55,8 @@ pub(super) fn check(row: &PgRow, fence: &Fence) -> Result<()> {
 
 /// Whether the fence's term is still the present one.
 pub(super) async fn check_fence(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<()> {
-    let row = fetch(conn, sql::SUBSCRIBER_POSITION, namespace_id, &fence.subscriber_id).await?;
-    check(&row.ok_or_else(|| missing(fence))?, fence)
+    let rows = positions(conn, namespace_id, &fence.subscriber_id, Some(fence.partition)).await?;
+    check(rows.first().ok_or_else(|| missing(fence))?, fence)
 }
 
 fn loaded(row: &PgRow) -> Loaded {
@@ -54,6 +65,8 @@ fn loaded(row: &PgRow) -> Loaded {
         pending_gaps: pairs(row).into_iter().collect::<Gaps>(),
         paused: row.get("paused"),
         term: row.get::<i64, _>("term") as u64,
+        partitions: row.get::<i32, _>("partitions") as u32,
+        barrier: row.get::<Option<i64>, _>("barrier").map(|barrier| barrier as u64),
         parked_keys: Vec::new(),
         buried: Vec::new(),
     }
@@ -95,7 +108,7 @@ pub(super) async fn advance(
     fence: &Fence,
     advance: &Advance,
 ) -> Result<()> {
-    let statement = movement(sql::ADVANCE, namespace_id, fence, advance);
+    let statement = movement(sql::ADVANCE, namespace_id, fence, advance).bind(fence.partition as i32);
     moved(conn, namespace_id, fence, statement).await
 }
 
@@ -107,7 +120,8 @@ pub(super) async fn advance_in(
 ) -> Result<()> {
     let statement = movement(sql::ADVANCE_IN, namespace_id, fence, advance)
         .bind(bigint(advance.from_position))
-        .bind(flat(&advance.from_gaps));
+        .bind(flat(&advance.from_gaps))
+        .bind(fence.partition as i32);
     moved(conn, namespace_id, fence, statement).await
 }
 

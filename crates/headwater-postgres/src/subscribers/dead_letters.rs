@@ -44,6 +44,7 @@ pub(super) async fn bury(
         .bind(each().map(node).collect::<Vec<_>>())
         .bind(each().map(attempts).collect::<Result<Vec<_>>>()?)
         .bind(each().map(|letter| text(&letter.event)).collect::<Result<Vec<_>>>()?)
+        .bind(fence.partition as i32)
         .fetch_one(&mut *conn)
         .await
         .map_err(subscriber_error)?;
@@ -68,6 +69,7 @@ pub(super) async fn redriven(
         .bind(failure.as_ref().map(text).transpose()?)
         .bind(error)
         .bind(failure.as_ref().map(|attempt| attempt.node.as_str()))
+        .bind(fence.partition as i32)
         .fetch_one(&mut *conn)
         .await
         .map_err(subscriber_error)?;
@@ -102,7 +104,8 @@ pub(super) async fn redrives(
     let statement = sqlx::query(sql::REDRIVABLE_LETTERS)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(limit.min(MAX_LETTERS) as i32);
+        .bind(limit.min(MAX_LETTERS) as i32)
+        .bind(fence.partition as i32);
     letters(conn, statement).await
 }
 
@@ -112,7 +115,11 @@ pub(super) async fn is_parked(
     fence: &Fence,
     order_key: &str,
 ) -> Result<bool> {
-    let statement = sqlx::query(sql::IS_PARKED).bind(namespace_id).bind(&fence.subscriber_id).bind(order_key);
+    let statement = sqlx::query(sql::IS_PARKED)
+        .bind(namespace_id)
+        .bind(&fence.subscriber_id)
+        .bind(order_key)
+        .bind(fence.partition as i32);
     let row = statement.fetch_optional(conn).await.map_err(subscriber_error)?;
     let row = row.ok_or_else(|| missing(fence))?;
     checkpoint::check(&row, fence)?;

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use headwater_core::{Ask, Held, Instance, Json};
+use headwater_core::{Ask, GroupView, Held, Instance, Json, PartitionId};
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -24,8 +24,16 @@ pub(super) struct Session(Mutex<Option<Locks>>);
 #[derive(Debug)]
 struct Locks {
     conn: PgConnection,
-    /// The subscribers whose locks it holds.
-    held: HashSet<String>,
+    held: HeldLocks,
+}
+
+/// The locks that a session holds.
+#[derive(Debug, Default)]
+struct HeldLocks {
+    /// Of partitions that the instance owns.
+    partitions: HashSet<PartitionId>,
+    /// Of the instance, as a member of groups.
+    member: bool,
 }
 
 impl Session {
@@ -50,47 +58,89 @@ impl PgSubscribers {
         }
         // Two runners in one process must not both own it: the first to ask does.
         let mut seen = HashSet::new();
-        let unique: Vec<&Ask> = asks.iter().filter(|ask| seen.insert(&ask.subscriber_id)).collect();
+        let unique: Vec<&Ask> = asks.iter().filter(|ask| seen.insert((&ask.subscriber_id, ask.partition))).collect();
         let answers = if self.inner.options.session_locks {
-            self.keep_in_session(instance, &unique, lease).await?
+            let keep = |mut locks: Locks| async {
+                let held = &locks.held.partitions;
+                let answers =
+                    call_keep(&mut locks.conn, self.namespace(), instance, &unique, lease, held, true).await?;
+                for answer in &answers {
+                    let id = PartitionId {
+                        subscriber_id: answer.held.subscriber_id.clone(),
+                        partition: answer.held.partition,
+                    };
+                    match answer.holds_lock {
+                        true => _ = locks.held.partitions.insert(id),
+                        false => _ = locks.held.partitions.remove(&id),
+                    }
+                }
+                Ok((locks, answers))
+            };
+            self.in_session(instance, keep).await?
         } else {
             let none = HashSet::new();
             calling!(self.inner.database, conn => {
                 call_keep(conn, self.namespace(), instance, &unique, lease, &none, false)
             })?
         };
-        let mut answers: HashMap<_, _> = answers.into_iter().map(|a| (a.held.subscriber_id.clone(), a.held)).collect();
-        let nothing =
-            |ask: &Ask| Held { subscriber_id: ask.subscriber_id.clone(), term: None, paused: false, redrives: false };
-        Ok(asks.iter().map(|ask| answers.remove(&ask.subscriber_id).unwrap_or_else(|| nothing(ask))).collect())
+        let id = |held: &Held| (held.subscriber_id.clone(), held.partition);
+        let mut answers: HashMap<_, _> = answers.into_iter().map(|answer| (id(&answer.held), answer.held)).collect();
+        let nothing = |ask: &Ask| Held {
+            subscriber_id: ask.subscriber_id.clone(),
+            partition: ask.partition,
+            term: None,
+            paused: false,
+            redrives: false,
+        };
+        let mut held = |ask: &Ask| answers.remove(&(ask.subscriber_id.clone(), ask.partition));
+        Ok(asks.iter().map(|ask| held(ask).unwrap_or_else(|| nothing(ask))).collect())
     }
 
-    async fn keep_in_session(&self, instance: &Instance, asks: &[&Ask], lease: Duration) -> Result<Vec<Answer>> {
+    pub(super) async fn join_groups(
+        &self,
+        instance: &Instance,
+        groups: &[String],
+        lease: Duration,
+    ) -> Result<Vec<GroupView>> {
+        if self.inner.options.session_locks {
+            let join = |mut locks: Locks| async {
+                let held = locks.held.member;
+                let (views, holds_lock) =
+                    call_join(&mut locks.conn, self.namespace(), instance, groups, lease, held, true).await?;
+                locks.held.member = holds_lock;
+                Ok((locks, views))
+            };
+            self.in_session(instance, join).await
+        } else {
+            calling!(self.inner.database, conn => {
+                call_join(conn, self.namespace(), instance, groups, lease, false, false)
+            })
+            .map(|(views, _)| views)
+        }
+    }
+
+    /// Runs a call in the instance's session, on a new connection if there is none, or if the present one has died.
+    async fn in_session<T, F>(&self, instance: &Instance, call: impl Fn(Locks) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<(Locks, T)>>,
+    {
         let deadline = Instant::now() + CALL_TIMEOUT;
         let session = self.session(instance);
         let Ok(mut slot) = timeout_at(deadline, session.0.lock()).await else { return Err(no_answer(CALL_TIMEOUT)) };
         let mut used_before = slot.is_some();
         loop {
             let work = async {
-                let mut locks = match slot.take() {
+                let locks = match slot.take() {
                     Some(locks) => locks,
                     None => self.connect().await?,
                 };
-                let answers =
-                    call_keep(&mut locks.conn, self.namespace(), instance, asks, lease, &locks.held, true).await?;
-                for answer in &answers {
-                    match answer.holds_lock {
-                        true => _ = locks.held.insert(answer.held.subscriber_id.clone()),
-                        false => _ = locks.held.remove(&answer.held.subscriber_id),
-                    }
-                }
-                Ok((locks, answers))
+                call(locks).await
             };
             let done: std::result::Result<Result<_>, _> = timeout_at(deadline, work).await;
             match done {
-                Ok(Ok((locks, answers))) => {
+                Ok(Ok((locks, answer))) => {
                     *slot = Some(locks);
-                    return Ok(answers);
+                    return Ok(answer);
                 }
                 // The connection died since the last call: once more, on a new one.
                 Ok(Err(error)) if used_before && error.is_retryable() => {
@@ -106,10 +156,10 @@ impl PgSubscribers {
     async fn connect(&self) -> Result<Locks> {
         let options = self.inner.database.pool.connect_options();
         let conn = options.connect().await.map_err(subscriber_error)?;
-        Ok(Locks { conn, held: HashSet::new() })
+        Ok(Locks { conn, held: HeldLocks::default() })
     }
 
-    pub(super) async fn release_leases(&self, instance: &Instance, subscriber_ids: &[String]) -> Result<()> {
+    pub(super) async fn release_leases(&self, instance: &Instance, partitions: &[PartitionId]) -> Result<()> {
         if self.inner.options.session_locks {
             let deadline = Instant::now() + CALL_TIMEOUT;
             let session = self.session(instance);
@@ -117,11 +167,12 @@ impl PgSubscribers {
                 return Err(no_answer(CALL_TIMEOUT));
             };
             if let Some(mut locks) = slot.take() {
-                let call = call_release(&mut locks.conn, self.namespace(), instance, subscriber_ids, &locks.held);
+                let held = &locks.held.partitions;
+                let call = call_release(&mut locks.conn, self.namespace(), instance, partitions, held);
                 match timeout_at(deadline, call).await {
                     Ok(Ok(())) => {
-                        subscriber_ids.iter().for_each(|id| _ = locks.held.remove(id));
-                        if locks.held.is_empty() {
+                        partitions.iter().for_each(|id| _ = locks.held.partitions.remove(id));
+                        if locks.held.partitions.is_empty() && !locks.held.member {
                             // Nothing to hold: the next call to keep begins a new one.
                             _ = timeout_at(deadline, locks.conn.close()).await;
                         } else {
@@ -137,7 +188,7 @@ impl PgSubscribers {
         }
         let none = HashSet::new();
         calling!(self.inner.database, conn => async {
-            call_release(conn, self.namespace(), instance, subscriber_ids, &none).await.map_err(subscriber_error)
+            call_release(conn, self.namespace(), instance, partitions, &none).await.map_err(subscriber_error)
         })
     }
 }
@@ -148,9 +199,12 @@ async fn call_keep(
     instance: &Instance,
     asks: &[&Ask],
     lease: Duration,
-    locked: &HashSet<String>,
+    locked: &HashSet<PartitionId>,
     use_locks: bool,
 ) -> Result<Vec<Answer>> {
+    let holds = |ask: &&Ask| {
+        locked.contains(&PartitionId { subscriber_id: ask.subscriber_id.clone(), partition: ask.partition })
+    };
     let report = |ask: &&Ask| {
         let mut report = ask.report.clone();
         report.detail = report.detail.map(|detail| storable(&detail));
@@ -162,9 +216,11 @@ async fn call_keep(
         .bind(instance.incarnation)
         .bind(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
         .bind(asks.iter().map(|ask| ask.subscriber_id.as_str()).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| ask.partition as i32).collect::<Vec<_>>())
         .bind(asks.iter().map(|ask| ask.term.map(|term| term as i64)).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| ask.share.map(|share| share as i32)).collect::<Vec<_>>())
         .bind(asks.iter().map(report).collect::<Result<Vec<_>>>()?)
-        .bind(asks.iter().map(|ask| locked.contains(&ask.subscriber_id)).collect::<Vec<_>>())
+        .bind(asks.iter().map(holds).collect::<Vec<_>>())
         .bind(use_locks)
         .fetch_all(conn)
         .await
@@ -172,27 +228,60 @@ async fn call_keep(
     let answer = |row: &sqlx::postgres::PgRow| Answer {
         held: Held {
             subscriber_id: row.get(0),
-            term: row.get::<Option<i64>, _>(1).map(|term| term as u64),
-            paused: row.get(2),
-            redrives: row.get(3),
+            partition: row.get::<i32, _>(1) as u32,
+            term: row.get::<Option<i64>, _>(2).map(|term| term as u64),
+            paused: row.get(3),
+            redrives: row.get(4),
         },
-        holds_lock: row.get(4),
+        holds_lock: row.get(5),
     };
     Ok(rows.iter().map(answer).collect())
+}
+
+/// The groups as they are, and whether the session holds the member's lock.
+async fn call_join(
+    conn: &mut PgConnection,
+    namespace: &str,
+    instance: &Instance,
+    groups: &[String],
+    lease: Duration,
+    locked: bool,
+    use_locks: bool,
+) -> Result<(Vec<GroupView>, bool)> {
+    let rows = sqlx::query(sql::JOIN_GROUPS)
+        .bind(namespace)
+        .bind(&instance.node)
+        .bind(instance.incarnation)
+        .bind(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+        .bind(groups)
+        .bind(locked)
+        .bind(use_locks)
+        .fetch_all(conn)
+        .await
+        .map_err(subscriber_error)?;
+    let view = |row: &sqlx::postgres::PgRow| GroupView {
+        subscriber_id: row.get(0),
+        partitions: row.get::<i32, _>(1) as u32,
+        members: row.get(2),
+        halted: row.get(3),
+    };
+    // Without a row, what became of the lock is not known: it is asked for again.
+    Ok((rows.iter().map(view).collect(), rows.first().map_or(locked, |row| row.get(4))))
 }
 
 async fn call_release(
     conn: &mut PgConnection,
     namespace: &str,
     instance: &Instance,
-    subscriber_ids: &[String],
-    locked: &HashSet<String>,
+    partitions: &[PartitionId],
+    locked: &HashSet<PartitionId>,
 ) -> std::result::Result<(), sqlx::Error> {
     sqlx::query(sql::RELEASE_LEASES)
         .bind(namespace)
         .bind(instance.incarnation)
-        .bind(subscriber_ids)
-        .bind(subscriber_ids.iter().map(|id| locked.contains(id)).collect::<Vec<_>>())
+        .bind(partitions.iter().map(|id| id.subscriber_id.as_str()).collect::<Vec<_>>())
+        .bind(partitions.iter().map(|id| id.partition as i32).collect::<Vec<_>>())
+        .bind(partitions.iter().map(|id| locked.contains(id)).collect::<Vec<_>>())
         .execute(conn)
         .await
         .map(drop)

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use headwater_core::names::check_subscriber_id;
-use headwater_core::{Fence, Gap, GapState, Instance, StartFrom, SubscriberConfig, SubscriberInfo};
+use headwater_core::{
+    Fence, Gap, GapState, Instance, Report, StartFrom, SubscriberConfig, SubscriberInfo, SubscriberMode,
+};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
@@ -48,7 +50,8 @@ pub(super) async fn pause_self(conn: &mut PgConnection, namespace_id: i32, fence
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
         .bind(fence.term.map(bigint))
-        .bind(storable(reason));
+        .bind(storable(reason))
+        .bind(fence.partition as i32);
     match run(conn, statement).await? {
         0 => Err(refused(conn, namespace_id, fence).await),
         _ => Ok(()),
@@ -96,20 +99,16 @@ pub(super) async fn status(
 }
 
 fn info(row: &PgRow) -> SubscriberInfo {
-    let seconds = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
-    let node: Option<String> = row.get("owner_node");
-    let incarnation = row.get::<Option<_>, _>("owner_incarnation");
-    let report: Option<PgJson> = row.get("report");
     SubscriberInfo {
         subscriber_id: row.get("subscriber_id"),
+        mode: mode(row),
         position: row.get::<i64, _>("position") as u64,
         last_event_id: row.get("last_event_id"),
         pending_gaps: checkpoint::pairs(row),
-        owner: incarnation.map(|incarnation| Instance { node: node.unwrap_or_default(), incarnation }),
+        owner: owner(row),
         term: row.get::<i64, _>("term") as u64,
         lease_left: row.get::<Option<f64>, _>("lease_left").map(seconds),
-        // One that a newer build wrote may have a state that this one does not know.
-        report: report.and_then(|PgJson(report)| report.decode().ok()),
+        report: report(row),
         paused: row.get("paused"),
         pause_reason: row.get("pause_reason"),
         lag_events: row.get::<i64, _>("lag_events") as u64,
@@ -118,4 +117,27 @@ fn info(row: &PgRow) -> SubscriberInfo {
         created_at: row.get("created_at"),
         updated_at: row.get("updated_at"),
     }
+}
+
+fn mode(row: &PgRow) -> SubscriberMode {
+    match row.get("mode") {
+        "partitioned" => SubscriberMode::Partitioned { partitions: row.get::<i32, _>("partitions") as u32 },
+        "shared" => SubscriberMode::Shared,
+        _ => SubscriberMode::Exclusive,
+    }
+}
+
+pub(super) fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.max(0.0))
+}
+
+pub(super) fn owner(row: &PgRow) -> Option<Instance> {
+    let node: Option<String> = row.get("owner_node");
+    let incarnation = row.get::<Option<_>, _>("owner_incarnation")?;
+    Some(Instance { node: node.unwrap_or_default(), incarnation })
+}
+
+/// One that a newer build wrote may have a state that this one does not know.
+pub(super) fn report(row: &PgRow) -> Option<Report> {
+    row.get::<Option<PgJson>, _>("report").and_then(|PgJson(report)| report.decode().ok())
 }

@@ -8,6 +8,7 @@ mod audit;
 pub(crate) mod call;
 mod checkpoint;
 mod dead_letters;
+mod groups;
 mod keep;
 mod manage;
 mod transactions;
@@ -19,8 +20,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use headwater_core::{
-    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, Held, Instance, Loaded, NamespaceInfo,
-    SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberStore,
+    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, GroupInfo, GroupView, Held, Instance,
+    Loaded, NamespaceInfo, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberStore,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -139,8 +140,24 @@ impl SubscriberStore for PgSubscribers {
         self.keep_leases(instance, asks, lease).await
     }
 
-    async fn release(&self, instance: &Instance, subscriber_ids: &[String]) -> Result<()> {
-        self.release_leases(instance, subscriber_ids).await
+    async fn release(&self, instance: &Instance, partitions: &[PartitionId]) -> Result<()> {
+        self.release_leases(instance, partitions).await
+    }
+
+    async fn join(&self, instance: &Instance, groups: &[String], lease: Duration) -> Result<Vec<GroupView>> {
+        self.join_groups(instance, groups, lease).await
+    }
+
+    async fn leave(&self, instance: &Instance, groups: &[String]) -> Result<()> {
+        calling!(self.inner.database, conn => groups::leave(conn, self.namespace(), instance, groups))
+    }
+
+    async fn resize(&self, subscriber_id: &str, partitions: u32) -> Result<()> {
+        calling!(self.inner.database, conn => groups::resize(conn, self.namespace(), subscriber_id, partitions))
+    }
+
+    async fn group(&self, subscriber_id: &str) -> Result<GroupInfo> {
+        calling!(self.inner.database, conn => groups::group(conn, self.namespace(), self.id(), subscriber_id))
     }
 
     async fn load(&self, fence: &Fence) -> Result<Loaded> {

@@ -52,11 +52,11 @@ impl Process {
 }
 
 pub(crate) fn ask(subscriber_id: &str, term: Option<u64>) -> Ask {
-    Ask { subscriber_id: subscriber_id.into(), term, report: Report::default() }
+    Ask { subscriber_id: subscriber_id.into(), partition: 0, share: None, term, report: Report::default() }
 }
 
 pub(crate) fn fence(subscriber_id: &str, term: Option<u64>) -> Fence {
-    Fence { subscriber_id: subscriber_id.into(), term }
+    Fence { subscriber_id: subscriber_id.into(), partition: 0, term }
 }
 
 /// A move to `position` that settled these in order.

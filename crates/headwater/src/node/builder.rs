@@ -129,6 +129,39 @@ impl NodeBuilder {
             .add::<D>(subscriber_id.into(), Work::Transaction(handler, TransactionScope::Event))
     }
 
+    /// Tells an observer about events, in order for each key, on all instances that subscribe so: each owns its share of the `partitions`. The key is
+    /// the event's, else its stream, else its id. The number is that of a new group; see
+    /// [`SubscriberStore::resize`] to change it.
+    pub fn subscribe_partitioned<D: Observed>(
+        self,
+        subscriber_id: impl Into<String>,
+        partitions: u32,
+        observer: impl EventObserver<D> + 'static,
+    ) -> Self {
+        let work = Work::Each(Arc::new(Observer { observer, data: PhantomData }));
+        self.add::<D>(subscriber_id.into(), work).partitioned(partitions)
+    }
+
+    /// Shares the events of the last subscriber out by key, as [`subscribe_partitioned`](NodeBuilder::subscribe_partitioned) does: for handlers of
+    /// every kind.
+    pub fn partitioned(mut self, partitions: u32) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.mode = SubscriberMode::Partitioned { partitions },
+            None => self.mistakes.push("partitioned stands before any subscribe".into()),
+        }
+        self.needs_postgres("a partitioned subscriber")
+    }
+
+    /// This instance owns these partitions of the last subscriber, and no others: for whoever shares them out by hand. All instances of the
+    /// subscriber must do so, and each partition must be somebody's.
+    pub fn partition_ids(mut self, partitions: impl IntoIterator<Item = u32>) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.assigned = Some(partitions.into_iter().collect()),
+            None => self.mistakes.push("partition_ids stands before any subscribe".into()),
+        }
+        self
+    }
+
     /// Runs a saga: its state, what it appends and its checkpoint commit together.
     pub fn subscribe_saga<D: Observed, S: Saga<D> + 'static>(self, saga: S) -> Self {
         let subscriber_id = saga.subscriber_id().to_owned();
@@ -145,6 +178,7 @@ impl NodeBuilder {
             subscriber_id,
             config: self.config.clone(),
             mode: SubscriberMode::Exclusive,
+            assigned: None,
             filter,
             work,
         });

@@ -1,38 +1,42 @@
-//! The keeper: one task a node that holds its leases, with one statement a tick for all subscribers.
+//! The keeper: one task a node that holds its leases, with one statement a tick for all subscribers, and one for the groups.
 //!
 //! Who has authority: the database and its clock. A lease is this instance's as long as the database says so; the keeper passes that on to the
 //! runners. While the database cannot be reached, runners go on, since whatever they write is fenced; when the lease must have ended by
 //! now, they stop, so as not to do twice what another does.
+//!
+//! Of a group's partitions, every member takes its share and no more. Who has more than its share, since another joined, gives some up: their
+//! runners end the events at hand and write their checkpoints first, and only then are they anybody's. Nobody decides for others: each
+//! member knows who is alive, and all come to the same shares.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use headwater_core::{Ask, Fault, Fence, Held, Instance, InstanceMode, SubscriberError, SubscriberStore, jittered};
+use headwater_core::{
+    Ask, Fault, GroupView, Held, InstanceMode, PartitionId, SubscriberError, SubscriberMode, jittered, share_of,
+};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::runner::Control;
-use super::status::Status;
+use super::crew::{Crew, Seat};
+use super::subscription::Subscription;
 
 /// Between ticks: how long a standby may take to notice that the owner is gone.
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks between looks at subscribers without a lease.
 const SINGLES_EVERY: u64 = 5;
 
-pub(super) struct Kept {
-    pub(super) subscriber_id: String,
-    pub(super) mode: InstanceMode,
-    pub(super) control: Arc<watch::Sender<Control>>,
-    pub(super) status: Arc<Status>,
-    pub(super) counted: u64,
+pub(super) struct Keeper {
+    pub(super) crew: Arc<Crew>,
+    pub(super) subscriptions: Vec<Arc<Subscription>>,
+    pub(super) lease: Duration,
+    pub(super) counted_at: Instant,
 }
 
-pub(super) struct Keeper {
-    pub(super) store: Arc<dyn SubscriberStore>,
-    pub(super) instance: Instance,
-    pub(super) lease: Duration,
-    pub(super) kept: Vec<Kept>,
-    pub(super) counted_at: Instant,
+/// What the instance wishes for a seat.
+struct Wish {
+    seat: Arc<Seat>,
+    share: Option<u32>,
 }
 
 impl Keeper {
@@ -46,11 +50,11 @@ impl Keeper {
                 Ok(()) => (renewed, said) = (begun, false),
                 Err(error) => {
                     if !std::mem::replace(&mut said, true) {
-                        tracing::warn!(node = self.instance.node, %error, "failed to renew leases, trying again");
+                        tracing::warn!(node = self.crew.instance.node, %error, "failed to renew leases, trying again");
                     }
                     // The lease may have been renewed when a third of it had passed.
                     if renewed.elapsed() >= self.lease * 2 / 3 {
-                        self.coordinated().for_each(|kept| self.tell(kept, None, None));
+                        self.coordinated().iter().for_each(|seat| tell(seat, None, None));
                     }
                 }
             }
@@ -67,54 +71,120 @@ impl Keeper {
 
     /// Gives up what this instance owns.
     pub(super) async fn release(&self) {
-        let owned: Vec<String> = self.coordinated().map(|kept| kept.subscriber_id.clone()).collect();
-        if !owned.is_empty()
-            && let Err(error) = self.store.release(&self.instance, &owned).await
+        let owned: Vec<PartitionId> = self.coordinated().iter().map(|seat| seat.id.clone()).collect();
+        let groups = self.groups();
+        let store = &self.crew.store;
+        if !groups.is_empty()
+            && let Err(error) = store.leave(&self.crew.instance, &groups).await
         {
-            tracing::warn!(node = self.instance.node, %error, "failed to release leases: others take over when they end");
+            tracing::warn!(node = self.crew.instance.node, %error, "failed to leave groups: its share stays free until the lease ends");
+        }
+        if !owned.is_empty()
+            && let Err(error) = store.release(&self.crew.instance, &owned).await
+        {
+            tracing::warn!(node = self.crew.instance.node, %error, "failed to release leases: others take over when they end");
         }
     }
 
-    fn coordinated(&self) -> impl Iterator<Item = &Kept> {
-        self.kept.iter().filter(|kept| kept.mode == InstanceMode::Coordinated)
+    fn coordinated(&self) -> Vec<Arc<Seat>> {
+        let mut seats = self.crew.seats();
+        seats.retain(|seat| seat.mode == InstanceMode::Coordinated);
+        seats
+    }
+
+    /// Groups of which this instance is a member.
+    fn groups(&self) -> Vec<String> {
+        let is_group = |subscription: &&Arc<Subscription>| {
+            matches!(subscription.mode, SubscriberMode::Partitioned { .. }) && subscription.assigned.is_none()
+        };
+        self.subscriptions.iter().filter(is_group).map(|subscription| subscription.subscriber_id.clone()).collect()
     }
 
     async fn keep(&self) -> Result<(), SubscriberError> {
-        let ask = |kept: &Kept| Ask {
-            subscriber_id: kept.subscriber_id.clone(),
-            term: kept.control.borrow().fence.as_ref().and_then(|fence| fence.term),
-            report: kept.status.report(),
+        let groups = self.groups();
+        let views = match groups.is_empty() {
+            true => Vec::new(),
+            false => self.crew.store.join(&self.crew.instance, &groups, self.lease).await?,
         };
-        let asks: Vec<Ask> = self.coordinated().map(ask).collect();
+        let mut wishes = Vec::new();
+        for subscription in &self.subscriptions {
+            match (&subscription.assigned, subscription.mode, subscription.config.instance_mode) {
+                (Some(assigned), ..) => {
+                    wishes.extend(assigned.iter().map(|partition| self.wish(subscription, *partition, None)))
+                }
+                (None, SubscriberMode::Partitioned { .. }, _) => {
+                    let view = views.iter().find(|view| view.subscriber_id == subscription.subscriber_id);
+                    wishes.extend(view.map(|view| self.wishes_of_group(subscription, view)).unwrap_or_default());
+                }
+                (None, _, InstanceMode::Coordinated) => wishes.push(self.wish(subscription, 0, None)),
+                (None, _, InstanceMode::SingleInstance) => {}
+            }
+        }
+        wishes.retain(|wish| wish.seat.term().is_some() || !self.crew.is_dismissed());
+        self.give_up_yielded().await?;
+        let ask = |wish: &Wish| Ask {
+            subscriber_id: wish.seat.id.subscriber_id.clone(),
+            partition: wish.seat.id.partition,
+            share: wish.share,
+            term: wish.seat.term(),
+            report: wish.seat.status.report(),
+        };
+        let asks: Vec<Ask> = wishes.iter().map(ask).collect();
         if asks.is_empty() {
             return Ok(());
         }
-        let held = self.store.keep(&self.instance, &asks, self.lease).await?;
-        for (kept, held) in self.coordinated().zip(&held) {
-            self.tell(kept, held.term, Some(held));
+        let held = self.crew.store.keep(&self.crew.instance, &asks, self.lease).await?;
+        for (wish, held) in wishes.iter().zip(&held) {
+            tell(&wish.seat, held.term, Some(held));
         }
         Ok(())
     }
 
-    fn tell(&self, kept: &Kept, term: Option<u64>, held: Option<&Held>) {
-        let fence = term.map(|term| Fence { subscriber_id: kept.subscriber_id.clone(), term: Some(term) });
-        kept.control.send_if_modified(|control| {
-            let before = control.clone();
-            control.fence = fence;
-            if let Some(held) = held {
-                control.paused = held.paused;
-                control.redrives += u64::from(held.redrives && held.term.is_some());
-            }
-            *control != before
-        });
+    fn wish(&self, subscription: &Arc<Subscription>, partition: u32, share: Option<u32>) -> Wish {
+        Wish { seat: self.crew.seat(subscription, partition), share }
+    }
+
+    /// What it owns, and, if that is less than its share, all the others: the database lets it take no more than its share. They
+    /// are asked for from a place on that is its own, so that members who ask at once rarely wish for the same.
+    fn wishes_of_group(&self, subscription: &Arc<Subscription>, view: &GroupView) -> Vec<Wish> {
+        let share = share_of(&view.members, self.crew.instance.incarnation, view.partitions);
+        let all: Vec<_> =
+            (0..view.partitions).map(|partition| self.wish(subscription, partition, Some(share))).collect();
+        let (mut owned, mut others): (Vec<_>, Vec<_>) = all.into_iter().partition(|wish| wish.seat.term().is_some());
+        let keep = if view.halted { 0 } else { share as usize };
+        for surplus in owned.iter().skip(keep) {
+            surplus.seat.control.send_if_modified(|control| !std::mem::replace(&mut control.giving_up, true));
+        }
+        if owned.len() < keep && !others.is_empty() {
+            let place = (self.crew.instance.incarnation.as_u128() % others.len() as u128) as usize;
+            others.rotate_left(place);
+            owned.append(&mut others);
+        }
+        owned
+    }
+
+    /// Releases partitions whose runners have come to rest.
+    async fn give_up_yielded(&self) -> Result<(), SubscriberError> {
+        let yielded = |seat: &Arc<Seat>| seat.control.borrow().giving_up && seat.status.yielded.load(Ordering::Acquire);
+        let seats: Vec<_> = self.coordinated().into_iter().filter(yielded).collect();
+        if seats.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<PartitionId> = seats.iter().map(|seat| seat.id.clone()).collect();
+        self.crew.store.release(&self.crew.instance, &ids).await?;
+        for seat in seats {
+            seat.status.yielded.store(false, Ordering::Release);
+            seat.control.send_modify(|control| (control.fence, control.giving_up) = (None, false));
+        }
+        Ok(())
     }
 
     /// Subscribers without a lease are asked about one by one, less often.
     async fn look_at_singles(&self) {
-        for kept in self.kept.iter().filter(|kept| kept.mode == InstanceMode::SingleInstance) {
-            if let Ok(loaded) = self.store.position(&kept.subscriber_id).await {
-                let fence = Fence { subscriber_id: kept.subscriber_id.clone(), term: Some(loaded.term) };
-                kept.control.send_modify(|control| {
+        for seat in self.crew.seats().iter().filter(|seat| seat.mode == InstanceMode::SingleInstance) {
+            if let Ok(loaded) = self.crew.store.position(&seat.id.subscriber_id).await {
+                let fence = seat.fence(loaded.term);
+                seat.control.send_modify(|control| {
                     control.fence = Some(fence);
                     control.redrives += 1;
                     control.paused = loaded.paused;
@@ -125,12 +195,25 @@ impl Keeper {
 
     fn note_rates(&mut self) {
         let elapsed = std::mem::replace(&mut self.counted_at, Instant::now()).elapsed().as_secs_f64().max(0.001);
-        for kept in &mut self.kept {
-            let handled = kept.status.handled();
-            let rate = handled.saturating_sub(std::mem::replace(&mut kept.counted, handled)) as f64 / elapsed;
-            kept.status.set_rate(rate);
-        }
+        self.crew.seats().iter().for_each(|seat| seat.status.set_rate(seat.count() as f64 / elapsed));
     }
+}
+
+fn tell(seat: &Seat, term: Option<u64>, held: Option<&Held>) {
+    let fence = term.map(|term| seat.fence(term));
+    seat.control.send_if_modified(|control| {
+        let before = control.clone();
+        if fence.is_none() {
+            // What was to be given up is another's by now.
+            control.giving_up = false;
+        }
+        control.fence = fence;
+        if let Some(held) = held {
+            control.paused = held.paused;
+            control.redrives += u64::from(held.redrives && held.term.is_some());
+        }
+        *control != before
+    });
 }
 
 fn no_answer() -> SubscriberError {

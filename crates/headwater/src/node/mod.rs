@@ -1,6 +1,7 @@
 //! Nodes: processes that run subscribers.
 
 mod builder;
+mod crew;
 mod handler;
 mod keeper;
 mod pages;
@@ -22,10 +23,9 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 pub use self::builder::{NodeBuilder, WakeUpSource};
+use self::crew::{Crew, Seat};
 pub use self::handler::TransactionScope;
-use self::keeper::{Keeper, Kept};
-use self::runner::{Control, Runner};
-use self::status::Status;
+use self::keeper::Keeper;
 use self::subscription::Subscription;
 use self::tail::{Tail, WakeUp};
 
@@ -36,19 +36,13 @@ const WAIT_POLL: Duration = Duration::from_millis(25);
 
 /// A running node: its subscribers handle events until it is [shut down](Node::shutdown). Dropping it stops them at once, as a crash would.
 pub struct Node {
-    instance: Instance,
-    store: Arc<dyn SubscriberStore>,
-    postgres: Option<PgSubscribers>,
-    tail: Arc<Tail>,
+    crew: Arc<Crew>,
     listening: Option<WakeUps>,
-    runners: Vec<(String, Arc<Status>)>,
-    controls: Vec<Arc<watch::Sender<Control>>>,
     tasks: Mutex<Option<Tasks>>,
     stop: watch::Sender<bool>,
 }
 
 struct Tasks {
-    runners: JoinSet<()>,
     keeper: JoinHandle<Keeper>,
     others: JoinSet<()>,
 }
@@ -72,6 +66,8 @@ struct Parts {
 pub struct SubscriberStatus {
     /// Its id.
     pub subscriber_id: String,
+    /// Its partition; one that is not partitioned has partition 0 alone.
+    pub partition: u32,
     /// Whether this node handles its events; else another does, or nobody yet.
     pub owned: bool,
     /// How far its events are handled, written or not; `None`: it is not this node that knows.
@@ -109,84 +105,58 @@ impl Node {
                 parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
             others.spawn(audit(parts.store.clone(), ids, interval));
         }
-        let mut runners = JoinSet::new();
-        let mut kept = Vec::new();
-        let mut statuses = Vec::new();
-        let mut controls = Vec::new();
-        for subscription in parts.subscriptions {
-            let (control, told) = watch::channel(Control::default());
-            let control = Arc::new(control);
-            controls.push(control.clone());
-            let status = Arc::<Status>::default();
-            let subscriber_id = subscription.subscriber_id.clone();
-            let mode = subscription.config.instance_mode;
-            statuses.push((subscriber_id.clone(), status.clone()));
-            kept.push(Kept { subscriber_id, mode, control, status: status.clone(), counted: 0 });
-            let runner = Runner {
-                subscription,
-                tail: tail.clone(),
-                store: parts.store.clone(),
-                postgres: parts.postgres.clone(),
-                instance: parts.instance.clone(),
-                control: told,
-                status,
-            };
-            runners.spawn(Arc::new(runner).run());
+        let crew = Arc::new(Crew::new(tail, parts.store, parts.postgres, parts.instance));
+        let subscriptions: Vec<_> = parts.subscriptions.into_iter().map(Arc::new).collect();
+        for subscription in &subscriptions {
+            let (first, assigned) = ([0], subscription.assigned.as_deref());
+            let seats = assigned.unwrap_or(&first);
+            seats.iter().for_each(|partition| _ = crew.seat(subscription, *partition));
         }
-        let mut keeper = Keeper {
-            store: parts.store.clone(),
-            instance: parts.instance.clone(),
-            lease: parts.lease,
-            kept,
-            counted_at: tokio::time::Instant::now(),
-        };
+        let counted_at = tokio::time::Instant::now();
+        let mut keeper = Keeper { crew: crew.clone(), subscriptions, lease: parts.lease, counted_at };
         let keeper = tokio::spawn(async move {
             keeper.run(stopped).await;
             keeper
         });
-        Node {
-            instance: parts.instance,
-            store: parts.store,
-            postgres: parts.postgres,
-            tail,
-            listening: parts.listening,
-            runners: statuses,
-            controls,
-            tasks: Mutex::new(Some(Tasks { runners, keeper, others })),
-            stop,
-        }
+        Node { crew, listening: parts.listening, tasks: Mutex::new(Some(Tasks { keeper, others })), stop }
     }
 
     /// The node's name and this run of it.
     pub fn instance(&self) -> &Instance {
-        &self.instance
+        &self.crew.instance
     }
 
     /// What the node and its subscribers do.
     pub fn status(&self) -> NodeStatus {
-        let subscriber = |(id, status): &(String, Arc<Status>)| {
-            let position = status.reached.borrow().as_ref().map(|(position, _)| *position);
+        let subscriber = |seat: &Arc<Seat>| {
+            let position = seat.status.reached.borrow().as_ref().map(|(position, _)| *position);
             SubscriberStatus {
-                subscriber_id: id.clone(),
+                subscriber_id: seat.id.subscriber_id.clone(),
+                partition: seat.id.partition,
                 owned: position.is_some(),
                 position,
-                handled: status.handled(),
-                report: status.report(),
+                handled: seat.status.handled(),
+                report: seat.status.report(),
             }
         };
         NodeStatus {
-            instance: self.instance.clone(),
-            connected: self.tail.is_connected(),
+            instance: self.crew.instance.clone(),
+            connected: self.crew.tail.is_connected(),
             listening: self.listening.as_ref().is_some_and(WakeUps::is_connected),
-            seen: self.tail.seen(),
-            subscribers: self.runners.iter().map(subscriber).collect(),
+            seen: self.crew.tail.seen(),
+            subscribers: self.crew.seats().iter().map(subscriber).collect(),
         }
     }
 
     /// Waits until a subscriber has handled everything up to a sequence, here or in another process: to read what was just written.
     pub async fn wait_for(&self, subscriber_id: &str, global_sequence: u64) -> Result<(), SubscriberError> {
-        let local =
-            self.runners.iter().find(|(id, _)| id == subscriber_id).map(|(_, status)| status.reached.subscribe());
+        // What the others of several partitions have reached, only the database knows.
+        let of_subscriber = |seat: &&Arc<Seat>| seat.id.subscriber_id == subscriber_id;
+        let seats = self.crew.seats();
+        let local = match &seats.iter().filter(of_subscriber).collect::<Vec<_>>()[..] {
+            [seat] if !seat.partitioned => Some(seat.status.reached.subscribe()),
+            _ => None,
+        };
         let handled = |position: u64, gaps: &headwater_core::Gaps| {
             position >= global_sequence && gaps.ranges().first().is_none_or(|(first, _)| *first > global_sequence)
         };
@@ -203,7 +173,7 @@ impl Node {
                 _ = reached.changed().await;
                 continue;
             }
-            match self.store.position(subscriber_id).await {
+            match self.crew.store.position(subscriber_id).await {
                 Ok(there) if handled(there.position, &there.pending_gaps) => return Ok(()),
                 Err(error) if !error.is_retryable() => return Err(error),
                 Ok(_) | Err(_) => {}
@@ -224,20 +194,24 @@ impl Node {
     /// As [`shutdown`](Node::shutdown), with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
         let Some(mut tasks) = self.tasks.lock().await.take() else { return Ok(()) };
-        self.controls.iter().for_each(|control| control.send_modify(|control| control.stopping = true));
+        let mut runners = self.crew.dismiss();
         // The keeper goes on meanwhile, so that nobody takes over in the middle of an event.
-        let ended = async { while tasks.runners.join_next().await.is_some() {} };
+        let ended = async { while runners.join_next().await.is_some() {} };
         if tokio::time::timeout(limit, ended).await.is_err() {
-            tracing::warn!(node = self.instance.node, ?limit, "stopped in the middle of events: they will come again");
-            tasks.runners.shutdown().await;
-            self.runners.iter().for_each(|(_, status)| _ = status.reached.send_replace(None));
+            tracing::warn!(
+                node = self.crew.instance.node,
+                ?limit,
+                "stopped in the middle of events: they will come again"
+            );
+            runners.shutdown().await;
+            self.crew.seats().iter().for_each(|seat| _ = seat.status.reached.send_replace(None));
         }
         self.stop.send_replace(true);
         if let Ok(keeper) = tasks.keeper.await {
             keeper.release().await;
         }
         tasks.others.shutdown().await;
-        if let Some(postgres) = &self.postgres {
+        if let Some(postgres) = &self.crew.postgres {
             postgres.close().await;
         }
         Ok(())

@@ -14,11 +14,12 @@
 //! - a write that is fenced: the turn ends, and what was not written is another owner's to deliver.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_core::{
     Attempt, DeadLetter, DeadLetterState, Event, Fence, HandlerError, Instance, Loaded, OnExhaustion, RunnerState,
-    SubscriberError, SubscriberStore, jittered, retry_delay,
+    SubscriberError, SubscriberStore, jittered, order_key, retry_delay,
 };
 use headwater_postgres::PgSubscribers;
 use tokio::sync::watch;
@@ -26,7 +27,7 @@ use tokio::time::{sleep, timeout};
 
 use super::handler::{Each, guarded};
 use super::status::Status;
-use super::subscription::{Subscription, order_key};
+use super::subscription::Subscription;
 use super::tail::Tail;
 use super::turn::Turn;
 
@@ -42,6 +43,8 @@ pub(super) struct Control {
     /// What proves that this instance owns the subscriber; `None`: it does not.
     pub(super) fence: Option<Fence>,
     pub(super) paused: bool,
+    /// The partition is to be given up: the runner ends its turn, and says so in [`Status::yielded`].
+    pub(super) giving_up: bool,
     /// Changes when dead letters wait to be delivered again.
     pub(super) redrives: u64,
     pub(super) stopping: bool,
@@ -72,7 +75,8 @@ impl From<SubscriberError> for Stop {
 }
 
 pub(super) struct Runner {
-    pub(super) subscription: Subscription,
+    pub(super) subscription: Arc<Subscription>,
+    pub(super) partition: u32,
     pub(super) tail: Arc<Tail>,
     pub(super) store: Arc<dyn SubscriberStore>,
     /// For transactional handlers.
@@ -91,7 +95,10 @@ impl Runner {
             if told.stopping {
                 return;
             }
-            let Some(fence) = told.fence.filter(|_| !told.paused) else {
+            if told.giving_up {
+                self.status.yielded.store(true, Ordering::Release);
+            }
+            let Some(fence) = told.fence.filter(|_| !told.paused && !told.giving_up) else {
                 let state = if told.paused { RunnerState::Paused } else { RunnerState::StandingBy };
                 self.status.set(state, None);
                 if control.changed().await.is_err() {
@@ -126,7 +133,8 @@ impl Runner {
             Ok(loaded) => loaded,
             Err(error) => return error.into(),
         };
-        tracing::info!(subscriber_id = self.id(), position = loaded.position, term = fence.term, "delivery begins");
+        let (position, partition) = (loaded.position, self.partition);
+        tracing::info!(subscriber_id = self.id(), partition, position, term = fence.term, "delivery begins");
         let mut turn = Turn::new(self, fence, loaded, generation);
         let stop = turn.run().await;
         turn.end().await;
@@ -145,7 +153,7 @@ impl Runner {
     /// Whether the keeper still says that this instance owns the subscriber, with this fence, and shall go on.
     pub(super) fn may_go_on(&self, fence: &Fence) -> Result<(), Stop> {
         let told = self.control.borrow();
-        if told.stopping || told.paused || told.fence.as_ref() != Some(fence) {
+        if told.stopping || told.paused || told.giving_up || told.fence.as_ref() != Some(fence) {
             return Err(Stop::Control);
         }
         Ok(())

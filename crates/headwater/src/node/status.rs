@@ -1,7 +1,7 @@
 //! What runners tell of themselves.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use headwater_core::{Gaps, Report, RunnerState};
 use tokio::sync::watch;
@@ -11,13 +11,20 @@ use tokio::sync::watch;
 pub(super) struct Status {
     report: Mutex<Report>,
     handled: AtomicU64,
+    /// The runner has seen that it shall give its partition up, and does nothing for it any more.
+    pub(super) yielded: AtomicBool,
     /// How far this instance has handled events, written or not; `None`: it is not the owner.
     pub(super) reached: watch::Sender<Option<(u64, Gaps)>>,
 }
 
 impl Default for Status {
     fn default() -> Self {
-        Status { report: Mutex::default(), handled: AtomicU64::new(0), reached: watch::Sender::new(None) }
+        Status {
+            report: Mutex::default(),
+            handled: AtomicU64::new(0),
+            yielded: AtomicBool::new(false),
+            reached: watch::Sender::new(None),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A subscriber as a node was told to run it.
 
-use headwater_core::{Event, ReliableDeliveryConfig, SubscriberError, SubscriberMode, names};
+use headwater_core::{Event, InstanceMode, ReliableDeliveryConfig, SubscriberError, SubscriberMode, names};
 
 use super::handler::{TransactionScope, Work};
 
@@ -8,6 +8,8 @@ pub(super) struct Subscription {
     pub(super) subscriber_id: String,
     pub(super) config: ReliableDeliveryConfig,
     pub(super) mode: SubscriberMode,
+    /// The partitions that this instance owns, if they are not shared out.
+    pub(super) assigned: Option<Vec<u32>>,
     pub(super) filter: Filter,
     pub(super) work: Work,
 }
@@ -43,6 +45,32 @@ impl Subscription {
                 self.config.concurrency, self.subscriber_id
             )));
         }
+        self.validate_partitions()
+    }
+
+    fn validate_partitions(&self) -> Result<(), SubscriberError> {
+        let invalid =
+            |what: String| Err(SubscriberError::InvalidInput(format!("subscriber {:?}: {what}", self.subscriber_id)));
+        let SubscriberMode::Partitioned { partitions } = self.mode else {
+            return match self.assigned {
+                Some(_) => invalid("partition_ids stand behind a subscriber that is not partitioned".into()),
+                None => Ok(()),
+            };
+        };
+        if !(1..=1024).contains(&partitions) {
+            return invalid(format!("invalid number of partitions {partitions}: it is 1 to 1024"));
+        }
+        if self.config.instance_mode == InstanceMode::SingleInstance {
+            return invalid("a partitioned subscriber has leases: its instance_mode is Coordinated".into());
+        }
+        if let Some(assigned) = &self.assigned {
+            let mut seen = assigned.clone();
+            seen.sort_unstable();
+            seen.dedup();
+            if seen.is_empty() || seen.len() < assigned.len() || seen.iter().any(|partition| *partition >= 1024) {
+                return invalid(format!("invalid partition_ids {assigned:?}: each is 0 to 1023 and stands once"));
+            }
+        }
         Ok(())
     }
 
@@ -53,10 +81,4 @@ impl Subscription {
         }
         true
     }
-}
-
-/// What keeps events in order: the event's key, else its stream, else itself.
-pub(super) fn order_key(event: &Event) -> String {
-    let stream = event.stream_id.as_ref().map(|stream| stream.to_string());
-    event.key.clone().or(stream).unwrap_or_else(|| event.id.to_string())
 }

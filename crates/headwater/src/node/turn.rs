@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headwater_core::{
     Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gate, Hold, Late, Loaded, Progress,
-    RunnerState, SubscriberError,
+    RunnerState, SubscriberError, order_key, partition_of,
 };
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use super::handler::{Batch, Each, Work, guarded};
 use super::ring::{sequence, weight};
 use super::runner::{Runner, Stop};
-use super::subscription::order_key;
 
 /// How long progress over events that are not the subscriber's may stay unwritten.
 const SKIPS_DELAY: Duration = Duration::from_secs(1);
@@ -35,6 +34,10 @@ pub(super) struct Turn<'r> {
     pub(super) runner: &'r Arc<Runner>,
     pub(super) fence: &'r Fence,
     gate: Gate,
+    /// How many partitions the subscriber has.
+    partitions: u32,
+    /// The partition ends here.
+    barrier: Option<u64>,
     pub(super) progress: Progress,
     parked: HashSet<String>,
     /// Events ahead of the checkpoint that have a dead letter already.
@@ -82,6 +85,8 @@ impl<'r> Turn<'r> {
             runner,
             fence,
             gate: Gate::new(loaded.position, hold_for),
+            partitions: loaded.partitions,
+            barrier: loaded.barrier,
             late_at: (!loaded.pending_gaps.is_empty()).then(Instant::now),
             progress: Progress::new(loaded.position, loaded.pending_gaps),
             parked: loaded.parked_keys.into_iter().collect(),
@@ -142,7 +147,10 @@ impl<'r> Turn<'r> {
     async fn take(&mut self) -> Result<Option<Hold>, Stop> {
         let limit = self.runner.subscription.config.catch_up_batch_size as usize;
         let segment = self.runner.tail.segment(self.gate.position(), limit).await;
-        let segment = segment.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
+        let mut segment = segment.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
+        if let Some(barrier) = self.barrier {
+            segment.end_at(barrier);
+        }
         let now = Instant::now().into_std();
         let (admitted, hold) = self.gate.admit(&segment, self.progress.ledger(), now);
         admitted.iter().for_each(|event| self.progress.admit(event));
@@ -169,13 +177,13 @@ impl<'r> Turn<'r> {
     async fn handle(&mut self, admitted: Vec<Admitted>) -> Result<(), Stop> {
         let mut events = Vec::with_capacity(admitted.len());
         for Admitted { event, .. } in admitted {
-            if self.buried.remove(&sequence(&event)) {
-                self.done(&event);
-            } else if self.runner.subscription.filter.wants(&event) {
-                events.push(event);
-            } else {
+            if !self.wants(&event) {
                 self.progress.done(sequence(&event));
                 self.note_unwritten();
+            } else if self.buried.remove(&sequence(&event)) {
+                self.done(&event);
+            } else {
+                events.push(event);
             }
         }
         if events.is_empty() {
@@ -190,6 +198,12 @@ impl<'r> Turn<'r> {
             Work::Batch(handler) => self.handle_batch(&**handler, events).await,
             Work::Transaction(handler, scope) => self.handle_in_transactions(&**handler, *scope, events).await,
         }
+    }
+
+    /// Whether an event is the subscriber's, and of this partition.
+    fn wants(&self, event: &Event) -> bool {
+        self.runner.subscription.filter.wants(event)
+            && (self.partitions <= 1 || partition_of(&order_key(event), self.partitions) == self.runner.partition)
     }
 
     async fn handle_one_by_one(&mut self, handler: &dyn Each, events: Vec<Arc<Event>>) -> Result<(), Stop> {
@@ -403,7 +417,7 @@ impl<'r> Turn<'r> {
     }
 
     async fn settle_late(&mut self, event: Arc<Event>) -> Result<(), Stop> {
-        let wanted = !self.buried.remove(&sequence(&event)) && self.runner.subscription.filter.wants(&event);
+        let wanted = self.wants(&event) && !self.buried.remove(&sequence(&event));
         if wanted && self.is_parked(&event) {
             self.runner.bury(self.fence, &event, DeadLetterState::Parked, false, Vec::new()).await?;
         } else if wanted {

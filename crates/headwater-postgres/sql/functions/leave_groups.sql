@@ -1,0 +1,14 @@
+-- headwater.leave_groups(namespace, incarnation, subscriber_ids)
+-- An instance is a member of these groups no more. What it owns stays its own: see release_leases.
+-- Raises: WH001. Locks, writes: members.
+CREATE OR REPLACE FUNCTION headwater.leave_groups(namespace text, incarnation uuid, subscriber_ids text[])
+RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(leave_groups.namespace);
+BEGIN
+    DELETE FROM headwater.members m
+     WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = ANY (leave_groups.subscriber_ids)
+       AND m.incarnation = leave_groups.incarnation;
+END
+$$;

@@ -1,0 +1,66 @@
+-- headwater.settle_resize(namespace, subscriber_id, incarnation)
+-- The next step of a change of the number of partitions, if it is time for it:
+--   halted     when nobody owns a partition any more, the barrier is where the furthest has come; then partitions are owned again, and none goes
+--              past the barrier
+--   draining   when all have come to the barrier, with the same ledger (late events are settled by each in its own time), the new
+--              partitions take their place, in a new term: what an owner of the old ones still writes matches nothing
+-- Whoever calls it with the session that holds an instance's locks names that instance: of the others, locks tell sooner than leases that they
+-- are gone.
+-- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows.
+CREATE OR REPLACE FUNCTION headwater.settle_resize(namespace text, subscriber_id text, incarnation uuid DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    ns       headwater.namespaces := headwater.namespace_row(settle_resize.namespace);
+    sub      headwater.subscribers;
+    standing record;
+    new_term bigint;
+BEGIN
+    PERFORM FROM headwater.subscribers s
+      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id
+      ORDER BY s.partition FOR UPDATE SKIP LOCKED;
+    -- Another snapshot, in which the rows stand still.
+    SELECT s.* INTO sub FROM headwater.subscribers s
+     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition = 0
+       FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND OR sub.resize_to IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT count(*) AS locked, max(l.position) AS furthest, min(l.position) AS nearest, count(DISTINCT l.pending_gaps) AS ledgers,
+           bool_or(l.owned) AS owned
+      INTO standing
+      FROM (SELECT s.position, s.pending_gaps,
+                   s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp()
+                   AND NOT (s.locked AND s.owner_incarnation IS DISTINCT FROM settle_resize.incarnation
+                            AND pg_try_advisory_xact_lock_shared(k.high, k.low)) AS owned
+              FROM headwater.subscribers s, headwater.subscriber_lock(settle_resize.namespace, s.subscriber_id, s.partition) k
+             WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id
+               FOR UPDATE OF s SKIP LOCKED) l;
+    IF standing.locked < sub.partitions THEN
+        RETURN;
+    END IF;
+    IF sub.barrier IS NULL THEN
+        IF NOT standing.owned THEN
+            UPDATE headwater.subscribers s
+               SET barrier = standing.furthest, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
+                   locked = false, report = NULL, term = nextval('headwater.terms')
+             WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id;
+        END IF;
+    ELSIF standing.nearest >= sub.barrier AND standing.ledgers = 1 THEN
+        new_term := nextval('headwater.terms');
+        DELETE FROM headwater.subscribers s
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition >= sub.resize_to;
+        UPDATE headwater.subscribers s
+           SET partitions = sub.resize_to, resize_to = NULL, barrier = NULL, term = new_term, owner_node = NULL, owner_incarnation = NULL,
+               lease_until = NULL, lease = NULL, locked = false, report = NULL, letters_epoch = s.letters_epoch + 1,
+               audit_base = s.position, audit_ledger = s.pending_gaps,
+               settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id;
+        INSERT INTO headwater.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, last_event_id, pending_gaps,
+                                           term, began_in_term, paused, pause_reason, letters_epoch, audit_base, audit_ledger, created_at)
+        SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.last_event_id, s.pending_gaps, s.term,
+               s.began_in_term, s.paused, s.pause_reason, s.letters_epoch, s.audit_base, s.audit_ledger, s.created_at
+          FROM headwater.subscribers s, generate_series(sub.partitions, sub.resize_to - 1) AS p(partition)
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition = 0;
+    END IF;
+END
+$$;

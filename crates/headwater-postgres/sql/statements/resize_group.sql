@@ -1,0 +1,2 @@
+-- Changes the number of partitions.
+SELECT headwater.resize_group($1, $2, $3)

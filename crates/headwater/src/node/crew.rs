@@ -1,0 +1,122 @@
+//! The crew: the runners of a node, one for each partition that it may own. More are hired when a group gets more partitions.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use headwater_core::{Fence, Instance, InstanceMode, PartitionId, SubscriberMode, SubscriberStore};
+use headwater_postgres::PgSubscribers;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::runner::{Control, Runner};
+use super::status::Status;
+use super::subscription::Subscription;
+use super::tail::Tail;
+
+pub(super) struct Crew {
+    pub(super) tail: Arc<Tail>,
+    pub(super) store: Arc<dyn SubscriberStore>,
+    /// For transactional handlers.
+    pub(super) postgres: Option<PgSubscribers>,
+    pub(super) instance: Instance,
+    seats: Mutex<Vec<Arc<Seat>>>,
+    tasks: Mutex<JoinSet<()>>,
+    dismissed: AtomicBool,
+}
+
+/// A partition that the node may own, and its runner.
+pub(super) struct Seat {
+    pub(super) id: PartitionId,
+    pub(super) mode: InstanceMode,
+    /// It is one of several.
+    pub(super) partitioned: bool,
+    pub(super) control: watch::Sender<Control>,
+    pub(super) status: Arc<Status>,
+    /// Events handled when the rate was last noted.
+    counted: AtomicU64,
+}
+
+impl Crew {
+    pub(super) fn new(
+        tail: Arc<Tail>,
+        store: Arc<dyn SubscriberStore>,
+        postgres: Option<PgSubscribers>,
+        instance: Instance,
+    ) -> Self {
+        Crew {
+            tail,
+            store,
+            postgres,
+            instance,
+            seats: Mutex::default(),
+            tasks: Mutex::default(),
+            dismissed: AtomicBool::new(false),
+        }
+    }
+
+    /// The seat of a partition, with a runner that begins when it is told to.
+    pub(super) fn seat(&self, subscription: &Arc<Subscription>, partition: u32) -> Arc<Seat> {
+        let id = PartitionId { subscriber_id: subscription.subscriber_id.clone(), partition };
+        let mut seats = self.seats.lock().expect("no holder of this lock panics");
+        if let Some(seat) = seats.iter().find(|seat| seat.id == id) {
+            return seat.clone();
+        }
+        let (control, told) = watch::channel(Control { stopping: self.is_dismissed(), ..Control::default() });
+        let status = Arc::<Status>::default();
+        let seat = Arc::new(Seat {
+            id,
+            mode: subscription.config.instance_mode,
+            partitioned: matches!(subscription.mode, SubscriberMode::Partitioned { .. }),
+            control,
+            status: status.clone(),
+            counted: AtomicU64::new(0),
+        });
+        seats.push(seat.clone());
+        let runner = Runner {
+            subscription: subscription.clone(),
+            partition,
+            tail: self.tail.clone(),
+            store: self.store.clone(),
+            postgres: self.postgres.clone(),
+            instance: self.instance.clone(),
+            control: told,
+            status,
+        };
+        self.tasks.lock().expect("no holder of this lock panics").spawn(Arc::new(runner).run());
+        seat
+    }
+
+    pub(super) fn seats(&self) -> Vec<Arc<Seat>> {
+        self.seats.lock().expect("no holder of this lock panics").clone()
+    }
+
+    /// Whether the node ends: it takes nothing more.
+    pub(super) fn is_dismissed(&self) -> bool {
+        self.dismissed.load(Ordering::Acquire)
+    }
+
+    /// Tells all runners to end. Returns them.
+    pub(super) fn dismiss(&self) -> JoinSet<()> {
+        self.dismissed.store(true, Ordering::Release);
+        self.seats().iter().for_each(|seat| seat.control.send_modify(|control| control.stopping = true));
+        std::mem::take(&mut *self.tasks.lock().expect("no holder of this lock panics"))
+    }
+}
+
+impl Seat {
+    /// The term in which this instance owns the partition.
+    pub(super) fn term(&self) -> Option<u64> {
+        self.control.borrow().fence.as_ref().and_then(|fence| fence.term)
+    }
+
+    /// What proves that this instance owns the partition.
+    pub(super) fn fence(&self, term: u64) -> Fence {
+        Fence { subscriber_id: self.id.subscriber_id.clone(), partition: self.id.partition, term: Some(term) }
+    }
+
+    /// Events handled since this was last asked.
+    pub(super) fn count(&self) -> u64 {
+        let handled = self.status.handled();
+        handled.saturating_sub(self.counted.swap(handled, Ordering::Relaxed))
+    }
+}
