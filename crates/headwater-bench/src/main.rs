@@ -1,6 +1,6 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout` and `idle`
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups` and `idle`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
@@ -10,6 +10,7 @@ mod contenders;
 mod cpu;
 mod drive;
 mod fanout;
+mod groups;
 mod handlers;
 mod idle;
 mod latency;
@@ -42,6 +43,8 @@ enum Command {
     Latency(latency::Options),
     /// What many subscribers of a node read, against one
     Fanout(fanout::Options),
+    /// A partitioned subscriber over several processes, against an exclusive one; and rebalancing
+    Groups(groups::Options),
     /// What an idle node asks of the server
     Idle(idle::Options),
     /// Producers, consumers and faults at random; then everything must add up
@@ -55,6 +58,9 @@ enum Command {
     /// Waits for events and says when each came
     #[command(hide = true)]
     LatencyChild(latency::ChildOptions),
+    /// Handles events of a group
+    #[command(hide = true)]
+    GroupsChild(groups::ChildOptions),
     /// Reads the log once and says how much memory that took
     #[command(hide = true)]
     ReadChild(memory::Options),
@@ -70,6 +76,8 @@ async fn main() -> anyhow::Result<()> {
         Command::Latency(options) => latency::run(options).await,
         Command::LatencyChild(options) => latency::run_child(options).await,
         Command::Fanout(options) => fanout::run(options).await,
+        Command::Groups(options) => groups::run(options).await,
+        Command::GroupsChild(options) => groups::run_child(options).await,
         Command::Idle(options) => idle::run(options).await,
         Command::Torture(options) => torture::run(options).await,
         Command::TortureConsumer(options) => torture::consumer::run(options).await,
