@@ -22,10 +22,11 @@ mod stream_id;
 pub use append::{Append, Appended, Placed, Write};
 pub use delivery::{
     Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery,
-    DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, HandlerError, Held, Hold, Instance,
-    InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion, Progress, Projection, ReliableDeliveryConfig,
-    Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig, SubscriberError,
-    SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, retry_delay,
+    DeadLetterState, EventApplicator, EventObserver, FOREIGN_RUN, Fence, Gaps, Gate, GroupBatch, GroupBy, Groups,
+    HandlerError, Held, Hold, Instance, InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion,
+    OnGroupFailure, Progress, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment,
+    StartFrom, StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode,
+    SubscriberStore, jittered, retry_delay,
 };
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;

@@ -47,8 +47,8 @@ pub use headwater_core::{
 // Delivery.
 pub use headwater_core::{
     Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator,
-    EventObserver, HandlerError, Instance, InstanceMode, MemoryStateStore, Observed, OnExhaustion, Projection,
-    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, StartFrom, StateStore, SubscriberError,
+    EventObserver, HandlerError, Instance, InstanceMode, MemoryStateStore, Observed, OnExhaustion, OnGroupFailure,
+    Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, StartFrom, StateStore, SubscriberError,
     SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore,
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};

@@ -362,8 +362,11 @@ mod tests {
         assert_eq!(counts(&progress), (0, 0, 1, 5));
     }
 
-    /// What a group would write, and writes: position, ledger and counts.
-    fn group(progress: &mut Progress, done: &[u64]) -> (u64, Vec<(u64, u64)>, (u64, u64, u64, u64)) {
+    /// Position, ledger and counts.
+    type Written = (u64, Vec<(u64, u64)>, (u64, u64, u64, u64));
+
+    /// What a group would write, and writes.
+    fn group(progress: &mut Progress, done: &[u64]) -> Written {
         let advance = progress.advance_with(done);
         progress.done_with(done);
         assert_eq!(progress.unwritten_advance(), Some(&advance), "what was written is what is known");

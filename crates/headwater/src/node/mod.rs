@@ -1,6 +1,7 @@
 //! Nodes: processes that run subscribers.
 
 mod builder;
+mod groups;
 mod handler;
 mod keeper;
 mod pages;
