@@ -199,6 +199,27 @@ async fn a_transaction_longer_than_a_batch_is_handled_at_once() {
     }
 }
 
+/// Memory is bounded: what does not fit is handled in parts, in order.
+#[tokio::test]
+async fn a_transaction_that_does_not_fit_is_split() {
+    let shop = with_table().await;
+    let mebibyte = Json::from(serde_json::json!("x".repeat(1024 * 1024 - 1024)));
+    let mut session = begin(&shop).await;
+    let mut last = 0;
+    for _ in 0..72 {
+        let event = Event { data: Some(mebibyte.clone()), ..keyed("done", "big") };
+        last = shop.shop.emit_in(&mut session, event).await.unwrap().global_sequence();
+    }
+    end(&mut session, "COMMIT").await;
+    let node = run_to(subscriber(&shop, TransactionScope::Key), last).await;
+    let groups = effects(&shop).await;
+    assert_eq!(groups.len(), 2);
+    assert!((64..72).contains(&groups[0].len()), "{}", groups[0].len());
+    assert!(groups.concat().is_sorted());
+    assert_exactly_once(&shop, 72).await;
+    node.shutdown().await.unwrap();
+}
+
 /// Two open transactions that take turns, with a batch that ends in their midst.
 #[tokio::test]
 async fn interleaved_transactions_of_a_key_are_not_split() {
