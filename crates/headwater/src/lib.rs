@@ -48,8 +48,9 @@ pub use headwater_core::{
 pub use headwater_core::{
     Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator,
     EventObserver, GroupInfo, HandlerError, Instance, InstanceMode, MemoryStateStore, Observed, OnExhaustion,
-    PartitionInfo, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, StartFrom, StateStore,
-    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, partition_of,
+    OnGroupFailure, PartitionInfo, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions,
+    StartFrom, StateStore, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore,
+    partition_of,
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{

@@ -44,6 +44,8 @@ pub struct ReliableDeliveryConfig {
     pub start_from: StartFrom,
     /// What becomes of an event that failed too often.
     pub on_exhaustion: OnExhaustion,
+    /// What becomes of a group of events that failed too often, where a transaction holds those of a key.
+    pub on_group_failure: OnGroupFailure,
     /// How long a handler may take for an event (a batch handler: for a batch); longer is a failure.
     pub handler_timeout: Duration,
     /// Events of different keys that are handled at once; events of one key are always handled in order. 1: all are.
@@ -63,6 +65,7 @@ impl Default for ReliableDeliveryConfig {
             hold_for: Duration::from_secs(5),
             start_from: StartFrom::Beginning,
             on_exhaustion: OnExhaustion::DeadLetter,
+            on_group_failure: OnGroupFailure::DeadLetterGroup,
             handler_timeout: Duration::from_secs(60),
             concurrency: 1,
         }
@@ -115,6 +118,16 @@ pub enum OnExhaustion {
     ParkKey,
     /// The subscriber is paused, with the event ahead of it, until it is resumed.
     Pause,
+}
+
+/// What [`OnExhaustion`] decides about, when a group of events that share a transaction failed too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnGroupFailure {
+    /// The group: none of its effects is there, and all of its events become dead letters. The default, since whoever asks for one
+    /// transaction wants all of the effects or none.
+    DeadLetterGroup,
+    /// Its events: each gets a transaction of its own, and only those that fail become dead letters.
+    EventByEvent,
 }
 
 impl ReliableDeliveryConfig {

@@ -30,6 +30,10 @@ pub struct Segment {
     pub gaps_seen: Vec<(u64, u64, Instant)>,
     /// When it was looked at, if not now: what happened since, nobody here knows.
     pub as_of: Option<Instant>,
+    /// Whether it has all that was visible then.
+    pub complete: bool,
+    /// When all of it was visible, if that is known: `as_of`, unless some of it was found after the rest.
+    pub visible_by: Option<Instant>,
 }
 
 impl Segment {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use uuid::Uuid;
 
 use super::{Admitted, Gaps};
+use crate::Event;
 
 /// A move of a subscriber's checkpoint, to be written in one statement. The counts are those since the last one: they let an audit
 /// compare what was delivered with what the log holds.
@@ -31,6 +32,9 @@ pub struct Advance {
 }
 
 /// What a subscriber has settled: events may be done out of order, the checkpoint moves in order.
+///
+/// But what was done in a transaction is written with it, in order or not: the checkpoint then passes what is under way before it, which
+/// stays in the ledger until it is done.
 #[derive(Debug, Default)]
 pub struct Progress {
     advance: Advance,
@@ -58,6 +62,30 @@ impl Advance {
         if let Some((first, last)) = step.passed {
             self.pending_gaps.insert(first, last);
         }
+    }
+
+    /// Passes an event that is not done: it waits in the ledger.
+    fn pass(&mut self, step: &Step) {
+        self.position = step.reach;
+        self.pending_gaps.insert(step.passed.map_or(step.sequence, |(first, _)| first), step.sequence);
+    }
+
+    /// Settles these events (in order), wherever they are. Returns how many at the front are under way no more.
+    fn settle_all(&mut self, under_way: &VecDeque<Step>, done: &[u64]) -> usize {
+        done.iter().for_each(|sequence| _ = self.settle_late(*sequence));
+        let place = |sequence: &u64| under_way.binary_search_by_key(sequence, |step| step.sequence).ok();
+        let mut left = done.iter().rev().find_map(place).map_or(0, |last| last + 1);
+        for step in under_way.range(..left) {
+            match step.done || done.binary_search(&step.sequence).is_ok() {
+                true => self.settle(step),
+                false => self.pass(step),
+            }
+        }
+        for step in under_way.range(left..).take_while(|step| step.done) {
+            self.settle(step);
+            left += 1;
+        }
+        left
     }
 
     fn settle_late(&mut self, sequence: u64) -> bool {
@@ -118,12 +146,33 @@ impl Progress {
         }
     }
 
-    /// An admitted event was handled, dead-lettered, or is none of the subscriber's.
+    /// An event of a passed gap has come, before the checkpoint passed that gap: it is under way like those around it.
+    pub fn admit_late(&mut self, event: &Event) {
+        let sequence = event.global_sequence.unwrap_or_default();
+        let at = self.under_way.partition_point(|step| step.sequence < sequence);
+        let Some(behind) = self.under_way.get_mut(at) else { return };
+        let Some((first, last)) = behind.passed.filter(|gap| (gap.0..=gap.1).contains(&sequence)) else { return };
+        behind.passed = (sequence < last).then_some((sequence + 1, last));
+        let passed = (first < sequence).then(|| (first, sequence - 1));
+        self.under_way.insert(at, Step { sequence, event_id: event.id, passed, reach: sequence, done: false });
+    }
+
+    /// Gaps that were passed and are not closed: the ledger, and what will be in it once the checkpoint gets there.
+    pub fn passed(&self) -> Gaps {
+        let mut gaps = self.advance.pending_gaps.clone();
+        self.under_way.iter().filter_map(|step| step.passed).for_each(|(first, last)| gaps.insert(first, last));
+        gaps
+    }
+
+    /// An event that was admitted, or is in the ledger, was handled, dead-lettered, or is none of the subscriber's.
     pub fn done(&mut self, sequence: u64) {
         let at = self.under_way.partition_point(|step| step.sequence < sequence);
-        if let Some(step) = self.under_way.get_mut(at).filter(|step| step.sequence == sequence) {
-            step.done = true;
-            self.settle();
+        match self.under_way.get_mut(at).filter(|step| step.sequence == sequence) {
+            Some(step) => {
+                step.done = true;
+                self.settle();
+            }
+            None => self.late_done(sequence),
         }
     }
 
@@ -134,19 +183,19 @@ impl Progress {
         }
     }
 
-    /// What there would be to write, were these events (in order) done: for a transaction that may still fail.
+    /// What there would be to write, were these events (in order) done: for a transaction that may still fail. What is under way before
+    /// them and is not done goes into the ledger.
     pub fn advance_with(&self, done: &[u64]) -> Advance {
         let mut advance = self.advance.clone();
-        let settled = |step: &&Step| step.done || done.binary_search(&step.sequence).is_ok();
-        self.under_way.iter().take_while(settled).for_each(|step| advance.settle(step));
+        advance.settle_all(&self.under_way, done);
         advance
     }
 
-    /// The same for an event of the ledger.
-    pub fn advance_with_late(&self, sequence: u64) -> Advance {
-        let mut advance = self.advance.clone();
-        advance.settle_late(sequence);
-        advance
+    /// These events (in order) are done, in a transaction that wrote [`advance_with`](Progress::advance_with).
+    pub fn done_with(&mut self, done: &[u64]) {
+        let left = self.advance.settle_all(&self.under_way, done);
+        self.under_way.drain(..left);
+        self.changed = true;
     }
 
     /// An event of the ledger was handled.
@@ -179,7 +228,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::Event;
 
     fn admitted(sequence: u64, passed: Option<(u64, u64)>) -> Admitted {
         let event = Event { global_sequence: Some(sequence), ..Event::raw("E", serde_json::json!({})) };
@@ -312,5 +360,118 @@ mod tests {
         assert_eq!((advance.position, advance.last_event_id), (11, Some(event.event.id)));
         assert_eq!(advance.pending_gaps.ranges(), [(4, 4)]);
         assert_eq!(counts(&progress), (0, 0, 1, 5));
+    }
+
+    /// Position, ledger and counts.
+    type Written = (u64, Vec<(u64, u64)>, (u64, u64, u64, u64));
+
+    /// What a group would write, and writes.
+    fn group(progress: &mut Progress, done: &[u64]) -> Written {
+        let advance = progress.advance_with(done);
+        progress.done_with(done);
+        assert_eq!(progress.unwritten_advance(), Some(&advance), "what was written is what is known");
+        let counted = counts(progress);
+        progress.written();
+        (advance.position, advance.pending_gaps.ranges().to_vec(), counted)
+    }
+
+    #[test]
+    fn groups_leave_what_they_pass_in_the_ledger_until_it_is_done() {
+        let mut progress = under_way([11, 12, 13, 15, 16]);
+        assert_eq!(group(&mut progress, &[12, 15]), (15, vec![(11, 11), (13, 13)], (2, 27, 0, 0)));
+        assert_eq!(progress.under_way(), 1);
+        assert_eq!(group(&mut progress, &[11, 16]), (16, vec![(13, 13)], (1, 16, 1, 11)));
+        assert_eq!(group(&mut progress, &[13]), (16, vec![], (0, 0, 1, 13)));
+        assert_eq!((progress.under_way(), progress.unwritten()), (0, 0));
+    }
+
+    #[test]
+    fn a_group_in_order_leaves_nothing_in_the_ledger() {
+        let mut progress = under_way([11, 12, 14]);
+        progress.reach(20);
+        assert_eq!(group(&mut progress, &[11]), (11, vec![], (1, 11, 0, 0)));
+        assert_eq!(group(&mut progress, &[12, 14]), (20, vec![], (2, 26, 0, 0)));
+    }
+
+    #[test]
+    fn a_group_takes_along_what_was_done_before_and_just_behind_it() {
+        let mut progress = under_way([11, 12, 13, 14, 15]);
+        progress.done(12);
+        progress.done(14);
+        assert_eq!(group(&mut progress, &[13]), (14, vec![(11, 11)], (3, 39, 0, 0)));
+        progress.done(11);
+        assert_eq!(counts(&progress), (0, 0, 1, 11), "what the ledger has is done like any other");
+        assert_eq!(group(&mut progress, &[15]), (15, vec![], (1, 15, 1, 11)));
+    }
+
+    #[test]
+    fn a_group_that_passes_gaps_keeps_them() {
+        let mut progress = under_way([11]);
+        progress.admit(&admitted(15, Some((13, 14))));
+        progress.admit(&admitted(18, Some((17, 17))));
+        assert_eq!(progress.passed().ranges(), [(13, 14), (17, 17)]);
+        assert_eq!(group(&mut progress, &[18]), (18, vec![(11, 11), (13, 15), (17, 17)], (1, 18, 0, 0)));
+        assert_eq!(progress.passed(), *progress.ledger());
+        progress.closed(13, 14);
+        assert_eq!(group(&mut progress, &[11, 15, 17]), (18, vec![], (0, 0, 3, 43)));
+    }
+
+    #[test]
+    fn the_last_event_of_a_group_is_the_last() {
+        let mut progress = under_way([11]);
+        let last = admitted(12, None);
+        progress.admit(&last);
+        assert_eq!(progress.advance_with(&[12]).last_event_id, Some(last.event.id));
+        progress.done_with(&[12]);
+        assert_eq!(progress.advance_with(&[11]).last_event_id, Some(last.event.id));
+    }
+
+    #[test]
+    fn what_comes_in_a_gap_that_the_checkpoint_has_not_passed_is_under_way() {
+        let mut progress = under_way([11]);
+        progress.admit(&admitted(20, Some((13, 19))));
+        for late in [15, 13, 19, 12, 21, 15] {
+            progress.admit_late(&admitted(late, None).event);
+        }
+        assert_eq!(progress.under_way(), 5);
+        assert_eq!(progress.passed().ranges(), [(14, 14), (16, 18)]);
+        assert_eq!(group(&mut progress, &[15]), (15, vec![(11, 11), (13, 14)], (1, 15, 0, 0)));
+        assert_eq!(group(&mut progress, &[11, 13, 19, 20]), (20, vec![(14, 14), (16, 18)], (2, 39, 2, 24)));
+    }
+
+    proptest::proptest! {
+        /// Whatever the groups and their order: each event is counted once, and the ledger has what is not done.
+        #[test]
+        fn every_event_is_counted_once(
+            groups in proptest::collection::vec(0usize..5, 1..40),
+            order in proptest::sample::subsequence(vec![0usize, 1, 2, 3, 4], 0..=5),
+            dead in proptest::collection::vec(proptest::bool::ANY, 40),
+        ) {
+            let sequences = |group: usize| -> Vec<u64> {
+                let of = groups.iter().zip(11..).filter(|(other, _)| **other == group);
+                of.map(|(_, sequence)| sequence).collect()
+            };
+            let mut progress = Progress::new(10, Gaps::new());
+            (11..).zip(&groups).for_each(|(sequence, _)| progress.admit(&admitted(sequence, None)));
+            let (mut settled, mut done) = ((0, 0), std::collections::BTreeSet::new());
+            for group in order.into_iter().rev() {
+                let events = sequences(group);
+                if dead[group] {
+                    events.iter().for_each(|sequence| progress.done(*sequence));
+                } else {
+                    progress.done_with(&events);
+                }
+                done.extend(events);
+                let advance = progress.advance_with(&[]);
+                settled.0 += advance.events + advance.late_events;
+                settled.1 += advance.sequence_sum + advance.late_sequence_sum;
+                progress.written();
+                let reached: Vec<u64> = done.iter().copied().filter(|sequence| *sequence <= progress.position()).collect();
+                proptest::prop_assert_eq!(settled, (reached.len() as u64, reached.iter().sum()));
+                let ledger = (11..=progress.position()).filter(|sequence| progress.ledger().contains(*sequence));
+                let undone = (11..=progress.position()).filter(|sequence| !done.contains(sequence));
+                proptest::prop_assert!(ledger.eq(undone));
+            }
+        }
     }
 }

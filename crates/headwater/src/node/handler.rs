@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use headwater_core::{Event, EventObserver, HandlerError, Observed};
+use headwater_core::{Event, EventObserver, GroupBy, HandlerError, Observed};
 use sqlx::PgConnection;
 
 /// What is done with a subscriber's events.
@@ -29,6 +29,25 @@ pub enum TransactionScope {
     Event,
     /// As many events as are there, up to `catch_up_batch_size`; if one fails, each gets a transaction of its own.
     Batch,
+    /// The events of a key (or else of a stream) among those that are there: a group, in order, whose effects are all there or none. What
+    /// one transaction appended is never in two groups, however long: `catch_up_batch_size` is exceeded for it, up to 64 MiB of events. It
+    /// has ended where 1,000 events in a row are of others. A group that fails is tried again; then
+    /// [`on_group_failure`](headwater_core::ReliableDeliveryConfig::on_group_failure) decides.
+    Key,
+    /// As [`Key`](TransactionScope::Key), for the events of a key that one actor caused. Where events of another actor come between, they
+    /// are several groups, so that the key's events stay in order; but if those of one transaction are around them, all of them are one.
+    KeyAndActor,
+}
+
+impl TransactionScope {
+    /// What keeps the events of a transaction together, if it is something they have.
+    pub(super) fn group_by(self) -> Option<GroupBy> {
+        match self {
+            TransactionScope::Event | TransactionScope::Batch => None,
+            TransactionScope::Key => Some(GroupBy::Key),
+            TransactionScope::KeyAndActor => Some(GroupBy::KeyAndActor),
+        }
+    }
 }
 
 #[async_trait]

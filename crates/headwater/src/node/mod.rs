@@ -2,6 +2,7 @@
 
 mod builder;
 mod crew;
+mod groups;
 mod handler;
 mod keeper;
 mod pages;

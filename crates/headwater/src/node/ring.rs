@@ -34,6 +34,10 @@ pub(super) struct Ring {
     sightings: VecDeque<(u64, Instant)>,
     /// When the last look began.
     looked_at: Option<Instant>,
+    /// Whether it saw all there was.
+    saw_all: bool,
+    /// When events were last found in holes: what else was visible by then may be missing.
+    filled_at: Option<Instant>,
 }
 
 /// What a look at the log changed.
@@ -66,8 +70,12 @@ impl Ring {
     /// Takes over what a look after [`seen`](Ring::seen) and into [`holes`](Ring::holes) showed.
     pub(super) fn take(&mut self, look: LookAhead, begun: Instant, now: Instant) -> Change {
         self.looked_at = Some(begun);
+        self.saw_all = !look.more && self.holes.ranges().len() < MAX_HOLES;
         let before = (self.seen, self.settled);
         let filled = !look.filled.is_empty();
+        if filled {
+            self.filled_at = Some(now);
+        }
         for event in look.filled {
             let sequence = sequence(&event);
             self.holes.remove(sequence, sequence);
@@ -144,7 +152,16 @@ impl Ring {
         let cut = from + events.len() < self.events.len();
         let seen = events.last().filter(|_| cut).map_or(self.seen, |event| sequence(event));
         let gaps_seen = if self.holes.is_empty() { Vec::new() } else { self.gaps_seen(after, seen) };
-        Some(Segment { after, events, seen, settled: self.settled, gaps_seen, as_of: self.looked_at })
+        Some(Segment {
+            after,
+            events,
+            seen,
+            settled: self.settled,
+            gaps_seen,
+            as_of: self.looked_at,
+            complete: self.saw_all && !cut,
+            visible_by: self.looked_at.max(self.filled_at),
+        })
     }
 }
 
@@ -218,6 +235,24 @@ mod tests {
         let whole = ring.segment(0, 3).unwrap();
         assert_eq!((whole.seen, whole.settled), (4, 2));
         assert_eq!(ring.segment(4, 3).unwrap().events.len(), 0);
+    }
+
+    #[test]
+    fn a_segment_says_whether_it_has_all_that_was_visible() {
+        let (start, step) = (Instant::now(), Duration::from_secs(1));
+        let mut ring = Ring::starting_at(0);
+        assert!(!ring.segment(0, 10).unwrap().complete, "nobody has looked");
+        ring.take(LookAhead { more: true, ..look(&[1, 3], &[], 1) }, start, start + step / 2);
+        assert!(!ring.segment(0, 10).unwrap().complete);
+        ring.take(look(&[4], &[], 1), start + step, start + step);
+        let whole = ring.segment(0, 10).unwrap();
+        assert_eq!((whole.complete, whole.visible_by), (true, Some(start + step)));
+        assert!(!ring.segment(0, 2).unwrap().complete);
+        ring.take(look(&[], &[2], 4), start + step * 2, start + step * 3);
+        let filled = ring.segment(0, 10).unwrap();
+        assert_eq!((filled.as_of, filled.visible_by), (Some(start + step * 2), Some(start + step * 3)));
+        ring.take(look(&[], &[], 4), start + step * 4, start + step * 4);
+        assert_eq!(ring.segment(0, 10).unwrap().visible_by, Some(start + step * 4));
     }
 
     #[test]

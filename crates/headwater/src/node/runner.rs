@@ -223,32 +223,59 @@ impl Runner {
         error: HandlerError,
         attempts: &mut Vec<Attempt>,
     ) -> Result<Option<GivenUp>, Stop> {
+        if self.try_again(fence, event, &error, attempts).await? {
+            return Ok(None);
+        }
+        let parks = self.give_up(fence, event, &error, attempts.len()).await?;
+        self.bury(fence, event, DeadLetterState::Dead, parks, std::mem::take(attempts)).await?;
+        Ok(Some(GivenUp(parks.then(|| order_key(event)))))
+    }
+
+    /// After a failure: waits for the next try, if there shall be one.
+    pub(super) async fn try_again(
+        &self,
+        fence: &Fence,
+        event: &Event,
+        error: &HandlerError,
+        attempts: &mut Vec<Attempt>,
+    ) -> Result<bool, Stop> {
         let config = &self.subscription.config;
         if error.is_not_handled() {
             self.status.set(RunnerState::Retrying, Some(error.to_string()));
             self.rest(fence, config.initial_retry_delay).await?;
-            return Ok(None);
+            return Ok(true);
         }
-        attempts.push(self.attempt(&error));
+        attempts.push(self.attempt(error));
+        if error.is_permanent() || attempts.len() > config.max_retries as usize {
+            return Ok(false);
+        }
         let (subscriber_id, sequence) = (self.id(), event.global_sequence);
-        if !error.is_permanent() && attempts.len() <= config.max_retries as usize {
-            let delay = retry_delay(config, attempts.len() as u32 - 1);
-            tracing::warn!(subscriber_id, sequence, %error, attempt = attempts.len(), "failed to handle an event, trying again");
-            let detail = format!("event {} failed {} times: {error}", sequence.unwrap_or_default(), attempts.len());
-            self.status.set(RunnerState::Retrying, Some(detail));
-            self.rest(fence, jittered(delay, config.retry_jitter, rand::random())).await?;
-            self.status.set(RunnerState::Live, None);
-            return Ok(None);
-        }
-        tracing::error!(subscriber_id, sequence, %error, attempts = attempts.len(), "gave up on an event");
-        if config.on_exhaustion == OnExhaustion::Pause {
-            let reason = format!("event {} failed {} times: {error}", sequence.unwrap_or_default(), attempts.len());
+        let delay = retry_delay(config, attempts.len() as u32 - 1);
+        tracing::warn!(subscriber_id, sequence, %error, attempt = attempts.len(), "failed to handle an event, trying again");
+        let detail = format!("event {} failed {} times: {error}", sequence.unwrap_or_default(), attempts.len());
+        self.status.set(RunnerState::Retrying, Some(detail));
+        self.rest(fence, jittered(delay, config.retry_jitter, rand::random())).await?;
+        self.status.set(RunnerState::Live, None);
+        Ok(true)
+    }
+
+    /// After the last failure: pauses, if that was asked for. Returns whether later events of the key shall wait.
+    pub(super) async fn give_up(
+        &self,
+        fence: &Fence,
+        event: &Event,
+        error: &HandlerError,
+        attempts: usize,
+    ) -> Result<bool, Stop> {
+        let (subscriber_id, sequence) = (self.id(), event.global_sequence);
+        tracing::error!(subscriber_id, sequence, %error, attempts, "gave up on an event");
+        let on_exhaustion = self.subscription.config.on_exhaustion;
+        if on_exhaustion == OnExhaustion::Pause {
+            let reason = format!("event {} failed {attempts} times: {error}", sequence.unwrap_or_default());
             self.insist(fence, || self.store.pause_self(fence, &reason)).await?;
             return Err(Stop::Paused);
         }
-        let parks = config.on_exhaustion == OnExhaustion::ParkKey;
-        self.bury(fence, event, DeadLetterState::Dead, parks, std::mem::take(attempts)).await?;
-        Ok(Some(GivenUp(parks.then(|| order_key(event)))))
+        Ok(on_exhaustion == OnExhaustion::ParkKey)
     }
 
     pub(super) fn attempt(&self, error: &HandlerError) -> Attempt {
@@ -264,10 +291,25 @@ impl Runner {
         parks_key: bool,
         attempts: Vec<Attempt>,
     ) -> Result<(), Stop> {
+        self.bury_all(fence, &[self.letter(event, state, parks_key, attempts)]).await
+    }
+
+    /// Keeps dead letters, all or none.
+    pub(super) async fn bury_all(&self, fence: &Fence, letters: &[DeadLetter]) -> Result<(), Stop> {
+        self.insist(fence, || self.store.bury(fence, letters)).await
+    }
+
+    pub(super) fn letter(
+        &self,
+        event: &Event,
+        state: DeadLetterState,
+        parks_key: bool,
+        attempts: Vec<Attempt>,
+    ) -> DeadLetter {
         let now = chrono::Utc::now();
-        let letter = DeadLetter {
+        DeadLetter {
             subscriber_id: self.id().to_owned(),
-            event: Event::clone(event),
+            event: event.clone(),
             order_key: order_key(event),
             state,
             parks_key,
@@ -275,9 +317,7 @@ impl Runner {
             created_at: now,
             updated_at: now,
             reason: None,
-        };
-        let letters = [letter];
-        self.insist(fence, || self.store.bury(fence, &letters)).await
+        }
     }
 }
 

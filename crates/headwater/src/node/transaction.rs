@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use headwater_core::{Advance, DeadLetter, Event, Fence, HandlerError, SubscriberError};
+use headwater_core::{Advance, Attempt, DeadLetter, Event, Fence, HandlerError, SubscriberError};
 use headwater_postgres::PgSubscribers;
 use sqlx::{Postgres, Transaction};
 
@@ -14,6 +14,13 @@ use super::handler::{InTransaction, TransactionScope, Work, guarded};
 use super::ring::sequence;
 use super::runner::{Runner, Stop};
 use super::turn::{OneByOne, Turn};
+
+/// Why a transaction was rolled back.
+pub(super) struct Failure {
+    /// The event whose handling failed; `None`: the commit did.
+    pub(super) at: Option<u64>,
+    pub(super) error: HandlerError,
+}
 
 impl Turn<'_> {
     pub(super) async fn handle_in_transactions(
@@ -25,81 +32,59 @@ impl Turn<'_> {
         if scope == TransactionScope::Batch && events.len() > 1 && !events.iter().any(|event| self.is_parked(event)) {
             match self.try_in_transaction(handler, &events).await? {
                 Ok(()) => return Ok(()),
-                Err(error) => {
+                Err(Failure { error, .. }) => {
                     tracing::warn!(subscriber_id = self.runner.id(), %error, "failed to handle a batch: trying its events one by one");
                 }
             }
         }
         for event in events {
-            let mut attempts = Vec::new();
-            if self.park_behind(&event).await? {
-                continue;
-            }
-            while let Err(error) = self.try_in_transaction(handler, std::slice::from_ref(&event)).await? {
-                if let Some(given_up) = self.runner.failed(self.fence, &event, error, &mut attempts).await? {
-                    self.park(given_up.0);
-                    self.done(&event);
-                    break;
-                }
-            }
+            self.handle_in_its_transaction(handler, &event, Vec::new()).await?;
             self.write_if_due().await?;
             self.runner.may_go_on(self.fence)?;
         }
         Ok(())
     }
 
+    /// Handles an event, which was tried before or not, in a transaction of its own, until it is settled.
+    pub(super) async fn handle_in_its_transaction(
+        &mut self,
+        handler: &dyn InTransaction,
+        event: &Arc<Event>,
+        mut attempts: Vec<Attempt>,
+    ) -> Result<(), Stop> {
+        if self.park_behind(event).await? {
+            return Ok(());
+        }
+        while let Err(failure) = self.try_in_transaction(handler, std::slice::from_ref(event)).await? {
+            if let Some(given_up) = self.runner.failed(self.fence, event, failure.error, &mut attempts).await? {
+                self.park(given_up.0);
+                self.done(event);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// One transaction: every event's effects, then the checkpoint. The handler's failure rolls it back.
-    async fn try_in_transaction(
+    pub(super) async fn try_in_transaction(
         &mut self,
         handler: &dyn InTransaction,
         events: &[Arc<Event>],
-    ) -> Result<Result<(), HandlerError>, Stop> {
+    ) -> Result<Result<(), Failure>, Stop> {
         let tx = match self.runner.effects(handler, events).await? {
             Ok(tx) => tx,
-            Err(error) => return Ok(Err(error)),
+            Err(failure) => return Ok(Err(failure)),
         };
         let sequences: Vec<u64> = events.iter().map(|event| sequence(event)).collect();
         let advance = self.progress.advance_with(&sequences);
         if let Err(error) = self.runner.commit_with(tx, self.fence, &advance).await? {
-            return Ok(Err(error));
+            return Ok(Err(Failure { at: None, error }));
         }
-        events.iter().for_each(|event| self.done(event));
+        self.progress.done_with(&sequences);
+        events.iter().for_each(|_| self.note_handled());
         self.wrote();
         self.publish();
         Ok(Ok(()))
-    }
-
-    pub(super) async fn settle_late_in_transaction(
-        &mut self,
-        handler: &dyn InTransaction,
-        event: Arc<Event>,
-    ) -> Result<(), Stop> {
-        let mut attempts = Vec::new();
-        loop {
-            let outcome = match self.runner.effects(handler, std::slice::from_ref(&event)).await? {
-                Ok(tx) => {
-                    let advance = self.progress.advance_with_late(sequence(&event));
-                    self.runner.commit_with(tx, self.fence, &advance).await?
-                }
-                Err(error) => Err(error),
-            };
-            match outcome {
-                Ok(()) => {
-                    self.progress.late_done(sequence(&event));
-                    self.note_handled();
-                    self.wrote();
-                    return Ok(());
-                }
-                Err(error) => {
-                    if let Some(given_up) = self.runner.failed(self.fence, &event, error, &mut attempts).await? {
-                        self.park(given_up.0);
-                        self.progress.late_done(sequence(&event));
-                        self.note_handled();
-                        return Ok(());
-                    }
-                }
-            }
-        }
     }
 
     /// Delivers a dead letter again. Returns whether it was handled.
@@ -121,7 +106,7 @@ impl Turn<'_> {
                         self.runner.status.count(1);
                         return Ok(true);
                     }
-                    Err(error) => Err(error),
+                    Err(failure) => Err(failure.error),
                 }
             }
         };
@@ -145,13 +130,13 @@ impl Runner {
         &self,
         handler: &dyn InTransaction,
         events: &[Arc<Event>],
-    ) -> Result<Result<Transaction<'static, Postgres>, HandlerError>, Stop> {
+    ) -> Result<Result<Transaction<'static, Postgres>, Failure>, Stop> {
         let limit = self.subscription.config.handler_timeout;
         let mut tx = self.postgres()?.begin(limit).await?;
         for event in events {
             if let Err(error) = guarded(handler.handle(event, &mut tx), limit).await {
                 self.postgres()?.rollback(tx).await;
-                return Ok(Err(error));
+                return Ok(Err(Failure { at: event.global_sequence, error }));
             }
         }
         Ok(Ok(tx))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{
-    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gate, Hold, Late, Loaded, Progress,
-    RunnerState, SubscriberError, order_key, partition_of,
+    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gate, Groups, Hold, Late, Loaded,
+    Progress, RunnerState, SubscriberError, order_key, partition_of,
 };
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -41,7 +41,7 @@ pub(super) struct Turn<'r> {
     pub(super) progress: Progress,
     parked: HashSet<String>,
     /// Events ahead of the checkpoint that have a dead letter already.
-    buried: HashSet<u64>,
+    pub(super) buried: HashSet<u64>,
     /// The tail's, when the turn began.
     generation: u64,
     /// The tail's count of changed holes, when the ledger was last looked into.
@@ -57,6 +57,9 @@ pub(super) struct Turn<'r> {
     /// A checkpoint that is being written while events are handled.
     writing: Option<JoinHandle<Result<(), Stop>>>,
     keyed: Keyed,
+    pub(super) groups: Groups,
+    /// When to ask for another look at the log, for groups.
+    pub(super) look_at: Option<Instant>,
 }
 
 /// Events under way, when those of different keys are handled at once. Their handlers are tasks: they go on while the turn waits for the
@@ -99,6 +102,8 @@ impl<'r> Turn<'r> {
             in_doubt: false,
             writing: None,
             keyed: Keyed::default(),
+            groups: Groups::default(),
+            look_at: None,
         }
     }
 
@@ -126,7 +131,7 @@ impl<'r> Turn<'r> {
         let before = self.gate.position();
         let hold = if self.has_room() { self.take().await? } else { None };
         let moved = self.gate.position() > before;
-        let finished = self.collect_done()?;
+        let finished = self.collect_done()? | self.handle_groups().await?;
         self.publish();
         self.write_if_due().await?;
         if moved || finished {
@@ -135,18 +140,21 @@ impl<'r> Turn<'r> {
         }
         self.note_state(hold.as_ref());
         self.finish_writing().await?;
+        self.ask_for_look();
         self.wait(changes, hold).await
     }
 
     fn has_room(&self) -> bool {
+        if self.group_by().is_some() {
+            return self.has_room_for_groups();
+        }
         self.progress.under_way() <= WINDOW * self.runner.subscription.config.catch_up_batch_size as usize
             && self.keyed.bytes <= WINDOW_BYTES
     }
 
     /// Takes the next segment through the gate to the handler.
     async fn take(&mut self) -> Result<Option<Hold>, Stop> {
-        let limit = self.runner.subscription.config.catch_up_batch_size as usize;
-        let segment = self.runner.tail.segment(self.gate.position(), limit).await;
+        let segment = self.runner.tail.segment(self.gate.position(), self.segment_size()).await;
         let mut segment = segment.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
         if let Some(barrier) = self.barrier {
             segment.end_at(barrier);
@@ -163,12 +171,17 @@ impl<'r> Turn<'r> {
         if !admitted.is_empty() && !self.progress.ledger().is_empty() {
             self.deliver_late().await?;
         }
-        self.handle(admitted).await?;
+        if self.group_by().is_some() {
+            self.gather(admitted, &segment);
+            self.groups.note_end(&segment, self.gate.position(), hold.is_some());
+        } else {
+            self.handle(admitted).await?;
+        }
         if hold.is_none() {
             self.progress.reach(self.gate.position());
             self.note_unwritten();
         }
-        if !self.progress.ledger().is_empty() {
+        if !self.open_gaps().is_empty() {
             self.late_at.get_or_insert_with(|| Instant::now() + LATE_DELAY);
         }
         Ok(hold)
@@ -200,8 +213,12 @@ impl<'r> Turn<'r> {
         }
     }
 
+    pub(super) fn is_at_barrier(&self) -> bool {
+        self.barrier.is_some_and(|barrier| self.gate.position() >= barrier)
+    }
+
     /// Whether an event is the subscriber's, and of this partition.
-    fn wants(&self, event: &Event) -> bool {
+    pub(super) fn wants(&self, event: &Event) -> bool {
         self.runner.subscription.filter.wants(event)
             && (self.partitions <= 1 || partition_of(&order_key(event), self.partitions) == self.runner.partition)
     }
@@ -267,7 +284,7 @@ impl<'r> Turn<'r> {
         self.runner.status.count(1);
     }
 
-    fn note_unwritten(&mut self) {
+    pub(super) fn note_unwritten(&mut self) {
         self.unwritten_since.get_or_insert_with(Instant::now);
     }
 
@@ -387,10 +404,21 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Delivers events of passed gaps that have committed, and closes gaps in which none will.
+    /// Delivers events of passed gaps that have committed, and closes gaps in which none will. Grouped ones only join those that wait: they
+    /// are looked for until there are no more, so that a group has all of them.
     async fn deliver_late(&mut self) -> Result<(), Stop> {
+        while self.look_for_late().await? && self.group_by().is_some() && self.has_room() {}
+        Ok(())
+    }
+
+    /// Returns whether there were events.
+    async fn look_for_late(&mut self) -> Result<bool, Stop> {
         self.holes_seen = self.runner.tail.holes_changed();
-        let ledger = self.progress.ledger().clone();
+        let ledger = self.open_gaps();
+        if ledger.is_empty() {
+            self.late_at = None;
+            return Ok(false);
+        }
         let look = self.runner.tail.look_into(&ledger).await;
         let look = look.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
         let settled = look.settled;
@@ -399,9 +427,10 @@ impl<'r> Turn<'r> {
         let gaps: Vec<_> =
             permanent.map(|(first, last)| Gap { first: *first, last: *last, state: GapState::Permanent }).collect();
         self.runner.tail.record(&gaps).await;
-        let news = !gaps.is_empty() || !late.events.is_empty();
+        let any = !late.events.is_empty();
+        let news = !gaps.is_empty() || any;
         gaps.iter().for_each(|gap| self.progress.closed(gap.first, gap.last));
-        if !late.events.is_empty() {
+        if any {
             self.end_running().await?;
         }
         for event in late.events {
@@ -412,11 +441,15 @@ impl<'r> Turn<'r> {
             self.write().await?;
         }
         let pause = if news { LATE_DELAY } else { LATE_AT_REST };
-        self.late_at = (!self.progress.ledger().is_empty()).then(|| Instant::now() + pause);
-        Ok(())
+        self.late_at = (!self.open_gaps().is_empty()).then(|| Instant::now() + pause);
+        Ok(any)
     }
 
     async fn settle_late(&mut self, event: Arc<Event>) -> Result<(), Stop> {
+        if self.group_by().is_some() {
+            self.gather_late(&event);
+            return Ok(());
+        }
         let wanted = self.wants(&event) && !self.buried.remove(&sequence(&event));
         if wanted && self.is_parked(&event) {
             self.runner.bury(self.fence, &event, DeadLetterState::Parked, false, Vec::new()).await?;
@@ -425,7 +458,9 @@ impl<'r> Turn<'r> {
             let parks = match &work {
                 Work::Each(handler) => self.runner.deliver(&**handler, self.fence, &event).await?,
                 Work::Batch(handler) => self.runner.deliver(&OneByOne(&**handler), self.fence, &event).await?,
-                Work::Transaction(handler, _) => return self.settle_late_in_transaction(&**handler, event).await,
+                Work::Transaction(handler, _) => {
+                    return self.handle_in_its_transaction(&**handler, &event, Vec::new()).await;
+                }
             };
             self.parked.extend(parks);
         }
@@ -464,7 +499,7 @@ impl<'r> Turn<'r> {
             CheckpointMode::Synchronous => self.unwritten > 0,
             CheckpointMode::Batched { batch_size, .. } => self.unwritten >= u64::from(batch_size),
         };
-        if !full && !self.write_deadline().is_some_and(|at| at <= Instant::now()) {
+        if !full && self.write_deadline().is_none_or(|at| at > Instant::now()) {
             return Ok(());
         }
         let batched = matches!(self.runner.subscription.config.checkpoint_mode, CheckpointMode::Batched { .. });
@@ -563,7 +598,7 @@ impl<'r> Turn<'r> {
             hold_until = None;
         }
         let unwritten = self.unwritten_since.and(self.write_deadline());
-        let until = [hold_until, unwritten, self.late_at].into_iter().flatten().min();
+        let until = [hold_until, unwritten, self.late_at, self.look_at].into_iter().flatten().min();
         let alarm = async {
             match until {
                 Some(until) => tokio::time::sleep_until(until).await,

@@ -1,0 +1,184 @@
+//! A transaction per key: the events of a batch in groups, each with its effects and its progress in one transaction.
+//!
+//! Groups commit one after the other, in the order of their first events, so the checkpoint moves past events of groups that have not
+//! committed. Those are in the ledger meanwhile: whoever takes over finds them there, delivers them late, and in groups as well. What
+//! waits to be grouped is in memory alone; it is ahead of the checkpoint, or in the ledger.
+//!
+//! A group that fails is tried again with growing pauses, and the groups behind it wait; then it is given up as a group, or event by event.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use headwater_core::{
+    Admitted, Attempt, DeadLetter, DeadLetterState, Event, FOREIGN_RUN, Gaps, GroupBy, OnGroupFailure, Segment,
+    order_key,
+};
+
+use super::handler::{InTransaction, Work};
+use super::ring::{sequence, weight};
+use super::runner::Stop;
+use super::transaction::Failure;
+use super::turn::Turn;
+
+/// Bytes of events that wait: beyond, transactions are split.
+const ROOM: usize = 64 * 1024 * 1024;
+/// Between looks at the log that were asked for.
+const LOOK_DELAY: Duration = Duration::from_millis(5);
+
+impl Turn<'_> {
+    pub(super) fn group_by(&self) -> Option<GroupBy> {
+        match &self.runner.subscription.work {
+            Work::Transaction(_, scope) => scope.group_by(),
+            Work::Each(_) | Work::Batch(_) => None,
+        }
+    }
+
+    /// Events of a segment: grouped ones are looked at beyond a batch, to see where their transactions end.
+    pub(super) fn segment_size(&self) -> usize {
+        let batch = self.runner.subscription.config.catch_up_batch_size as usize;
+        if self.group_by().is_some() { batch + FOREIGN_RUN } else { batch }
+    }
+
+    pub(super) fn has_room_for_groups(&self) -> bool {
+        self.groups.bytes() < ROOM
+    }
+
+    /// Gaps that were passed, and in which an event may still appear. Events that wait to be grouped have.
+    pub(super) fn open_gaps(&self) -> Gaps {
+        match self.group_by() {
+            Some(_) => self.groups.without_waiting(&self.progress.passed()),
+            None => self.progress.ledger().clone(),
+        }
+    }
+
+    /// Before a wait: asks for a look at the log, if one would tell where the transactions of a batch end.
+    pub(super) fn ask_for_look(&mut self) {
+        if !self.groups.needs_look() {
+            self.look_at = None;
+            return;
+        }
+        let now = tokio::time::Instant::now();
+        if self.look_at.is_none_or(|at| at <= now) {
+            self.runner.tail.nudge();
+            self.look_at = Some(now + LOOK_DELAY);
+        }
+    }
+
+    /// Lets admitted events wait for the rest of their groups.
+    pub(super) fn gather(&mut self, admitted: Vec<Admitted>, segment: &Segment) {
+        let visible_by = segment.visible_by.unwrap_or_else(Instant::now);
+        for Admitted { event, .. } in admitted {
+            let own = self.wants(&event);
+            let buried = own && self.buried.remove(&sequence(&event));
+            let wanted = own && !buried;
+            self.groups.add(&event, wanted.then(|| order_key(&event)), weight(&event), visible_by);
+            if buried {
+                self.done(&event);
+            } else if !wanted {
+                self.progress.done(sequence(&event));
+                self.note_unwritten();
+            }
+        }
+    }
+
+    /// The same for an event of a passed gap.
+    pub(super) fn gather_late(&mut self, event: &Arc<Event>) {
+        self.progress.admit_late(event);
+        if self.wants(event) && !self.buried.remove(&sequence(event)) {
+            self.groups.add(event, Some(order_key(event)), weight(event), Instant::now());
+        } else {
+            self.done(event);
+        }
+    }
+
+    /// Handles the next batch of groups, if it is known where it ends. Returns whether it did.
+    pub(super) async fn handle_groups(&mut self) -> Result<bool, Stop> {
+        let Some(by) = self.group_by() else { return Ok(false) };
+        let Work::Transaction(handler, _) = self.runner.subscription.work.clone() else { return Ok(false) };
+        let limit = self.runner.subscription.config.catch_up_batch_size as usize;
+        // At the barrier nothing more comes that could tell where a transaction ends.
+        let full = !self.has_room_for_groups() || self.is_at_barrier();
+        let Some(batch) = self.groups.next_batch(by, limit, full) else { return Ok(false) };
+        if batch.cut {
+            let events: usize = batch.groups.iter().map(Vec::len).sum();
+            tracing::warn!(
+                subscriber_id = self.runner.id(),
+                events,
+                "a transaction is too long to be handled at once: its groups may be split"
+            );
+        }
+        for group in batch.groups {
+            self.handle_group(&*handler, &group).await?;
+            self.write_if_due().await?;
+            self.runner.may_go_on(self.fence)?;
+        }
+        Ok(true)
+    }
+
+    async fn handle_group(&mut self, handler: &dyn InTransaction, group: &[Arc<Event>]) -> Result<(), Stop> {
+        if self.is_parked(&group[0]) {
+            let parked = |event: &Arc<Event>| self.runner.letter(event, DeadLetterState::Parked, false, Vec::new());
+            let letters: Vec<DeadLetter> = group.iter().map(parked).collect();
+            return self.settle_with_letters(group, letters).await;
+        }
+        let (mut attempts, mut failed_at) = (Vec::new(), Vec::new());
+        let error = loop {
+            let Err(Failure { at, error }) = self.try_in_transaction(handler, group).await? else { return Ok(()) };
+            let failing = group.iter().find(|event| event.global_sequence == at).unwrap_or(&group[0]);
+            let again = self.runner.try_again(self.fence, failing, &error, &mut attempts).await?;
+            failed_at.resize(attempts.len(), at);
+            if !again {
+                break error;
+            }
+        };
+        let attempts: Vec<(Option<u64>, Attempt)> = failed_at.into_iter().zip(attempts).collect();
+        if self.runner.subscription.config.on_group_failure == OnGroupFailure::EventByEvent && group.len() > 1 {
+            return self.handle_event_by_event(handler, group, attempts).await;
+        }
+        let parks = self.runner.give_up(self.fence, &group[0], &error, attempts.len()).await?;
+        let dead = |event: &Arc<Event>| {
+            let attempts = attempts.iter().map(|(at, attempt)| as_seen_by(event, group.len(), *at, attempt)).collect();
+            self.runner.letter(event, DeadLetterState::Dead, parks, attempts)
+        };
+        let letters: Vec<DeadLetter> = group.iter().map(dead).collect();
+        self.settle_with_letters(group, letters).await?;
+        self.park(parks.then(|| order_key(&group[0])));
+        Ok(())
+    }
+
+    /// The tries of the group count for the events that failed in them.
+    async fn handle_event_by_event(
+        &mut self,
+        handler: &dyn InTransaction,
+        group: &[Arc<Event>],
+        attempts: Vec<(Option<u64>, Attempt)>,
+    ) -> Result<(), Stop> {
+        let events = group.len();
+        tracing::warn!(subscriber_id = self.runner.id(), events, "gave up on a group: trying its events one by one");
+        for event in group {
+            let own = attempts.iter().filter(|(at, _)| *at == event.global_sequence);
+            let own = own.map(|(_, attempt)| attempt.clone()).collect();
+            self.handle_in_its_transaction(handler, event, own).await?;
+            self.write_if_due().await?;
+            self.runner.may_go_on(self.fence)?;
+        }
+        Ok(())
+    }
+
+    async fn settle_with_letters(&mut self, group: &[Arc<Event>], letters: Vec<DeadLetter>) -> Result<(), Stop> {
+        self.runner.bury_all(self.fence, &letters).await?;
+        group.iter().for_each(|event| self.done(event));
+        Ok(())
+    }
+}
+
+/// A group's attempt, for one of its events: whether it failed itself, or was rolled back with another.
+fn as_seen_by(event: &Event, group: usize, at: Option<u64>, attempt: &Attempt) -> Attempt {
+    let mut attempt = attempt.clone();
+    if group > 1 && at != event.global_sequence {
+        let whose = at.map_or("the commit".to_owned(), |at| format!("event {at}"));
+        let cause = attempt.errors.first().cloned().unwrap_or_default();
+        attempt.errors.insert(0, format!("rolled back with its group of {group} events: {whose} failed: {cause}"));
+    }
+    attempt
+}
