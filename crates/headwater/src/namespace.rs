@@ -1,11 +1,12 @@
 //! A namespace, as applications use it: typed or raw events, in their own transactions or not.
 
+use chrono::{DateTime, Utc};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use headwater_core::{
     Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
     NamespaceInfo, ReadError, StreamId, StreamQuery,
 };
-use headwater_postgres::{PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
+use headwater_postgres::{DueEvent, PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -66,6 +67,40 @@ impl Namespace {
         self.log.append(event.into_event()?.into()).await
     }
 
+    /// Stores an event now that is delivered no earlier than `due_at`, by the database's clock; one that is due already is appended at once.
+    /// It is appended then, so that its place in the log is that of its time; its id, by which it can be
+    /// [cancelled](Namespace::cancel_due), and its `created_at` are those of now. Its header `due_at` says when it was due.
+    ///
+    /// ```no_run
+    /// # use chrono::{TimeDelta, Utc};
+    /// # use headwater::{Event, Json, Namespace};
+    /// # async fn remind(shop: Namespace) -> Result<(), Box<dyn std::error::Error>> {
+    /// let reminder = shop.emit_at(Utc::now() + TimeDelta::days(3), Event::raw("PaymentReminderDue", Json::null())).await?;
+    /// // It was paid:
+    /// assert!(shop.cancel_due(reminder).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn emit_at(&self, due_at: DateTime<Utc>, event: impl IntoEvent) -> Result<Uuid, AppendError> {
+        self.log.emit_at(due_at, event.into_event()?).await
+    }
+
+    /// Takes back an event that waits to be due. Answers whether it did: then it is never delivered. If not, it was appended already, or
+    /// there is none with this id.
+    pub async fn cancel_due(&self, event_id: Uuid) -> Result<bool, AppendError> {
+        self.log.cancel_due(event_id).await
+    }
+
+    /// Events that wait to be due, the next one first, at most `limit`.
+    pub async fn due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
+        self.log.due_events(limit).await
+    }
+
+    /// Those of them that could not be appended when they were due.
+    pub async fn failed_due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
+        self.log.failed_due_events(limit).await
+    }
+
     /// Appends to several streams, all or none.
     pub async fn append_all(&self, append: Append) -> Result<Appended, AppendError> {
         self.log.append(append).await
@@ -104,6 +139,21 @@ impl Namespace {
     /// [`Namespace::emit`] in a transaction of the caller's.
     pub async fn emit_in(&self, conn: &mut PgConnection, event: impl IntoEvent) -> Result<Appended, AppendError> {
         self.log.append_in(conn, &event.into_event()?.into()).await
+    }
+
+    /// [`Namespace::emit_at`] in a transaction of the caller's.
+    pub async fn emit_at_in(
+        &self,
+        conn: &mut PgConnection,
+        due_at: DateTime<Utc>,
+        event: impl IntoEvent,
+    ) -> Result<Uuid, AppendError> {
+        self.log.emit_at_in(conn, due_at, event.into_event()?).await
+    }
+
+    /// [`Namespace::cancel_due`] in a transaction of the caller's.
+    pub async fn cancel_due_in(&self, conn: &mut PgConnection, event_id: Uuid) -> Result<bool, AppendError> {
+        self.log.cancel_due_in(conn, event_id).await
     }
 
     /// [`Namespace::append_all`] in a transaction of the caller's.

@@ -1,6 +1,7 @@
 //! Nodes: processes that run subscribers.
 
 mod builder;
+pub(crate) mod due;
 mod handler;
 mod keeper;
 mod pages;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberStore};
-use headwater_postgres::{PgSubscribers, WakeUps};
+use headwater_postgres::{PgLog, PgSubscribers, WakeUps};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -53,6 +54,13 @@ struct Tasks {
     others: JoinSet<()>,
 }
 
+/// How a node fires events that are due.
+struct Firing {
+    log: PgLog,
+    wake_ups: Vec<WakeUp>,
+    longest_sleep: Duration,
+}
+
 /// What a node is made of.
 struct Parts {
     instance: Instance,
@@ -60,6 +68,7 @@ struct Parts {
     store: Arc<dyn SubscriberStore>,
     postgres: Option<PgSubscribers>,
     wake_ups: Vec<WakeUp>,
+    firing: Option<Firing>,
     listening: Option<WakeUps>,
     subscriptions: Vec<Subscription>,
     lease: Duration,
@@ -104,6 +113,9 @@ impl Node {
         let mut others = JoinSet::new();
         let following = tail.clone();
         others.spawn(async move { following.follow(parts.wake_ups).await });
+        if let Some(firing) = parts.firing {
+            others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
+        }
         if let Some(interval) = parts.audit_every {
             let ids: Vec<_> =
                 parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
