@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeZone, Utc};
 use headwater_core::{Append, AppendError, Event, Fault, ReadError, StreamId};
 use serde::Serialize;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
@@ -23,8 +23,48 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A firing that takes longer is given up: the next one finds what it did.
 const FIRE_TIMEOUT: Duration = Duration::from_secs(60);
+/// 10,000 years: PostgreSQL can add it to now, and refuses what it gets.
+const LONGEST_DELAY: Duration = Duration::from_secs(10_000 * 366 * 86_400);
 /// Most events that are listed.
 const MAX_LISTED: u32 = 10_000;
+
+/// When an event is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// At a time.
+    At(DateTime<Utc>),
+    /// So long from now, by the database's clock: right also where the clock of this machine is not.
+    In(Duration),
+}
+
+impl Due {
+    fn at(self) -> Option<DateTime<Utc>> {
+        match self {
+            Due::At(time) => Some(time),
+            Due::In(_) => None,
+        }
+    }
+
+    /// What is beyond any time is refused by the database.
+    fn microseconds(self) -> Option<i64> {
+        match self {
+            Due::At(_) => None,
+            Due::In(delay) => Some(delay.as_micros().min(LONGEST_DELAY.as_micros()) as i64),
+        }
+    }
+}
+
+impl<Z: TimeZone> From<DateTime<Z>> for Due {
+    fn from(time: DateTime<Z>) -> Self {
+        Due::At(time.to_utc())
+    }
+}
+
+impl From<Duration> for Due {
+    fn from(delay: Duration) -> Self {
+        Due::In(delay)
+    }
+}
 
 /// An event that waits to be due.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -71,34 +111,30 @@ pub(crate) async fn store(
     database: &Database,
     retry_for: Duration,
     namespace: &str,
-    due_at: DateTime<Utc>,
+    due: Due,
     event: &Append,
 ) -> Result<Stored, AppendError> {
-    stored(&one_row(database, retry_for, || statement(namespace, due_at, event, false)).await?)
+    stored(&one_row(database, retry_for, || statement(namespace, due, event, false)).await?)
 }
 
 pub(crate) async fn store_in(
     conn: &mut PgConnection,
     namespace: &str,
-    due_at: DateTime<Utc>,
+    due: Due,
     event: &Append,
 ) -> Result<Stored, AppendError> {
-    stored(&statement(namespace, due_at, event, true).fetch_one(conn).await.map_err(append_error)?)
+    stored(&statement(namespace, due, event, true).fetch_one(conn).await.map_err(append_error)?)
 }
 
 /// The request has one event: it was made from one.
-fn statement<'q>(
-    namespace: &'q str,
-    due_at: DateTime<Utc>,
-    request: &'q Append,
-    notify: bool,
-) -> Query<'q, Postgres, PgArguments> {
+fn statement<'q>(namespace: &'q str, due: Due, request: &'q Append, notify: bool) -> Query<'q, Postgres, PgArguments> {
     let event = &request.events()[0];
     sqlx::query(sql::STORE_DUE)
         .bind(namespace)
         .bind(event.id)
         .bind(&event.event_type)
-        .bind(due_at)
+        .bind(due.at())
+        .bind(due.microseconds())
         .bind(event.data.as_ref().map(json))
         .bind(event.stream_id.as_deref())
         .bind(event.key.as_deref())

@@ -21,7 +21,7 @@ mod subscribers;
 mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
-pub use due::{DueEvent, Fired};
+pub use due::{Due, DueEvent, Fired};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;

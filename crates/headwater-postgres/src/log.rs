@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use headwater_core::{
     AdminError, Append, AppendError, Appended, Event, EventLog, Gaps, Horizon, LogPage, LogQuery, LookAhead,
     NamespaceInfo, ReadError, StreamQuery,
@@ -16,7 +15,7 @@ use uuid::Uuid;
 use crate::batch::{Manner, append_one};
 use crate::coalescer::Coalescer;
 use crate::error::read_error;
-use crate::{Database, DueEvent, Fired, due, read};
+use crate::{Database, Due, DueEvent, Fired, due, read};
 
 /// How a log appends.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,14 +147,14 @@ impl PgLog {
         self.inner.coalescer.notifier().poked()
     }
 
-    /// Stores an event now that is appended, and delivered, no earlier than `due_at` by the database's clock; one that is due already is
+    /// Stores an event now that is appended, and delivered, no earlier than it is due by the database's clock; one that is due already is
     /// appended at once. An event that names a stream goes there, whatever its version is then; its header `due_at` says when it was due.
     /// Answers with the event's id, by which it can be [cancelled](PgLog::cancel_due).
-    pub async fn emit_at(&self, due_at: DateTime<Utc>, event: Event) -> Result<Uuid, AppendError> {
+    pub async fn emit_at(&self, due: impl Into<Due>, event: Event) -> Result<Uuid, AppendError> {
         let (id, request) = (event.id, Append::from(event));
         request.validate(self.max_payload_bytes())?;
         let inner = &self.inner;
-        let stored = due::store(&inner.database, inner.retry_for, self.namespace(), due_at, &request).await?;
+        let stored = due::store(&inner.database, inner.retry_for, self.namespace(), due.into(), &request).await?;
         if stored.appended {
             inner.coalescer.notifier().poke(1);
         } else if stored.soon {
@@ -168,12 +167,12 @@ impl PgLog {
     pub async fn emit_at_in(
         &self,
         conn: &mut PgConnection,
-        due_at: DateTime<Utc>,
+        due: impl Into<Due>,
         event: Event,
     ) -> Result<Uuid, AppendError> {
         let (id, request) = (event.id, Append::from(event));
         request.validate(self.max_payload_bytes())?;
-        due::store_in(conn, self.namespace(), due_at, &request).await?;
+        due::store_in(conn, self.namespace(), due.into(), &request).await?;
         Ok(id)
     }
 

@@ -120,6 +120,19 @@ async fn what_is_due_already_is_appended_at_once() {
 }
 
 #[tokio::test]
+async fn a_delay_counts_by_the_clock_of_the_database() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let id = log.emit_at(Duration::from_secs(3_600), raw("in an hour")).await.unwrap();
+    let exact = "SELECT due_at - created_at BETWEEN interval '59 minutes' AND interval '61 minutes'
+                        AND due_at - now() BETWEEN interval '59 minutes' AND interval '1 hour'
+                   FROM headwater.due_events WHERE event_id = $1";
+    assert!(sqlx::query_scalar::<_, bool>(exact).bind(id).fetch_one(db.database.pool()).await.unwrap());
+    log.emit_at(Duration::ZERO, raw("now")).await.unwrap();
+    assert_eq!(types_after(&log, 0).await, ["now"]);
+}
+
+#[tokio::test]
 async fn events_are_fired_in_order_of_their_times_then_of_emission() {
     let db = TestDatabase::create().await;
     let log = db.log("shop").await;
@@ -453,6 +466,8 @@ async fn what_cannot_be_is_refused() {
     ] {
         assert_eq!(sqlstate_of(&mut session, script).await, code, "{script}");
     }
+    let beyond = log.emit_at(Duration::MAX, raw("e")).await;
+    assert!(matches!(beyond, Err(AppendError::InvalidInput(_))), "{beyond:?}");
     let invalid = log.emit_at(later(), raw("")).await;
     assert!(matches!(invalid, Err(AppendError::InvalidInput(_))), "{invalid:?}");
     assert!(waiting(&log).await.is_empty());

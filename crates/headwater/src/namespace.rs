@@ -1,12 +1,11 @@
 //! A namespace, as applications use it: typed or raw events, in their own transactions or not.
 
-use chrono::{DateTime, Utc};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use headwater_core::{
     Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
     NamespaceInfo, ReadError, StreamId, StreamQuery,
 };
-use headwater_postgres::{DueEvent, PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
+use headwater_postgres::{Due, DueEvent, Fired, PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -67,22 +66,23 @@ impl Namespace {
         self.log.append(event.into_event()?.into()).await
     }
 
-    /// Stores an event now that is delivered no earlier than `due_at`, by the database's clock; one that is due already is appended at once.
-    /// It is appended then, so that its place in the log is that of its time; its id, by which it can be
+    /// Stores an event now that is delivered no earlier than it is due: at a time, or so long from now (a [`Duration`](std::time::Duration)),
+    /// both by the database's clock. It is appended then, or at once if it is due already, so that its place in the log is that of its time; its id, by which it can be
     /// [cancelled](Namespace::cancel_due), and its `created_at` are those of now. Its header `due_at` says when it was due.
     ///
     /// ```no_run
-    /// # use chrono::{TimeDelta, Utc};
+    /// # use std::time::Duration;
     /// # use headwater::{Event, Json, Namespace};
     /// # async fn remind(shop: Namespace) -> Result<(), Box<dyn std::error::Error>> {
-    /// let reminder = shop.emit_at(Utc::now() + TimeDelta::days(3), Event::raw("PaymentReminderDue", Json::null())).await?;
+    /// let three_days = Duration::from_secs(3 * 86_400);
+    /// let reminder = shop.emit_at(three_days, Event::raw("PaymentOverdue", Json::null())).await?;
     /// // It was paid:
     /// assert!(shop.cancel_due(reminder).await?);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn emit_at(&self, due_at: DateTime<Utc>, event: impl IntoEvent) -> Result<Uuid, AppendError> {
-        self.log.emit_at(due_at, event.into_event()?).await
+    pub async fn emit_at(&self, due: impl Into<Due>, event: impl IntoEvent) -> Result<Uuid, AppendError> {
+        self.log.emit_at(due, event.into_event()?).await
     }
 
     /// Takes back an event that waits to be due. Answers whether it did: then it is never delivered. If not, it was appended already, or
@@ -96,7 +96,12 @@ impl Namespace {
         self.log.due_events(limit).await
     }
 
-    /// Those of them that could not be appended when they were due.
+    /// Appends the events that are due, at most `max_events`, and says when to call again. Nodes do this by themselves.
+    pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
+        self.log.fire_due(max_events).await
+    }
+
+    /// Those of the waiting events that could not be appended when they were due.
     pub async fn failed_due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
         self.log.failed_due_events(limit).await
     }
@@ -145,10 +150,10 @@ impl Namespace {
     pub async fn emit_at_in(
         &self,
         conn: &mut PgConnection,
-        due_at: DateTime<Utc>,
+        due: impl Into<Due>,
         event: impl IntoEvent,
     ) -> Result<Uuid, AppendError> {
-        self.log.emit_at_in(conn, due_at, event.into_event()?).await
+        self.log.emit_at_in(conn, due, event.into_event()?).await
     }
 
     /// [`Namespace::cancel_due`] in a transaction of the caller's.
