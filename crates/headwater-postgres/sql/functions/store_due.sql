@@ -70,8 +70,8 @@ BEGIN
                     'a retry must repeat the event as it was; a new event needs a new id');
             END IF;
         END IF;
-        IF (SELECT s.sequences FROM headwater.stored_append(ns.namespace_id, ARRAY[event_id], ARRAY[event_type], ARRAY[stream_id]) s)
-           IS NOT NULL THEN
+        IF EXISTS (SELECT FROM headwater.events e WHERE e.namespace_id = ns.namespace_id AND e.event_id = event_id) THEN
+            PERFORM headwater.stored_append(ns.namespace_id, ARRAY[event_id], ARRAY[event_type], ARRAY[stream_id]);
             DELETE FROM headwater.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = event_id AND stored;
             RETURN;
         END IF;
