@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, emit, lag, migrate, namespace, read, status, subscribers, up,
+    append, audit, consume, dead_letters, due, emit, lag, migrate, namespace, read, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -17,7 +17,7 @@ Exit codes:
     4  not found: the namespace, the event, the subscriber, the dead letter
     5  conflict: the stream is not at the version expected, or the subscriber is in use
     6  the database's schema is not migrated, or too new
-    7  the audit found something, or a dead letter failed again
+    7  the audit found something, a dead letter failed again, or a due event could not be appended
   130  interrupted
 
 First steps:
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Namespace(namespace::Namespace),
     Emit(emit::Emit),
+    #[command(subcommand)]
+    Due(due::Due),
     Append(append::Append),
     Read(read::Read),
     Consume(consume::Consume),

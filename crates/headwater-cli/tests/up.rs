@@ -128,6 +128,12 @@ async fn a_database_that_is_there_is_migrated_and_used() {
     let up = Up::start(&["--namespace", "shop"], Some(&db.url));
     assert_eq!(up.url, db.url);
     up.run(&["emit", "-n", "shop", "A"]).ok();
+    // Without a node, it is this command that delivers what is due.
+    up.run(&["emit", "-n", "shop", "B", "--due-in", "100ms"]).ok();
+    let begin = std::time::Instant::now();
+    while up.run(&["read", "-n", "shop", "--json"]).ok().json_lines().len() < 2 {
+        assert!(begin.elapsed().as_secs() < 20, "nobody fired it");
+    }
     let stopped = up.stop(Signal::TERM).ok();
     assert!(stopped.err.contains("no server is started\nmigrated to schema version "), "{stopped:?}");
 }

@@ -111,9 +111,9 @@ impl Coalescer {
         outcome.await.unwrap_or(Err(AppendError::ShuttingDown))
     }
 
-    /// Changes after every commit.
-    pub(crate) fn commits(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.flusher.notifier.poked()
+    /// Who tells readers of commits.
+    pub(crate) fn notifier(&self) -> &Notifier {
+        &self.flusher.notifier
     }
 
     fn enqueue(&self, job: Job) -> Result<(), AppendError> {

@@ -6,6 +6,7 @@
 mod batch;
 mod coalescer;
 mod database;
+mod due;
 mod error;
 mod log;
 mod migrate;
@@ -20,6 +21,7 @@ mod subscribers;
 mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
+pub use due::{Due, DueEvent, Fired};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;

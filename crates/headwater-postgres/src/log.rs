@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::batch::{Manner, append_one};
 use crate::coalescer::Coalescer;
 use crate::error::read_error;
-use crate::{Database, read};
+use crate::{Database, Due, DueEvent, Fired, due, read};
 
 /// How a log appends.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,17 +61,53 @@ struct Inner {
     database: Database,
     info: NamespaceInfo,
     coalescer: Coalescer,
+    retry_for: Duration,
     /// At or below, everything is settled: proved once, true for ever.
     settled: AtomicU64,
     /// The server's, when it was last asked.
     epoch: std::sync::Mutex<String>,
 }
 
+/// A page that takes longer has failed.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Runs a read on a connection of the pool. One that turns out to be dead is dropped, and the read tried on the next: after
+/// a restart of the server, all that the pool has are dead. (A macro, since the future of an async closure is not `Send`.)
+macro_rules! reading {
+    ($log:expr, $conn:ident => $read:expr) => {{
+        let database = &$log.inner.database;
+        let mut tries = database.pool.size();
+        let deadline = tokio::time::Instant::now() + READ_TIMEOUT;
+        loop {
+            let mut pinned = database.pin().await.map_err(read_error)?;
+            let $conn: &mut PgConnection = &mut pinned;
+            match tokio::time::timeout_at(deadline, $read).await {
+                Ok(Err(error)) if error.is_retryable() && tries > 0 => pinned.discard(),
+                Ok(result) => break pinned.end(result, read_error).await,
+                // It may be half open: nobody else shall get it.
+                Err(_) => {
+                    pinned.discard();
+                    let timed_out = sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut));
+                    break Err(read_error(timed_out));
+                }
+            }
+            tries -= 1;
+        }
+    }};
+}
+
 impl PgLog {
     pub(crate) fn start(database: Database, info: NamespaceInfo, options: LogOptions) -> Self {
         let coalescer = Coalescer::start(&database, &info, &options);
         PgLog {
-            inner: Arc::new(Inner { database, info, coalescer, settled: AtomicU64::new(0), epoch: Default::default() }),
+            inner: Arc::new(Inner {
+                database,
+                info,
+                coalescer,
+                retry_for: options.retry_for,
+                settled: AtomicU64::new(0),
+                epoch: Default::default(),
+            }),
         }
     }
 
@@ -108,7 +144,71 @@ impl PgLog {
 
     /// Changes after every commit of this process to the log: wakes readers at once, without a round trip.
     pub fn commits(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.inner.coalescer.commits()
+        self.inner.coalescer.notifier().poked()
+    }
+
+    /// Stores an event now that is appended, and delivered, no earlier than it is due by the database's clock; one that is due already is
+    /// appended at once. An event that names a stream goes there, whatever its version is then; its header `due_at` says when it was due.
+    /// Answers with the event's id, by which it can be [cancelled](PgLog::cancel_due).
+    pub async fn emit_at(&self, due: impl Into<Due>, event: Event) -> Result<Uuid, AppendError> {
+        let (id, request) = (event.id, Append::from(event));
+        request.validate(self.max_payload_bytes())?;
+        let inner = &self.inner;
+        let stored = due::store(&inner.database, inner.retry_for, self.namespace(), due.into(), &request).await?;
+        if stored.appended {
+            inner.coalescer.notifier().poke(1);
+        } else if stored.soon {
+            inner.coalescer.notifier().poke_due();
+        }
+        Ok(id)
+    }
+
+    /// [`emit_at`](PgLog::emit_at) in a transaction of the caller's: the event is there if and when it commits.
+    pub async fn emit_at_in(
+        &self,
+        conn: &mut PgConnection,
+        due: impl Into<Due>,
+        event: Event,
+    ) -> Result<Uuid, AppendError> {
+        let (id, request) = (event.id, Append::from(event));
+        request.validate(self.max_payload_bytes())?;
+        due::store_in(conn, self.namespace(), due.into(), &request).await?;
+        Ok(id)
+    }
+
+    /// Takes back an event that waits to be due. Answers whether it did: then it is never delivered. If not, it was appended already, or
+    /// there is none with this id.
+    pub async fn cancel_due(&self, event_id: Uuid) -> Result<bool, AppendError> {
+        due::cancel(&self.inner.database, self.inner.retry_for, self.namespace(), event_id).await
+    }
+
+    /// [`cancel_due`](PgLog::cancel_due) in a transaction of the caller's.
+    pub async fn cancel_due_in(&self, conn: &mut PgConnection, event_id: Uuid) -> Result<bool, AppendError> {
+        due::cancel_in(conn, self.namespace(), event_id).await
+    }
+
+    /// Events that wait to be due, the next one first, at most `limit`.
+    pub async fn due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
+        reading!(self, conn => due::list(conn, self.id(), false, limit))
+    }
+
+    /// Those of them that could not be appended when they were due.
+    pub async fn failed_due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
+        reading!(self, conn => due::list(conn, self.id(), true, limit))
+    }
+
+    /// Appends the events that are due, at most `max_events`, and says when to call again. Nodes do this by themselves.
+    pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
+        let fired = due::fire(&self.inner.database, self.namespace(), max_events).await?;
+        if fired.fired > 0 {
+            self.inner.coalescer.notifier().poke(fired.fired as usize);
+        }
+        Ok(fired)
+    }
+
+    /// Changes when this process has stored an event that is due soon: wakes who fires at once, without a round trip.
+    pub fn due_changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.coalescer.notifier().due_poked()
     }
 
     /// Takes no more appends, and returns when those that are queued are answered.
@@ -123,34 +223,6 @@ impl PgLog {
     fn max_payload_bytes(&self) -> usize {
         self.inner.info.max_payload_bytes as usize
     }
-}
-
-/// A page that takes longer has failed.
-const READ_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Runs a read on a connection of the pool. One that turns out to be dead is dropped, and the read tried on the next: after
-/// a restart of the server, all that the pool has are dead. (A macro, since the future of an async closure is not `Send`.)
-macro_rules! reading {
-    ($log:expr, $conn:ident => $read:expr) => {{
-        let database = &$log.inner.database;
-        let mut tries = database.pool.size();
-        let deadline = tokio::time::Instant::now() + READ_TIMEOUT;
-        loop {
-            let mut pinned = database.pin().await.map_err(read_error)?;
-            let $conn: &mut PgConnection = &mut pinned;
-            match tokio::time::timeout_at(deadline, $read).await {
-                Ok(Err(error)) if error.is_retryable() && tries > 0 => pinned.discard(),
-                Ok(result) => break pinned.end(result, read_error).await,
-                // It may be half open: nobody else shall get it.
-                Err(_) => {
-                    pinned.discard();
-                    let timed_out = sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut));
-                    break Err(read_error(timed_out));
-                }
-            }
-            tries -= 1;
-        }
-    }};
 }
 
 #[async_trait]

@@ -34,9 +34,13 @@ struct Shared {
     changed: Notify,
     /// Events since the last wake-up.
     events: AtomicUsize,
+    /// An event was stored that is due soon.
+    due: AtomicBool,
     closing: AtomicBool,
     /// Changes with every poke: wakes readers in this process at once.
     poked: watch::Sender<u64>,
+    /// The same for those who fire events when they are due.
+    due_poked: watch::Sender<u64>,
 }
 
 impl Notifier {
@@ -51,6 +55,17 @@ impl Notifier {
         self.shared.events.fetch_add(events, Ordering::AcqRel);
         self.shared.changed.notify_one();
         self.shared.poked.send_modify(|pokes| *pokes += 1);
+    }
+
+    /// An event has been stored that is due soon.
+    pub(crate) fn poke_due(&self) {
+        self.shared.due.store(true, Ordering::Release);
+        self.shared.changed.notify_one();
+        self.shared.due_poked.send_modify(|pokes| *pokes += 1);
+    }
+
+    pub(crate) fn due_poked(&self) -> watch::Receiver<u64> {
+        self.shared.due_poked.subscribe()
     }
 
     pub(crate) fn poked(&self) -> watch::Receiver<u64> {
@@ -89,11 +104,13 @@ impl Shared {
             // Read before the events: whoever poked before closing is heard.
             let closing = self.closing.load(Ordering::Acquire);
             let events = self.events.swap(0, Ordering::AcqRel);
-            if events > 0
-                && !matches!(tokio::time::timeout(PATIENCE, wake(&mut conn, &database, &namespace)).await, Ok(Ok(())))
-            {
-                conn = None;
-                tracing::debug!(namespace, "failed to wake readers: they will poll");
+            let due = self.due.swap(false, Ordering::AcqRel);
+            for statement in [(events > 0).then_some(sql::WAKE), due.then_some(sql::WAKE_DUE)].into_iter().flatten() {
+                let waking = wake(&mut conn, &database, statement, &namespace);
+                if !matches!(tokio::time::timeout(PATIENCE, waking).await, Ok(Ok(()))) {
+                    conn = None;
+                    tracing::debug!(namespace, "failed to wake readers: they will poll");
+                }
             }
             if closing {
                 return;
@@ -104,12 +121,17 @@ impl Shared {
     }
 }
 
-async fn wake(conn: &mut Option<PgConnection>, database: &Database, namespace: &str) -> Result<(), sqlx::Error> {
+async fn wake(
+    conn: &mut Option<PgConnection>,
+    database: &Database,
+    statement: &'static str,
+    namespace: &str,
+) -> Result<(), sqlx::Error> {
     let held = match conn {
         Some(held) => held,
         None => conn.insert(database.pool.connect_options().connect().await?),
     };
     pooler::begin(held, database.pooler).await?;
-    sqlx::query(sql::WAKE).bind(namespace).execute(&mut *held).await?;
+    sqlx::query(statement).bind(namespace).execute(&mut *held).await?;
     pooler::end(held, database.pooler, true).await
 }

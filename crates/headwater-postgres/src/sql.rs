@@ -14,7 +14,8 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery", "0003_groups");
+pub(crate) const MIGRATIONS: &[(&str, &str)] =
+    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0005_due");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -22,9 +23,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "alter_namespace",
     "append",
     "append_batch",
+    "append_due",
     "append_writes",
     "audit_gaps",
     "audit_subscribers",
+    "cancel_due",
     "causation_chain",
     "check_event",
     "check_max_events",
@@ -36,10 +39,13 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "create_namespace",
     "discard",
     "emit",
+    "emit_at",
     "enter_log",
     "fail",
     "find_events",
     "group_status",
+    "fire_all_due",
+    "fire_due",
     "horizon",
     "join_groups",
     "keep_leases",
@@ -68,6 +74,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "resize_group",
     "resume_subscriber",
     "settle_resize",
+    "store_due",
     "stored_append",
     "stream_page",
     "stream_page_back",
@@ -75,12 +82,13 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "subscriber_status",
     "uuid_v7",
     "wake",
+    "wake_due",
     "writers",
 );
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 3;
+pub(crate) const FUNCTIONS_REVISION: i64 = 4;
 
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
 pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
@@ -90,6 +98,7 @@ pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migratio
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BURY: &str = sql!("statements", "bury");
+pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
@@ -98,9 +107,12 @@ pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
 pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
 pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
+pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const EPOCH: &str = sql!("statements", "epoch");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
+pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
+pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
@@ -142,6 +154,7 @@ pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
+pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
 pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_position");
@@ -149,6 +162,7 @@ pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status
 pub(crate) const UNPIN: &str = sql!("session", "unpin");
 pub(crate) const UNPIN_FAILED: &str = sql!("session", "unpin_failed");
 pub(crate) const WAKE: &str = sql!("statements", "wake");
+pub(crate) const WAKE_DUE: &str = sql!("statements", "wake_due");
 pub(crate) const WRITERS: &str = sql!("statements", "writers");
 
 #[cfg(test)]

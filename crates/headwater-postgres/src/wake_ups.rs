@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -16,14 +16,17 @@ use crate::sql;
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// A connect or ping that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Where it is told that an event was stored that is due soon, for all namespaces: see `sql/functions/wake_due.sql`.
+const DUE_CHANNEL: &str = "headwater.due";
 /// Between tries to connect, doubling from the one to the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Listens for the wake-ups of one namespace until it is dropped.
+/// Listens for the wake-ups of one namespace, or of all events that are due soon, until it is dropped.
 #[derive(Debug)]
 pub struct WakeUps {
     count: watch::Receiver<u64>,
+    due: watch::Receiver<u64>,
     connected: watch::Receiver<bool>,
     task: JoinHandle<()>,
 }
@@ -32,15 +35,31 @@ impl WakeUps {
     /// Listens on a connection made with `connect`, which must lead to PostgreSQL itself: a pooler in transaction mode
     /// cannot LISTEN.
     pub fn start(connect: PgConnectOptions, namespace: &str) -> Self {
+        Self::listen(connect, Some(namespace))
+    }
+
+    /// Listens for events of any namespace that are due soon, and for nothing else.
+    pub fn start_due(connect: PgConnectOptions) -> Self {
+        Self::listen(connect, None)
+    }
+
+    fn listen(connect: PgConnectOptions, namespace: Option<&str>) -> Self {
         let (counted, count) = watch::channel(0);
+        let (due_counted, due) = watch::channel(0);
         let (connecting, connected) = watch::channel(false);
-        let listening = Listening { connect, channel: format!("headwater_{namespace}"), counted, connecting };
-        WakeUps { count, connected, task: tokio::spawn(listening.run()) }
+        let namespace = namespace.map(str::to_owned);
+        let listening = Listening { connect, namespace, counted, due_counted, connecting };
+        WakeUps { count, due, connected, task: tokio::spawn(listening.run()) }
     }
 
     /// Changes with every wake-up.
     pub fn count(&self) -> watch::Receiver<u64> {
         self.count.clone()
+    }
+
+    /// Changes when an event was stored that is due soon.
+    pub fn due(&self) -> watch::Receiver<u64> {
+        self.due.clone()
     }
 
     /// Whether wake-ups can come at present.
@@ -57,8 +76,10 @@ impl Drop for WakeUps {
 
 struct Listening {
     connect: PgConnectOptions,
-    channel: String,
+    /// `None`: all.
+    namespace: Option<String>,
     counted: watch::Sender<u64>,
+    due_counted: watch::Sender<u64>,
     connecting: watch::Sender<bool>,
 }
 
@@ -70,14 +91,19 @@ impl Listening {
                 Ok(Ok(listener)) => {
                     pause = FIRST_PAUSE;
                     self.connecting.send_replace(true);
-                    self.wake();
+                    wake(&self.counted);
+                    wake(&self.due_counted);
                     self.follow(listener).await
                 }
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => format!("no answer within {PATIENCE:?}"),
             };
             self.connecting.send_replace(false);
-            tracing::warn!(channel = self.channel, error, "lost the connection for wake-ups: polling until it is back");
+            tracing::warn!(
+                namespace = self.namespace,
+                error,
+                "lost the connection for wake-ups: polling until it is back"
+            );
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -86,7 +112,8 @@ impl Listening {
     async fn listen(&self) -> Result<PgListener, sqlx::Error> {
         let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.connect.clone());
         let mut listener = PgListener::connect_with(&pool).await?;
-        listener.listen(&self.channel).await?;
+        let channel = self.namespace.as_ref().map(|namespace| format!("headwater_{namespace}"));
+        listener.listen_all(channel.as_deref().into_iter().chain([DUE_CHANNEL])).await?;
         Ok(listener)
     }
 
@@ -94,7 +121,7 @@ impl Listening {
     async fn follow(&self, mut listener: PgListener) -> String {
         loop {
             match tokio::time::timeout(PING_AFTER, listener.try_recv()).await {
-                Ok(Ok(Some(_))) => self.wake(),
+                Ok(Ok(Some(told))) => self.pass_on(&told),
                 Ok(Ok(None)) => return "the connection was closed".into(),
                 Ok(Err(error)) => return error.to_string(),
                 Err(_) => {
@@ -109,7 +136,15 @@ impl Listening {
         }
     }
 
-    fn wake(&self) {
-        self.counted.send_modify(|count| *count += 1);
+    fn pass_on(&self, told: &PgNotification) {
+        if told.channel() != DUE_CHANNEL {
+            wake(&self.counted);
+        } else if self.namespace.as_deref().is_none_or(|namespace| namespace == told.payload()) {
+            wake(&self.due_counted);
+        }
     }
+}
+
+fn wake(count: &watch::Sender<u64>) {
+    count.send_modify(|count| *count += 1);
 }

@@ -28,6 +28,11 @@ COMMIT;
 SELECT headwater.emit('example-sql', 'DayEnded', jsonb_build_object('orders', 1)) AS global_sequence \gset
 \echo :global_sequence
 
+\echo 'An event for later. When it is due, whoever fires appends it: a node, headwater up, or a job that calls this. Or it is taken back.'
+SELECT headwater.emit_at('example-sql', 'PaymentOverdue', now() + interval '3 days', jsonb_build_object('order', :'order')) AS reminder \gset
+SELECT fired, next_due_in > interval '1 day' AS next_in_days FROM headwater.fire_due('example-sql');
+SELECT headwater.cancel_due('example-sql', :'reminder') AS cancelled;
+
 \echo 'A rollback takes the row and the event back.'
 BEGIN;
 UPDATE example_orders SET total = 0 WHERE id = :'order';

@@ -5,7 +5,7 @@ use headwater_core::{
     Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
     NamespaceInfo, ReadError, StreamId, StreamQuery,
 };
-use headwater_postgres::{PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
+use headwater_postgres::{Due, DueEvent, Fired, PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -66,6 +66,46 @@ impl Namespace {
         self.log.append(event.into_event()?.into()).await
     }
 
+    /// Stores an event now that is delivered no earlier than it is due: at a time, or so long from now (a [`Duration`](std::time::Duration)),
+    /// both by the database's clock. It is appended then, or at once if it is due already, so that its place in the log is that of its time; its id, by which it can be
+    /// [cancelled](Namespace::cancel_due), and its `created_at` are those of now. Its header `due_at` says when it was due.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use headwater::{Event, Json, Namespace};
+    /// # async fn remind(shop: Namespace) -> Result<(), Box<dyn std::error::Error>> {
+    /// let three_days = Duration::from_secs(3 * 86_400);
+    /// let reminder = shop.emit_at(three_days, Event::raw("PaymentOverdue", Json::null())).await?;
+    /// // It was paid:
+    /// assert!(shop.cancel_due(reminder).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn emit_at(&self, due: impl Into<Due>, event: impl IntoEvent) -> Result<Uuid, AppendError> {
+        self.log.emit_at(due, event.into_event()?).await
+    }
+
+    /// Takes back an event that waits to be due. Answers whether it did: then it is never delivered. If not, it was appended already, or
+    /// there is none with this id.
+    pub async fn cancel_due(&self, event_id: Uuid) -> Result<bool, AppendError> {
+        self.log.cancel_due(event_id).await
+    }
+
+    /// Events that wait to be due, the next one first, at most `limit`.
+    pub async fn due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
+        self.log.due_events(limit).await
+    }
+
+    /// Appends the events that are due, at most `max_events`, and says when to call again. Nodes do this by themselves.
+    pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
+        self.log.fire_due(max_events).await
+    }
+
+    /// Those of the waiting events that could not be appended when they were due.
+    pub async fn failed_due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
+        self.log.failed_due_events(limit).await
+    }
+
     /// Appends to several streams, all or none.
     pub async fn append_all(&self, append: Append) -> Result<Appended, AppendError> {
         self.log.append(append).await
@@ -104,6 +144,21 @@ impl Namespace {
     /// [`Namespace::emit`] in a transaction of the caller's.
     pub async fn emit_in(&self, conn: &mut PgConnection, event: impl IntoEvent) -> Result<Appended, AppendError> {
         self.log.append_in(conn, &event.into_event()?.into()).await
+    }
+
+    /// [`Namespace::emit_at`] in a transaction of the caller's.
+    pub async fn emit_at_in(
+        &self,
+        conn: &mut PgConnection,
+        due: impl Into<Due>,
+        event: impl IntoEvent,
+    ) -> Result<Uuid, AppendError> {
+        self.log.emit_at_in(conn, due, event.into_event()?).await
+    }
+
+    /// [`Namespace::cancel_due`] in a transaction of the caller's.
+    pub async fn cancel_due_in(&self, conn: &mut PgConnection, event_id: Uuid) -> Result<bool, AppendError> {
+        self.log.cancel_due_in(conn, event_id).await
     }
 
     /// [`Namespace::append_all`] in a transaction of the caller's.

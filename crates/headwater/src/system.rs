@@ -4,11 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{AdminError, Horizon, NamespaceConfig, NamespaceInfo};
-use headwater_postgres::{Database, DatabaseOptions, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus};
+use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo};
+use headwater_postgres::{
+    Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus, WakeUps,
+};
 use sqlx::PgPool;
 
 use crate::Namespace;
+use crate::node::due::{self, LONGEST_SLEEP};
+
+/// How often due events are looked for where nobody can be woken.
+const POLL: Duration = Duration::from_secs(1);
 
 /// Headwater in one database. Clones share the connections and the open namespaces.
 #[derive(Debug, Clone)]
@@ -72,6 +78,22 @@ impl Headwater {
         let log = self.database.open_log(name, self.log_options.clone()).await?;
         open.insert(name.to_owned(), log.clone());
         Ok(Namespace::new(log))
+    }
+
+    /// Appends the events of all namespaces that are due, at most `max_events` in each, and says when to call again.
+    pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
+        self.database.fire_all_due(max_events).await
+    }
+
+    /// Fires the events of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
+    /// events are handled without nodes needs one process that does this.
+    pub async fn keep_firing_due(&self) {
+        // A pooler in transaction mode gives nobody a session to listen on.
+        let connect = (!self.database.is_behind_pooler()).then(|| (*self.database.pool().connect_options()).clone());
+        let listening = connect.map(WakeUps::start_due);
+        let longest_sleep = if listening.is_some() { LONGEST_SLEEP } else { POLL };
+        let wake_ups = listening.iter().map(WakeUps::due).collect();
+        due::fire(due::Scope::All(self.database.clone()), wake_ups, longest_sleep).await;
     }
 
     /// The server as it is.

@@ -1,10 +1,15 @@
 //! `headwater emit`
 
+use std::time::Duration;
+
+use chrono::{DateTime, FixedOffset, SecondsFormat};
 use clap::Args;
-use headwater::{Appended, Namespace};
+use headwater::{Appended, Due, Namespace};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::connection::ConnectionArgs;
+use crate::duration;
 use crate::event_args::EventArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -12,9 +17,11 @@ use crate::output::Output;
 const EXAMPLES: &str = r#"Examples:
   headwater emit -n shop OrderPlaced '{"order": 7, "total": 120}'
   headwater emit -n shop ImageUploaded @image.json --key user-3 --header source=camera
+  headwater emit -n shop PaymentOverdue '{"order": 7}' --due-in 3d
+  headwater emit -n shop SaleBegins --due-at 2026-12-01T08:00:00Z
   date +'"%F"' | headwater emit -n shop DayEnded -"#;
 
-/// Append one event without a stream
+/// Append one event without a stream, now or when it is due
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Emit {
@@ -29,6 +36,12 @@ pub(crate) struct Emit {
     data: Option<String>,
     #[command(flatten)]
     event: EventArgs,
+    /// Deliver it no earlier than this time, as 2026-12-01T08:00:00Z; `due cancel` takes it back
+    #[arg(long, value_name = "TIME", conflicts_with = "due_in")]
+    due_at: Option<DateTime<FixedOffset>>,
+    /// Deliver it no earlier than so long from now, by the database's clock, as 30s or 3d
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_short)]
+    due_in: Option<Duration>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -39,10 +52,32 @@ impl Emit {
         let event = self.event.event(&self.event_type, self.data.as_deref())?;
         let headwater = connection.connect().await?;
         let namespace = headwater.namespace(&self.namespace).await?;
-        let appended = namespace.emit(event).await?;
-        headwater.shutdown().await;
-        print(&namespace, &appended, self.json)
+        match self.due_at.map(Due::from).or(self.due_in.map(Due::from)) {
+            None => {
+                let appended = namespace.emit(event).await?;
+                headwater.shutdown().await;
+                print(&namespace, &appended, self.json)
+            }
+            Some(due) => {
+                let id = namespace.emit_at(due, event).await?;
+                headwater.shutdown().await;
+                print_due(&namespace, id, due, self.json)
+            }
+        }
     }
+}
+
+fn print_due(namespace: &Namespace, id: Uuid, due: Due, as_json: bool) -> Result<(), Failure> {
+    let mut output = Output::new();
+    let name = &namespace.info().name;
+    match due {
+        Due::At(time) if as_json => output.json(&json!({"id": id, "due_at": time}))?,
+        Due::In(delay) if as_json => output.json(&json!({"id": id, "due_in_seconds": delay.as_secs_f64()}))?,
+        Due::At(time) => output
+            .line(format_args!("{name}: due at {}, id {id}", time.to_rfc3339_opts(SecondsFormat::AutoSi, true)))?,
+        Due::In(delay) => output.line(format_args!("{name}: due in {}, id {id}", duration::format(delay)))?,
+    }
+    output.finish()
 }
 
 /// Says where an event went.

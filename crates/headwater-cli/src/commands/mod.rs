@@ -4,6 +4,7 @@ pub(crate) mod append;
 pub(crate) mod audit;
 pub(crate) mod consume;
 pub(crate) mod dead_letters;
+pub(crate) mod due;
 pub(crate) mod emit;
 pub(crate) mod lag;
 pub(crate) mod migrate;
@@ -28,6 +29,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Status(status) => interruptible(status.run(&connection)).await,
         Command::Namespace(namespace) => interruptible(namespace.run(&connection)).await,
         Command::Emit(emit) => interruptible(emit.run(&connection)).await,
+        Command::Due(due) => interruptible(due.run(&connection)).await,
         Command::Read(read) => interruptible(read.run(&connection)).await,
         Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use headwater::{Headwater, NamespaceConfig};
 use headwater_embedded::{EmbeddedError, Server, ServerBuilder, Shutdown};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::commands::migrate::migrate;
 use crate::connection::{ConnectionArgs, LOCAL_PORT, without_password};
@@ -26,7 +26,8 @@ const LOOK: Duration = Duration::from_secs(1);
 ///
 /// Starts a durable PostgreSQL server from the binaries on this machine (as an unprivileged user if you are root),
 /// brings its schema up to date, prints its DATABASE_URL on standard output, and stays until Ctrl-C. The data is
-/// kept. The server listens on 127.0.0.1 only, and asks for no password.
+/// kept. The server listens on 127.0.0.1 only, and asks for no password. Events that were emitted with a due time are
+/// delivered at that time, in all namespaces.
 ///
 /// With --database-url or DATABASE_URL, that database is migrated and used, no server is started, and what is printed
 /// leaves its password out.
@@ -59,7 +60,9 @@ impl Up {
                 eprintln!("using the database that was given; no server is started");
                 let headwater = connection.connect().await?;
                 self.prepare(&headwater, &without_password(url)).await?;
+                let firing = keep_firing(&headwater);
                 eprintln!("stopping on {}", stop.received().await);
+                firing.abort();
                 headwater.shutdown().await;
                 Ok(())
             }
@@ -83,6 +86,7 @@ impl Up {
         let url = server.url("headwater");
         let headwater = Headwater::builder().application_name("headwater-up").connect(&url).await?;
         self.prepare(&headwater, &url).await?;
+        let firing = keep_firing(&headwater);
         let outcome = tokio::select! {
             signal = stop.received() => {
                 eprintln!("stopping on {signal}");
@@ -90,6 +94,7 @@ impl Up {
             }
             failure = ended(&mut server) => Err(failure),
         };
+        firing.abort();
         headwater.shutdown().await;
         if outcome.is_ok() {
             blocking(move || server.stop(Shutdown::Fast)).await?;
@@ -110,6 +115,12 @@ impl Up {
         _ = output.line(format_args!("DATABASE_URL={url}")).and_then(|()| output.finish());
         Ok(())
     }
+}
+
+/// Fires events when they are due: here, nobody else may run.
+fn keep_firing(headwater: &Headwater) -> JoinHandle<()> {
+    let headwater = headwater.clone();
+    tokio::spawn(async move { headwater.keep_firing_due().await })
 }
 
 /// Returns when the server has ended by itself.

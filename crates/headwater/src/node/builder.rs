@@ -13,6 +13,7 @@ use headwater_postgres::{PgLog, PgStateStore, PgSubscribers, SubscribersOptions,
 use sqlx::PgConnection;
 
 use super::Node;
+use super::due::LONGEST_SLEEP;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
 use super::saga::SagaHandler;
 use super::subscription::{Filter, Subscription};
@@ -306,6 +307,7 @@ impl NodeBuilder {
     pub async fn start(self) -> Result<Node, SubscriberError> {
         self.validate()?;
         let mut wake_ups = Vec::new();
+        let mut firing = None;
         let mut listening = None;
         let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
             Backend::Other(store) => (store.clone(), None),
@@ -325,6 +327,15 @@ impl NodeBuilder {
                 listening = connect.map(|connect| WakeUps::start(connect, &log.info().name));
                 wake_ups.extend(listening.as_ref().map(WakeUps::count));
                 wake_ups.push(log.commits());
+                let told_of_due = listening.as_ref().map(WakeUps::due);
+                firing = Some(super::Firing {
+                    log: log.clone(),
+                    longest_sleep: match &told_of_due {
+                        Some(_) if log.info().notify => LONGEST_SLEEP,
+                        _ => self.poll.min(LONGEST_SLEEP),
+                    },
+                    wake_ups: told_of_due.into_iter().chain([log.due_changes()]).collect(),
+                });
                 (Arc::new(postgres.clone()), Some(postgres))
             }
         };
@@ -342,6 +353,7 @@ impl NodeBuilder {
             store,
             postgres,
             wake_ups,
+            firing,
             listening,
             subscriptions: self.subscriptions,
             lease: self.lease,

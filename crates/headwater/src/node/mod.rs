@@ -2,6 +2,7 @@
 
 mod builder;
 mod crew;
+pub(crate) mod due;
 mod groups;
 mod handler;
 mod keeper;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberStore};
-use headwater_postgres::{PgSubscribers, WakeUps};
+use headwater_postgres::{PgLog, PgSubscribers, WakeUps};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -48,6 +49,13 @@ struct Tasks {
     others: JoinSet<()>,
 }
 
+/// How a node fires events that are due.
+struct Firing {
+    log: PgLog,
+    wake_ups: Vec<WakeUp>,
+    longest_sleep: Duration,
+}
+
 /// What a node is made of.
 struct Parts {
     instance: Instance,
@@ -55,6 +63,7 @@ struct Parts {
     store: Arc<dyn SubscriberStore>,
     postgres: Option<PgSubscribers>,
     wake_ups: Vec<WakeUp>,
+    firing: Option<Firing>,
     listening: Option<WakeUps>,
     subscriptions: Vec<Subscription>,
     lease: Duration,
@@ -101,6 +110,9 @@ impl Node {
         let mut others = JoinSet::new();
         let following = tail.clone();
         others.spawn(async move { following.follow(parts.wake_ups).await });
+        if let Some(firing) = parts.firing {
+            others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
+        }
         if let Some(interval) = parts.audit_every {
             let ids: Vec<_> =
                 parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();

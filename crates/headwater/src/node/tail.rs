@@ -34,7 +34,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What wakes the tail: each changes when there may be something new.
-pub(super) type WakeUp = watch::Receiver<u64>;
+pub(crate) type WakeUp = watch::Receiver<u64>;
 
 pub(super) struct Tail {
     log: Arc<dyn EventLog>,
@@ -255,7 +255,7 @@ struct Looked {
 }
 
 /// Waits until one of the wake-ups changes. One whose sender is gone stays silent.
-async fn any(wake_ups: &mut [WakeUp]) {
+pub(super) async fn any(wake_ups: &mut [WakeUp]) {
     let changes = wake_ups.iter_mut().map(|wake_up| {
         Box::pin(async {
             if wake_up.changed().await.is_err() {

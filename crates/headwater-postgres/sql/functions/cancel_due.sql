@@ -1,0 +1,16 @@
+-- headwater.cancel_due(namespace, event_id)
+-- Takes back an event that waits to be due. Answers whether it did: then the event is never delivered, if this transaction commits. If not, it
+-- was appended already, or there is none with this id.
+-- Raises: WH001, WH002 (no id). Locks: the event's row; it waits for who fires it. Writes: due_events.
+CREATE OR REPLACE FUNCTION headwater.cancel_due(namespace text, event_id uuid)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(cancel_due.namespace);
+BEGIN
+    IF cancel_due.event_id IS NULL THEN
+        PERFORM headwater.fail('WH002', 'invalid event_id NULL', '{"what": "event_id"}', 'give the id that headwater.emit_at answered');
+    END IF;
+    DELETE FROM headwater.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = cancel_due.event_id;
+    RETURN FOUND;
+END
+$$;

@@ -1,0 +1,95 @@
+-- headwater.fire_due(namespace, max_events, notify)
+-- Appends the waiting events that are due by the server's clock, in order of due_at, then of emission: at most max_events of them, and 8 MiB.
+-- Answers: fired; next_due_in, when to call again (NULL: nothing waits); failed, those that could not be appended. These keep waiting, with
+-- their error, and are tried again after 1, 2, 4, … seconds, at most 10 minutes; they hold up no other.
+-- Any number of sessions may call it. One waits for another for up to a second, so that a backlog goes out in order; then it takes what that
+-- one has not. What another holds beyond that is looked at again after a second.
+-- Raises: WH001, WH002 (max_events); what concerns not one event but the server, as a full disk, with nothing changed.
+-- Locks: an advisory lock of the namespace; the rows of the events; see append_batch. Writes: due_events; see append_batch.
+CREATE OR REPLACE FUNCTION headwater.fire_due(namespace text, max_events int DEFAULT 1000, notify boolean DEFAULT true)
+RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns       headwater.namespaces := headwater.namespace_row(fire_due.namespace);
+    timeout  text := current_setting('lock_timeout');
+    -- for streams that others' open transactions hold: once, then no more, or a thousand of them would take minutes
+    patience int := 200;
+    ids      uuid[];
+    id       uuid;
+    at       timestamptz := clock_timestamp();
+    next_at  timestamptz;
+    code     text;
+BEGIN
+    PERFORM headwater.check_max_events(fire_due.max_events);
+    fired := 0;
+    failed := 0;
+    SELECT d.fire_at INTO next_at FROM headwater.due_events d
+     WHERE d.namespace_id = ns.namespace_id ORDER BY d.fire_at, d.due_id LIMIT 1;
+    IF next_at IS NULL OR next_at > at THEN
+        next_due_in := next_at - at;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+
+    BEGIN
+        PERFORM set_config('lock_timeout', '1000', true);
+        -- 0x4858: Headwater's class of locks on firing
+        PERFORM pg_advisory_xact_lock((18520::bigint << 48) | ns.namespace_id);
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;
+    END;
+    PERFORM set_config('lock_timeout', timeout, true);
+    IF ns.sequence IS NULL THEN
+        -- Waited for as any writer does: it says nothing about an event.
+        PERFORM FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+    END IF;
+
+    at := clock_timestamp();
+    WITH taken AS MATERIALIZED (
+        SELECT d.event_id, d.fire_at, d.due_id, d.bytes FROM headwater.due_events d
+         WHERE d.namespace_id = ns.namespace_id AND d.fire_at <= at
+         ORDER BY d.fire_at, d.due_id LIMIT fire_due.max_events
+           FOR UPDATE SKIP LOCKED
+    )
+    SELECT array_agg(t.event_id ORDER BY t.fire_at, t.due_id) INTO ids
+      FROM (SELECT taken.*, sum(taken.bytes) OVER (ORDER BY taken.fire_at, taken.due_id) - taken.bytes AS before FROM taken) t
+     WHERE t.before < 8388608;
+
+    IF ids IS NOT NULL THEN
+        BEGIN
+            fired := headwater.append_due(fire_due.namespace, ids, fire_due.notify, patience);
+        EXCEPTION WHEN OTHERS THEN
+            fired := NULL;
+        END;
+        IF fired IS NULL THEN
+            fired := 0;
+            FOREACH id IN ARRAY ids LOOP
+                BEGIN
+                    fired := fired + headwater.append_due(fire_due.namespace, ARRAY[id], fire_due.notify, patience);
+                EXCEPTION WHEN OTHERS THEN
+                    -- Of the server, not of the event: a serialization failure or deadlock, resources, an operator, the system.
+                    GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE;
+                    IF left(code, 2) IN ('40', '53', '57', '58', 'XX') THEN
+                        RAISE;
+                    END IF;
+                    patience := CASE code WHEN '55P03' THEN 1 ELSE patience END;
+                    failed := failed + 1;
+                    UPDATE headwater.due_events d
+                       SET failures = d.failures + 1, error = format('%s: %s', code, SQLERRM),
+                           fire_at = clock_timestamp() + least(interval '1 second' * 2 ^ least(d.failures, 10), interval '10 minutes')
+                     WHERE d.namespace_id = ns.namespace_id AND d.event_id = id;
+                END;
+            END LOOP;
+        END IF;
+        PERFORM set_config('lock_timeout', timeout, true);
+    END IF;
+
+    SELECT d.fire_at INTO next_at FROM headwater.due_events d
+     WHERE d.namespace_id = ns.namespace_id ORDER BY d.fire_at, d.due_id LIMIT 1;
+    at := clock_timestamp();
+    next_due_in := CASE WHEN next_at > at THEN next_at - at
+                        WHEN ids IS NULL THEN interval '1 second'
+                        WHEN next_at IS NOT NULL THEN interval '0' END;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,267 @@
+//! Events that are due later: stored now, appended to the log when it is time, by whoever fires first.
+//!
+//! The database has the authority, and its clock alone counts: callers get intervals, never times to compare with their own clock. A call
+//! on a connection that is lost is sent again; the event's id makes that safe, and an event that is fired leaves the table with it.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeZone, Utc};
+use headwater_core::{Append, AppendError, Event, Fault, ReadError, StreamId};
+use serde::Serialize;
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Row};
+use tokio::time::{Instant, sleep, timeout_at};
+use uuid::Uuid;
+
+use crate::error::{append_error, is_disconnect, read_error};
+use crate::row::{PgJson, json};
+use crate::{Database, sql};
+
+/// Between tries, doubling from the one to the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A firing that takes longer is given up: the next one finds what it did.
+const FIRE_TIMEOUT: Duration = Duration::from_secs(60);
+/// 10,000 years: PostgreSQL can add it to now, and refuses what it gets.
+const LONGEST_DELAY: Duration = Duration::from_secs(10_000 * 366 * 86_400);
+/// Most events that are listed.
+const MAX_LISTED: u32 = 10_000;
+
+/// When an event is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// At a time.
+    At(DateTime<Utc>),
+    /// So long from now, by the database's clock: right also where the clock of this machine is not.
+    In(Duration),
+}
+
+impl Due {
+    fn at(self) -> Option<DateTime<Utc>> {
+        match self {
+            Due::At(time) => Some(time),
+            Due::In(_) => None,
+        }
+    }
+
+    /// What is beyond any time is refused by the database.
+    fn microseconds(self) -> Option<i64> {
+        match self {
+            Due::At(_) => None,
+            Due::In(delay) => Some(delay.as_micros().min(LONGEST_DELAY.as_micros()) as i64),
+        }
+    }
+}
+
+impl<Z: TimeZone> From<DateTime<Z>> for Due {
+    fn from(time: DateTime<Z>) -> Self {
+        Due::At(time.to_utc())
+    }
+}
+
+impl From<Duration> for Due {
+    fn from(delay: Duration) -> Self {
+        Due::In(delay)
+    }
+}
+
+/// An event that waits to be due.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DueEvent {
+    /// The event. It has no place in the log yet.
+    pub event: Event,
+    /// When it is due.
+    pub due_at: DateTime<Utc>,
+    /// When it is tried next: when it is due, or after a failure.
+    pub next_try_at: DateTime<Utc>,
+    /// How often it could not be appended.
+    pub failures: u32,
+    /// Why it could not be appended the last time.
+    pub error: Option<String>,
+}
+
+/// What a firing did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fired {
+    /// Events appended.
+    pub fired: u32,
+    /// Events that could not be appended: they are kept, and tried again later.
+    pub failed: u32,
+    /// When to fire again; `None`: nothing waits.
+    pub next_due_in: Option<Duration>,
+}
+
+impl Database {
+    /// Appends the events of all namespaces that are due, at most `max_events` in each.
+    pub async fn fire_all_due(&self, max_events: u32) -> Result<Fired, AppendError> {
+        fired(&one_row(self, FIRE_TIMEOUT, || sqlx::query(sql::FIRE_ALL_DUE).bind(int(max_events))).await?)
+    }
+}
+
+/// What became of an event that was given to the table.
+pub(crate) struct Stored {
+    /// It was due: readers may be woken.
+    pub(crate) appended: bool,
+    /// It is due soon: those who fire may sleep past it.
+    pub(crate) soon: bool,
+}
+
+pub(crate) async fn store(
+    database: &Database,
+    retry_for: Duration,
+    namespace: &str,
+    due: Due,
+    event: &Append,
+) -> Result<Stored, AppendError> {
+    stored(&one_row(database, retry_for, || statement(namespace, due, event, false)).await?)
+}
+
+pub(crate) async fn store_in(
+    conn: &mut PgConnection,
+    namespace: &str,
+    due: Due,
+    event: &Append,
+) -> Result<Stored, AppendError> {
+    stored(&statement(namespace, due, event, true).fetch_one(conn).await.map_err(append_error)?)
+}
+
+/// The request has one event: it was made from one.
+fn statement<'q>(namespace: &'q str, due: Due, request: &'q Append, notify: bool) -> Query<'q, Postgres, PgArguments> {
+    let event = &request.events()[0];
+    sqlx::query(sql::STORE_DUE)
+        .bind(namespace)
+        .bind(event.id)
+        .bind(&event.event_type)
+        .bind(due.at())
+        .bind(due.microseconds())
+        .bind(event.data.as_ref().map(json))
+        .bind(event.stream_id.as_deref())
+        .bind(event.key.as_deref())
+        .bind(sqlx::types::Json(&event.headers))
+        .bind(event.actor_id.as_deref())
+        .bind(event.correlation_id)
+        .bind(event.causation_id)
+        .bind(event.schema_version as i32)
+        .bind(event.created_at)
+        .bind(notify)
+}
+
+fn stored(row: &PgRow) -> Result<Stored, AppendError> {
+    let read = || Ok(Stored { appended: row.try_get(0)?, soon: row.try_get(1)? });
+    read().map_err(append_error)
+}
+
+pub(crate) async fn cancel(
+    database: &Database,
+    retry_for: Duration,
+    namespace: &str,
+    event_id: Uuid,
+) -> Result<bool, AppendError> {
+    let row = one_row(database, retry_for, || sqlx::query(sql::CANCEL_DUE).bind(namespace).bind(event_id)).await?;
+    row.try_get(0).map_err(append_error)
+}
+
+pub(crate) async fn cancel_in(conn: &mut PgConnection, namespace: &str, event_id: Uuid) -> Result<bool, AppendError> {
+    let cancelling = sqlx::query_scalar(sql::CANCEL_DUE).bind(namespace).bind(event_id);
+    cancelling.fetch_one(conn).await.map_err(append_error)
+}
+
+/// Fires without waking anybody: that is for after the commit.
+pub(crate) async fn fire(database: &Database, namespace: &str, max_events: u32) -> Result<Fired, AppendError> {
+    let statement = || sqlx::query(sql::FIRE_DUE).bind(namespace).bind(int(max_events)).bind(false);
+    fired(&one_row(database, FIRE_TIMEOUT, statement).await?)
+}
+
+fn fired(row: &PgRow) -> Result<Fired, AppendError> {
+    let read = || {
+        let next: Option<f64> = row.try_get("next_due_in")?;
+        Ok(Fired {
+            fired: row.try_get::<i32, _>("fired")? as u32,
+            failed: row.try_get::<i32, _>("failed")? as u32,
+            next_due_in: next.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)),
+        })
+    };
+    read().map_err(append_error)
+}
+
+pub(crate) async fn list(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    failed: bool,
+    limit: u32,
+) -> Result<Vec<DueEvent>, ReadError> {
+    let listing = sqlx::query(sql::DUE_EVENTS).bind(namespace_id).bind(failed).bind(i64::from(limit.min(MAX_LISTED)));
+    let rows = listing.fetch_all(conn).await.map_err(read_error)?;
+    rows.iter().map(due_event).collect::<Result<_, _>>().map_err(read_error)
+}
+
+fn due_event(row: &PgRow) -> Result<DueEvent, sqlx::Error> {
+    let (PgJson(data), PgJson(headers)) = (row.try_get("data")?, row.try_get("headers")?);
+    let event = Event {
+        id: row.try_get("event_id")?,
+        stream_id: row.try_get::<Option<String>, _>("stream_id")?.map(StreamId::from),
+        stream_version: None,
+        event_type: row.try_get("event_type")?,
+        schema_version: row.try_get::<i32, _>("schema_version")? as u32,
+        data: (data.as_str() != "null").then_some(data),
+        global_sequence: None,
+        key: row.try_get("key")?,
+        actor_id: row.try_get("actor_id")?,
+        correlation_id: row.try_get("correlation_id")?,
+        causation_id: row.try_get("causation_id")?,
+        headers: headers.decode().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
+        created_at: row.try_get("created_at")?,
+        recorded_at: None,
+        transaction_id: None,
+    };
+    Ok(DueEvent {
+        event,
+        due_at: row.try_get("due_at")?,
+        next_try_at: row.try_get("fire_at")?,
+        failures: row.try_get::<i32, _>("failures")? as u32,
+        error: row.try_get("error")?,
+    })
+}
+
+/// PostgreSQL counts in i32; what is above is refused there.
+fn int(number: u32) -> i32 {
+    number.try_into().unwrap_or(i32::MAX)
+}
+
+/// Runs a statement that answers with one row; again while connections are lost, until `retry_for` has passed.
+async fn one_row<'q>(
+    database: &Database,
+    retry_for: Duration,
+    statement: impl Fn() -> Query<'q, Postgres, PgArguments>,
+) -> Result<PgRow, AppendError> {
+    let deadline = Instant::now() + retry_for;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let error = match database.pin().await {
+            Ok(mut pinned) => match timeout_at(deadline, statement().fetch_one(&mut *pinned)).await {
+                Ok(Err(error)) if is_disconnect(&error) => {
+                    pinned.discard();
+                    error
+                }
+                Ok(row) => return pinned.end(row.map_err(append_error), append_error).await,
+                // It may be half open: nobody else shall get it.
+                Err(_) => {
+                    pinned.discard();
+                    return Err(no_answer(retry_for));
+                }
+            },
+            Err(error) => error,
+        };
+        if !is_disconnect(&error) || Instant::now() + pause > deadline {
+            return Err(append_error(error));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn no_answer(within: Duration) -> AppendError {
+    let message = format!("failed to reach the database: no answer within {within:?}");
+    AppendError::Unavailable(Fault { message, retryable: true, source: None })
+}
