@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Recorder, Shop, quick, soon, state, until};
-use headwater::{HandlerError, ReliableDeliveryConfig, RunnerState, StartFrom, SubscriberStore};
+use headwater::{
+    Event, EventObserver, HandlerError, Json, ReliableDeliveryConfig, RunnerState, StartFrom, SubscriberStore,
+};
 use sqlx::{Connection, PgConnection, Row};
 
 fn holding(hold_for: Duration) -> ReliableDeliveryConfig {
@@ -179,6 +182,54 @@ async fn a_start_inside_a_gap_holds_no_longer_than_told() {
     end(&mut session, "COMMIT").await;
     recorder.handled(2).await;
     assert_eq!(recorder.types(), ["after", "open"]);
+    node.shutdown().await.unwrap();
+}
+
+/// Tells when it is given the event `slow`, and waits.
+struct Slow {
+    recorder: Recorder,
+    begun: tokio::sync::mpsc::UnboundedSender<()>,
+    let_go: Arc<tokio::sync::Semaphore>,
+}
+
+#[async_trait::async_trait]
+impl EventObserver for Slow {
+    fn subscriber_id(&self) -> &str {
+        self.recorder.subscriber_id()
+    }
+
+    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        if event.event_type == "slow" {
+            self.begun.send(())?;
+            self.let_go.acquire().await?.forget();
+        }
+        self.recorder.on_event(event).await
+    }
+}
+
+/// An event behind a passed gap is still at hand, so the gap is not in the ledger yet.
+#[tokio::test]
+async fn a_stream_is_in_order_across_a_gap_that_the_checkpoint_has_not_passed() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    let append = r#"BEGIN; SELECT headwater.append('shop', 'order-1', '{"type": "first"}')"#;
+    sqlx::raw_sql(append).execute(&mut session).await.unwrap();
+    shop.emit(&["slow"]).await;
+    let (recorder, witness) = (Recorder::new("slow"), Recorder::new("witness"));
+    let (begun, mut slow_begun) = tokio::sync::mpsc::unbounded_channel();
+    let let_go = Arc::new(tokio::sync::Semaphore::new(0));
+    let slow = Slow { recorder: recorder.clone(), begun, let_go: let_go.clone() };
+    let config = ReliableDeliveryConfig { concurrency: 2, ..holding(Duration::ZERO) };
+    let node = shop.shop.node("n1").config(config).subscribe(slow).subscribe(witness.clone()).start().await.unwrap();
+    soon(slow_begun.recv()).await.unwrap();
+    end(&mut session, "COMMIT").await;
+    let second = Event::raw("second", Json::null()).in_stream("order-1");
+    let last = shop.shop.emit(second).await.unwrap().global_sequence();
+    witness.handled(3).await;
+    let_go.add_permits(1);
+    soon(node.wait_for("slow", last)).await.unwrap();
+    assert_eq!(recorder.types(), ["slow", "first", "second"]);
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
     node.shutdown().await.unwrap();
 }
 

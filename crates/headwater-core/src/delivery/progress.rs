@@ -203,10 +203,21 @@ impl Progress {
         self.changed |= self.advance.settle_late(sequence);
     }
 
-    /// Nothing will come in this part of the ledger.
+    /// Nothing will come in this part of what was passed.
     pub fn closed(&mut self, first: u64, last: u64) {
+        let before = self.advance.pending_gaps.ranges().to_vec();
         self.advance.pending_gaps.remove(first, last);
-        self.changed = true;
+        self.changed |= self.advance.pending_gaps.ranges() != before;
+        for passed in self.under_way.iter_mut().map(|step| &mut step.passed) {
+            *passed =
+                passed.and_then(|(start, end)| match (first <= start && start <= last, first <= end && end <= last) {
+                    (true, true) => None,
+                    (true, false) => Some((last + 1, end)),
+                    (false, true) => Some((start, first - 1)),
+                    // From the middle, it leaves the ledger later.
+                    (false, false) => Some((start, end)),
+                });
+        }
     }
 
     /// What is to be written; `None`: nothing has changed.
@@ -437,6 +448,22 @@ mod tests {
         assert_eq!(progress.passed().ranges(), [(14, 14), (16, 18)]);
         assert_eq!(group(&mut progress, &[15]), (15, vec![(11, 11), (13, 14)], (1, 15, 0, 0)));
         assert_eq!(group(&mut progress, &[11, 13, 19, 20]), (20, vec![(14, 14), (16, 18)], (2, 39, 2, 24)));
+    }
+
+    #[test]
+    fn what_will_not_come_is_not_passed() {
+        let mut progress = under_way([11]);
+        progress.admit(&admitted(15, Some((12, 14))));
+        progress.admit(&admitted(20, Some((16, 19))));
+        progress.closed(14, 16);
+        assert_eq!(progress.passed().ranges(), [(12, 13), (17, 19)]);
+        progress.closed(12, 13);
+        progress.closed(18, 18);
+        assert_eq!(progress.passed().ranges(), [(17, 19)], "a part in the middle is closed once it is in the ledger");
+        assert_eq!(progress.unwritten_advance(), None);
+        assert_eq!(group(&mut progress, &[11, 15, 20]), (20, vec![(17, 19)], (3, 46, 0, 0)));
+        progress.closed(18, 18);
+        assert_eq!(progress.ledger().ranges(), [(17, 17), (19, 19)]);
     }
 
     proptest::proptest! {

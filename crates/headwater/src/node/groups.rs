@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_core::{
-    Admitted, Attempt, DeadLetter, DeadLetterState, Event, FOREIGN_RUN, Gaps, GroupBy, OnGroupFailure, Segment,
-    order_key,
+    Admitted, Attempt, DeadLetter, DeadLetterState, Event, FOREIGN_RUN, GroupBy, OnGroupFailure, Segment, order_key,
 };
 
 use super::handler::{InTransaction, Work};
@@ -41,14 +40,6 @@ impl Turn<'_> {
 
     pub(super) fn has_room_for_groups(&self) -> bool {
         self.groups.bytes() < ROOM
-    }
-
-    /// Gaps that were passed, and in which an event may still appear. Events that wait to be grouped have.
-    pub(super) fn open_gaps(&self) -> Gaps {
-        match self.group_by() {
-            Some(_) => self.groups.without_waiting(&self.progress.passed()),
-            None => self.progress.ledger().clone(),
-        }
     }
 
     /// Before a wait: asks for a look at the log, if one would tell where the transactions of a batch end.
@@ -83,7 +74,6 @@ impl Turn<'_> {
 
     /// The same for an event of a passed gap.
     pub(super) fn gather_late(&mut self, event: &Arc<Event>) {
-        self.progress.admit_late(event);
         if self.wants(event) && !self.buried.remove(&sequence(event)) {
             self.groups.add(event, Some(order_key(event)), weight(event), Instant::now());
         } else {

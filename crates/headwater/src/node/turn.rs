@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{
-    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gate, Groups, Hold, Late, Loaded,
-    Progress, RunnerState, SubscriberError, order_key, partition_of,
+    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gaps, Gate, Groups, Hold, Late,
+    Loaded, Progress, RunnerState, SubscriberError, order_key, partition_of,
 };
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -168,7 +168,7 @@ impl<'r> Turn<'r> {
             self.runner.status.set(state, None);
         }
         // What the streams of these events had before may have come in a gap that was passed: it goes first.
-        if !admitted.is_empty() && !self.progress.ledger().is_empty() {
+        if !admitted.is_empty() && !self.open_gaps().is_empty() {
             self.deliver_late().await?;
         }
         if self.group_by().is_some() {
@@ -414,15 +414,15 @@ impl<'r> Turn<'r> {
     /// Returns whether there were events.
     async fn look_for_late(&mut self) -> Result<bool, Stop> {
         self.holes_seen = self.runner.tail.holes_changed();
-        let ledger = self.open_gaps();
-        if ledger.is_empty() {
+        let open = self.open_gaps();
+        if open.is_empty() {
             self.late_at = None;
             return Ok(false);
         }
-        let look = self.runner.tail.look_into(&ledger).await;
+        let look = self.runner.tail.look_into(&open).await;
         let look = look.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
         let settled = look.settled;
-        let late = Late::of(&ledger, look.filled.into_iter().map(Arc::new).collect(), settled);
+        let late = Late::of(&open, look.filled.into_iter().map(Arc::new).collect(), settled);
         let permanent = late.permanent.iter();
         let gaps: Vec<_> =
             permanent.map(|(first, last)| Gap { first: *first, last: *last, state: GapState::Permanent }).collect();
@@ -445,7 +445,13 @@ impl<'r> Turn<'r> {
         Ok(any)
     }
 
+    /// Gaps that were passed, by the checkpoint or only by events that are under way. What waits to be grouped has come.
+    fn open_gaps(&self) -> Gaps {
+        self.groups.without_waiting(&self.progress.passed())
+    }
+
     async fn settle_late(&mut self, event: Arc<Event>) -> Result<(), Stop> {
+        self.progress.admit_late(&event);
         if self.group_by().is_some() {
             self.gather_late(&event);
             return Ok(());
@@ -464,8 +470,7 @@ impl<'r> Turn<'r> {
             };
             self.parked.extend(parks);
         }
-        self.progress.late_done(sequence(&event));
-        self.note_handled();
+        self.done(&event);
         self.write().await
     }
 
