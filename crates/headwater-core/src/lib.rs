@@ -21,11 +21,11 @@ mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
 pub use delivery::{
-    Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery,
-    DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, HandlerError, Held, Hold, Instance,
-    InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion, Progress, Projection, ReliableDeliveryConfig,
-    Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig, SubscriberError,
-    SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, retry_delay,
+    Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange,
+    DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, HandlerError,
+    Held, Hold, Instance, InstanceMode, Late, Loaded, MemoryStateStore, Observed, OnExhaustion, Progress, Projection,
+    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig,
+    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, retry_delay,
 };
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;

@@ -9,7 +9,7 @@ ALTER TABLE headwater.subscribers
     -- the number of partitions that was asked for, and where they begin once all of the present ones have come so far; until it is
     -- known where that is, nobody owns a partition
     ADD COLUMN resize_to int CHECK (resize_to BETWEEN 1 AND 1024),
-    ADD COLUMN barrier bigint CHECK (barrier >= 0 AND resize_to IS NOT NULL),
+    ADD COLUMN barrier bigint CHECK (barrier IS NULL OR (barrier >= 0 AND resize_to IS NOT NULL)),
     ADD CHECK (partition < partitions),
     ADD CHECK (mode = 'partitioned' OR (partitions = 1 AND resize_to IS NULL));
 
