@@ -11,8 +11,10 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM headwater.claims c
-         WHERE c.claim_id = ANY (claim_ids) AND c.namespace_id = ack_claims.namespace_id AND c.subscriber_id = ack_claims.subscriber_id
-           AND NOT c.done AND c.number <> newest.number
+         WHERE c.claim_id = ANY (claim_ids) AND NOT c.done AND c.number <> newest.number
+           -- Not for an index, as in held_claim.
+           AND c.namespace_id IS NOT DISTINCT FROM ack_claims.namespace_id
+           AND c.subscriber_id IS NOT DISTINCT FROM ack_claims.subscriber_id
         RETURNING c.claim_id, c.of_letter, c.sequences
     )
     SELECT array_agg(g.claim_id), array_agg(g.sequences[1]) FILTER (WHERE g.of_letter) INTO acked, letters FROM gone g;

@@ -28,6 +28,7 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_c
 #variable_conflict use_column
 DECLARE
     ns         headwater.namespaces := headwater.namespace_row(claim_ranges.namespace);
+    queue_key  text := claim_ranges.subscriber_id || '/' || ns.namespace_id::text;
     subscriber record;
     newest     headwater.claims;
     ended      boolean := false;
@@ -73,8 +74,9 @@ BEGIN
     ELSE
         SELECT array_agg(e.number), max(e.visible_at) INTO candidates, q.expired_from
           FROM (SELECT c.number, c.visible_at FROM headwater.claims c
-                 WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_ranges.subscriber_id
+                 WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
                    AND c.visible_at >= q.expired_from AND c.visible_at <= moment
+                   AND NOT (c.done AND c.number = newest.number)
                  ORDER BY c.visible_at LIMIT 100) e;
         -- As many as were asked for: there may be more.
         IF coalesce(cardinality(candidates), 0) < 100 THEN
@@ -103,10 +105,10 @@ BEGIN
     one.visible_at := moment + claim_ranges.visibility;
     one.done := false;
     IF room > 0 AND EXISTS (SELECT FROM headwater.retries r
-                             WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = claim_ranges.subscriber_id
+                             WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
                                AND r.due_at >= q.due_from AND r.due_at <= moment) THEN
         FOR retry IN SELECT r.* FROM headwater.retries r
-                      WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = claim_ranges.subscriber_id
+                      WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
                         AND r.due_at >= q.due_from AND r.due_at <= moment
                         AND (claim_ranges.event_types IS NULL OR r.event_types && claim_ranges.event_types)
                       ORDER BY r.due_at, r.number LIMIT room
@@ -126,7 +128,7 @@ BEGIN
         END LOOP;
         SELECT coalesce(min(r.due_at), moment) INTO q.due_from
           FROM (SELECT r.due_at FROM headwater.retries r
-                 WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = claim_ranges.subscriber_id
+                 WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
                    AND r.due_at >= q.due_from AND r.due_at <= moment
                  ORDER BY r.due_at LIMIT 1) r;
     ELSIF room > 0 THEN

@@ -8,16 +8,26 @@ CREATE OR REPLACE FUNCTION headwater.expire_claims(
     INOUT q headwater.queue_state, INOUT newest_ended boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    claim headwater.claims;
-    seen  bigint[] := '{}';
+    claim     headwater.claims;
+    candidate bigint;
+    skipped   bigint[] := '{}';
 BEGIN
-    FOR claim IN SELECT c.* FROM headwater.claims c
-                  WHERE c.namespace_id = expire_claims.namespace_id AND c.subscriber_id = expire_claims.subscriber_id
-                    AND c.number = ANY (candidates) AND c.visible_at <= moment
-                  ORDER BY c.visible_at, c.number
-                    FOR UPDATE SKIP LOCKED
-    LOOP
-        seen := seen || claim.number;
+    -- One by one, so that each is looked up by its whole key.
+    FOREACH candidate IN ARRAY candidates LOOP
+        SELECT c.* INTO claim FROM headwater.claims c
+         WHERE c.namespace_id = expire_claims.namespace_id AND c.subscriber_id = expire_claims.subscriber_id AND c.number = candidate
+           AND c.visible_at <= moment
+           FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            -- Locked, gone, or extended: a later statement tells. What was extended is found by its time.
+            PERFORM FROM headwater.claims c
+              WHERE c.namespace_id = expire_claims.namespace_id AND c.subscriber_id = expire_claims.subscriber_id AND c.number = candidate
+                AND c.visible_at <= moment;
+            IF FOUND AND candidate <> ALL (skipped) THEN
+                skipped := skipped || candidate;
+            END IF;
+            CONTINUE;
+        END IF;
         IF NOT claim.done AND NOT (claim.number = newest AND newest_ended) THEN
             PERFORM headwater.fail_claimed(claim,
                 headwater.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
@@ -25,16 +35,12 @@ BEGIN
                 moment, format('claim expired: worker %L neither finished nor extended it in time', claim.worker));
         END IF;
         IF claim.number = newest THEN
-            newest_ended := true;
+            newest_ended := newest_ended OR NOT claim.done;
         ELSE
             DELETE FROM headwater.claims c
              WHERE c.namespace_id = claim.namespace_id AND c.subscriber_id = claim.subscriber_id AND c.number = claim.number;
         END IF;
     END LOOP;
-    -- Later by a statement: whoever has extended its claim meanwhile is found by its time.
-    q.skipped := ARRAY(SELECT c.number FROM headwater.claims c
-                        WHERE c.namespace_id = expire_claims.namespace_id AND c.subscriber_id = expire_claims.subscriber_id
-                          AND c.number = ANY (candidates) AND c.number <> ALL (seen) AND c.visible_at <= moment
-                        ORDER BY c.number);
+    q.skipped := skipped;
 END
 $$;

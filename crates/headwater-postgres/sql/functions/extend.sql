@@ -4,17 +4,15 @@
 CREATE OR REPLACE FUNCTION headwater.extend(namespace text, subscriber_id text, claim_id uuid, visibility interval)
 RETURNS timestamptz LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-    ns           headwater.namespaces := headwater.namespace_row(extend.namespace);
-    new_visible  timestamptz;
+    ns          headwater.namespaces := headwater.namespace_row(extend.namespace);
+    new_visible timestamptz;
 BEGIN
     PERFORM headwater.check_visibility(extend.visibility);
+    PERFORM headwater.held_claim(ns.namespace_id, extend.subscriber_id, extend.claim_id, NULL);
     -- A claim whose visible_at could fall might fall below what claimers have looked at already, where nobody would find it.
     UPDATE headwater.claims c SET visible_at = greatest(c.visible_at, clock_timestamp() + extend.visibility)
-     WHERE c.claim_id = extend.claim_id AND c.namespace_id = ns.namespace_id AND c.subscriber_id = extend.subscriber_id AND NOT c.done
+     WHERE c.claim_id = extend.claim_id
     RETURNING c.visible_at INTO new_visible;
-    IF NOT FOUND THEN
-        PERFORM headwater.claim_lost(extend.subscriber_id, ARRAY[extend.claim_id]);
-    END IF;
     RETURN new_visible;
 END
 $$;

@@ -44,6 +44,7 @@ BEGIN
               FROM (SELECT e.global_sequence, e.event_type FROM headwater.events e
                      WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
                      ORDER BY e.global_sequence LIMIT size) e;
+            EXIT WHEN page IS NULL;
         END IF;
         edge := page[cardinality(page)];
         mine := page;
