@@ -21,12 +21,13 @@ mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
 pub use delivery::{
-    Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery,
-    DeadLetterState, EventApplicator, EventObserver, FOREIGN_RUN, Fence, Gaps, Gate, GroupBatch, GroupBy, GroupInfo,
-    GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, Late, Loaded, MemoryStateStore, Observed,
-    OnExhaustion, OnGroupFailure, PartitionId, PartitionInfo, Progress, Projection, ReliableDeliveryConfig, Report,
-    RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig, SubscriberError, SubscriberId,
-    SubscriberInfo, SubscriberMode, SubscriberStore, jittered, order_key, partition_of, retry_delay, share_of,
+    Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange,
+    DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, FOREIGN_RUN, Fence, Gaps, Gate,
+    GroupBatch, GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, Late, Loaded,
+    MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, PartitionId, PartitionInfo, Progress, Projection,
+    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig,
+    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, order_key, partition_of,
+    retry_delay, share_of,
 };
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;

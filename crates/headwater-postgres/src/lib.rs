@@ -1,7 +1,7 @@
 //! The log in PostgreSQL: all of Headwater's SQL and the code that runs it.
 //!
-//! [`Database`] connects, migrates and manages namespaces; [`PgLog`] is the log of one namespace, [`PgSubscribers`] who reads it, and
-//! [`PgStateStore`] what projections and sagas make of it.
+//! [`Database`] connects, migrates and manages namespaces; [`PgLog`] is the log of one namespace, [`PgSubscribers`] who reads it,
+//! [`PgQueue`] who claims its events, and [`PgStateStore`] what projections and sagas make of it.
 
 mod batch;
 mod coalescer;
@@ -13,6 +13,7 @@ mod migrate;
 mod namespaces;
 mod notifier;
 mod pooler;
+mod queue;
 mod read;
 mod row;
 mod sql;
@@ -25,6 +26,7 @@ pub use due::{Due, DueEvent, Fired};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;
+pub use queue::PgQueue;
 pub use state_store::PgStateStore;
 pub use subscribers::{PgSubscribers, SubscribersOptions};
 pub use wake_ups::WakeUps;

@@ -15,10 +15,12 @@ macro_rules! texts {
 
 /// Migrations, in order: applied once, frozen once shipped.
 pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0005_due");
+    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
+    "ack",
+    "ack_claims",
     "advance_streams",
     "alter_namespace",
     "append",
@@ -29,39 +31,59 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "audit_subscribers",
     "cancel_due",
     "causation_chain",
+    "check_claim",
     "check_event",
     "check_max_events",
     "check_name",
     "check_namespace_settings",
+    "check_visibility",
     "check_writes",
+    "claim",
+    "claim_lost",
+    "claim_ranges",
+    "claimed_sequences",
+    "close_gaps",
     "correlation_page",
     "create_leaf",
     "create_namespace",
     "discard",
     "emit",
     "emit_at",
+    "end_claim",
     "enter_log",
+    "event_json",
+    "expire_claims",
+    "extend",
     "fail",
+    "fail_claimed",
     "find_events",
-    "group_status",
     "fire_all_due",
     "fire_due",
+    "forget_claims",
+    "group_status",
+    "held_claim",
     "horizon",
     "join_groups",
     "keep_leases",
     "leave_groups",
     "ledger_at",
     "ledger_holds",
+    "letters_handled",
+    "lock_queue",
     "lock_subscribers",
     "log_page",
     "log_page_back",
     "maintain_namespace",
     "matching_letters",
     "member_lock",
+    "merge_open",
+    "nack",
     "namespace_row",
     "partition_of",
     "pause_subscriber",
     "position_at",
+    "queue_letters",
+    "queue_status",
     "read_log",
     "read_stream",
     "redrivable_letters",
@@ -70,6 +92,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "release_leases",
     "remove_subscriber",
     "require_proof",
+    "require_shared",
     "reset_subscriber",
     "resize_group",
     "resume_subscriber",
@@ -80,6 +103,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "stream_page_back",
     "subscriber_lock",
     "subscriber_status",
+    "take_new",
+    "take_open",
+    "take_retry",
     "uuid_v7",
     "wake",
     "wake_due",
@@ -90,6 +116,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 /// one's functions stay.
 pub(crate) const FUNCTIONS_REVISION: i64 = 4;
 
+pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
 pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
@@ -100,6 +127,8 @@ pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
+pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
+pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
@@ -110,6 +139,7 @@ pub(crate) const DISCARD: &str = sql!("statements", "discard");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const EPOCH: &str = sql!("statements", "epoch");
+pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
 pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
@@ -130,8 +160,9 @@ pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
-pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
+pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
+pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");

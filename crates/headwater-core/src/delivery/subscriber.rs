@@ -22,6 +22,9 @@ pub enum SubscriberError {
     /// The subscriber is in use, and what was asked needs it not to be (WH013).
     #[error("{0}")]
     InUse(String),
+    /// The claim was acked or handed back before, or it expired and its events are delivered again (WH014): nothing was written.
+    #[error("{0}")]
+    ClaimLost(String),
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
@@ -52,6 +55,7 @@ impl SubscriberError {
             SubscriberError::Fenced(_) => Some("WH011"),
             SubscriberError::NotFound(_) => Some("WH012"),
             SubscriberError::InUse(_) => Some("WH013"),
+            SubscriberError::ClaimLost(_) => Some("WH014"),
             SubscriberError::NamespaceNotFound(_) => Some("WH001"),
             SubscriberError::InvalidInput(_) => Some("WH002"),
             SubscriberError::Read(error) => error.code(),

@@ -1,13 +1,14 @@
 -- headwater.remove_subscriber(namespace, subscriber_id, force)
 -- Forgets a subscriber, with its dead letters and its states.
--- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the row.
--- Writes: subscribers, members, dead letters and states are deleted.
+-- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the queue, the row.
+-- Writes: subscribers, members, claims, retries, dead letters and states are deleted.
 CREATE OR REPLACE FUNCTION headwater.remove_subscriber(namespace text, subscriber_id text, force boolean DEFAULT false)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     ns    headwater.namespaces := headwater.namespace_row(remove_subscriber.namespace);
     owner text;
 BEGIN
+    PERFORM headwater.lock_queue(ns.namespace_id, remove_subscriber.subscriber_id);
     PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(remove_subscriber.subscriber_id, ''));
     SELECT s.owner_node INTO owner FROM headwater.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = remove_subscriber.subscriber_id
@@ -17,6 +18,7 @@ BEGIN
             jsonb_build_object('subscriber_id', remove_subscriber.subscriber_id, 'node', owner),
             'stop it there first, or force its removal');
     END IF;
+    PERFORM headwater.forget_claims(ns.namespace_id, remove_subscriber.subscriber_id);
     DELETE FROM headwater.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater.states t WHERE t.namespace_id = ns.namespace_id AND t.owner = remove_subscriber.subscriber_id;

@@ -1,9 +1,10 @@
 -- headwater.reset_subscriber(namespace, subscriber_id, to_position)
 -- Moves a subscriber to just after a position, forwards or back, in a new term without an owner: what the last one had under way is not
 -- written any more. What its ledger has at or below the position stays there, and what is not visible yet between the horizon and the position
--- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay. A change of the
--- number of partitions is dropped.
--- Raises: WH001, WH002, WH006, WH012. Locks: the row. Writes: the subscriber.
+-- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay. A change of the number of
+-- partitions is dropped. Of a shared subscriber, claims and retries
+-- go; what was redriven is queued again, and events that have a dead letter are delivered like any other.
+-- Raises: WH001, WH002, WH006, WH012. Locks: the queue, the row. Writes: the subscriber, claims, retries, letters.
 CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -16,9 +17,13 @@ BEGIN
         PERFORM headwater.fail('WH002', format('invalid to_position %s', coalesce(to_position::text, 'NULL')),
             jsonb_build_object('what', 'to_position', 'value', to_position), 'to_position is a global_sequence, or 0 for the beginning');
     END IF;
+    PERFORM headwater.lock_queue(ns.namespace_id, reset_subscriber.subscriber_id);
     PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(reset_subscriber.subscriber_id, ''));
     new_term := nextval('headwater.terms');
-    FOR kept IN SELECT s.partition, s.pending_gaps FROM headwater.subscribers s
+    FOR kept IN SELECT s.partition, coalesce((q.state).gaps, s.pending_gaps) AS pending_gaps FROM headwater.subscribers s
+                  LEFT JOIN LATERAL (SELECT c.state FROM headwater.claims c
+                                      WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
+                                      ORDER BY c.number DESC LIMIT 1) q ON true
                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id
     LOOP
         ledger := headwater.ledger_at(reset_subscriber.namespace, to_position, kept.pending_gaps);
@@ -29,5 +34,6 @@ BEGIN
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;
     END LOOP;
+    PERFORM headwater.forget_claims(ns.namespace_id, reset_subscriber.subscriber_id);
 END
 $$;

@@ -1,6 +1,7 @@
 -- headwater.subscriber_status(namespace, only_subscriber)
 -- The subscribers of a namespace, or one, as operators see them. Of one with several partitions, that which is furthest behind stands for all: see
--- group_status. Cheap, however long the log: events are looked up, never counted.
+-- group_status. Of a shared one, the lag is what nobody has claimed yet; queue_status tells more. Cheap, however long the log: events are looked up,
+-- never counted.
 --   lease_left   NULL: the lease is over
 --   lag_events   how far the log is ahead, in sequences: at most so many events; 0 if no event is
 --   lag          how long the first event that is ahead has been there
@@ -18,20 +19,23 @@ DECLARE
                         ELSE (SELECT c.last_sequence FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id) END;
 BEGIN
     RETURN QUERY
-    SELECT s.subscriber_id, s.mode, s.partitions, s.position, s.last_event_id, s.pending_gaps, s.owner_node, s.owner_incarnation, s.term,
+    SELECT s.subscriber_id, s.mode, s.partitions, coalesce(q.position, s.position), s.last_event_id, coalesce(q.gaps, s.pending_gaps),
+           s.owner_node, s.owner_incarnation, s.term,
            CASE WHEN s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END,
            s.report, s.paused, s.pause_reason,
-           CASE WHEN ahead.recorded_at IS NULL THEN 0 ELSE greatest(head - s.position, 1) END,
+           CASE WHEN ahead.recorded_at IS NULL THEN 0 ELSE greatest(head - coalesce(q.frontier, s.position), 1) END,
            coalesce(greatest(clock_timestamp() - ahead.recorded_at, interval '0'), interval '0'),
            coalesce(letters.open, 0), s.created_at, s.updated_at
       FROM (SELECT DISTINCT ON (s.subscriber_id) s.* FROM headwater.subscribers s
              WHERE s.namespace_id = ns.namespace_id
                AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)
              ORDER BY s.subscriber_id, s.position, s.partition) s
+      LEFT JOIN headwater.queue_status(subscriber_status.namespace, subscriber_status.only_subscriber) q
+             ON s.mode = 'shared' AND q.subscriber_id = s.subscriber_id
       LEFT JOIN LATERAL (
             SELECT e.recorded_at FROM headwater.events e
-             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.position
-             ORDER BY e.global_sequence LIMIT 1) ahead ON s.position < head
+             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > coalesce(q.frontier, s.position)
+             ORDER BY e.global_sequence LIMIT 1) ahead ON coalesce(q.frontier, s.position) < head
       -- Once for all, not once a subscriber.
       LEFT JOIN (
             SELECT d.subscriber_id, count(*) AS open FROM headwater.dead_letters d

@@ -262,7 +262,7 @@ fn missing(fence: &Fence) -> SubscriberError {
 }
 
 /// Text that PostgreSQL can hold: errors may carry anything, and must not keep a dead letter from being written.
-fn storable(text: &str) -> String {
+pub(crate) fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 

@@ -1,0 +1,40 @@
+-- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, settled, acks)
+-- Claims events of a shared subscriber and answers them, as headwater.claim_ranges does. Finish each with headwater.ack, or hand it back with
+-- headwater.nack, by its claim_id: events that were claimed together share one. redelivery_count is 0 the first time.
+-- Raises: WH001, WH002, WH006, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
+CREATE OR REPLACE FUNCTION headwater.claim(
+    namespace     text,
+    subscriber_id text,
+    max_events    int DEFAULT 10,
+    visibility    interval DEFAULT '30 s',
+    event_types   text[] DEFAULT NULL,
+    worker        text DEFAULT NULL,
+    max_attempts  int DEFAULT 4,
+    settled       bigint DEFAULT NULL,
+    acks          uuid[] DEFAULT NULL
+) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
+                 created_at timestamptz, recorded_at timestamptz, namespace_id int, schema_version int, event_id uuid, correlation_id uuid,
+                 causation_id uuid, event_type text, stream_id text, key text, actor_id text, headers jsonb, data jsonb)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(claim.namespace);
+    r  record;
+BEGIN
+    -- The events in statements of their own: they see all that the claim saw.
+    FOR r IN SELECT * FROM headwater.claim_ranges(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility,
+                               claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
+    LOOP
+        IF r.sequences IS NULL THEN
+            RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.* FROM headwater.events e
+                          WHERE e.namespace_id = ns.namespace_id AND e.global_sequence BETWEEN r.first_sequence AND r.last_sequence
+                            AND (r.types IS NULL OR e.event_type = ANY (r.types))
+                          ORDER BY e.global_sequence;
+        ELSE
+            RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.* FROM headwater.events e
+                          WHERE e.namespace_id = ns.namespace_id AND e.global_sequence = ANY (r.sequences)
+                          ORDER BY e.global_sequence;
+        END IF;
+    END LOOP;
+END
+$$;

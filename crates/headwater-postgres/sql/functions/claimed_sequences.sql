@@ -1,0 +1,13 @@
+-- headwater.claimed_sequences(namespace_id, first_sequence, last_sequence, sequences, event_types)
+-- The events that a claim still has, ascending: those listed, or all in the range of these types.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.claimed_sequences(
+    namespace_id int, first_sequence bigint, last_sequence bigint, sequences bigint[], event_types text[]
+) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+    SELECT coalesce(claimed_sequences.sequences, ARRAY(
+        SELECT e.global_sequence FROM headwater.events e
+         WHERE e.namespace_id = claimed_sequences.namespace_id
+           AND e.global_sequence BETWEEN claimed_sequences.first_sequence AND claimed_sequences.last_sequence
+           AND (claimed_sequences.event_types IS NULL OR e.event_type = ANY (claimed_sequences.event_types))
+         ORDER BY e.global_sequence))
+$$;

@@ -1,0 +1,14 @@
+-- headwater.merge_open(open)
+-- Open ranges in order, those of a type that touch made one.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.merge_open(open headwater.open_range[])
+RETURNS headwater.open_range[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(array_agg(ROW(m.first_sequence, m.last_sequence, m.event_type)::headwater.open_range
+                              ORDER BY m.first_sequence, m.event_type), '{}')
+      FROM (SELECT min(i.first_sequence) AS first_sequence, max(i.last_sequence) AS last_sequence, i.event_type
+              FROM (SELECT s.*, count(*) FILTER (WHERE s.starts) OVER (PARTITION BY s.event_type ORDER BY s.first_sequence) AS island
+                      FROM (SELECT o.*, coalesce(o.first_sequence > max(o.last_sequence) OVER (PARTITION BY o.event_type
+                                        ORDER BY o.first_sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) + 1, true) AS starts
+                              FROM unnest(merge_open.open) o) s) i
+             GROUP BY i.event_type, i.island) m
+$$;

@@ -1,0 +1,39 @@
+-- headwater.nack(namespace, subscriber_id, claim_id, sequences, delay, error)
+-- Hands a claim back, or some of its events: they are delivered again after the delay, or, if they were delivered as often as the
+-- claim allows, become dead letters. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
+-- claims or hands back events of this subscriber.
+-- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the claim, retries, dead letters.
+CREATE OR REPLACE FUNCTION headwater.nack(
+    namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, delay interval DEFAULT '0', error text DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    ns       headwater.namespaces := headwater.namespace_row(nack.namespace);
+    claim    headwater.claims;
+    present  bigint[];
+    failed   bigint[];
+    due_from timestamptz;
+BEGIN
+    IF coalesce(nack.delay < interval '0', true) THEN
+        PERFORM headwater.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
+            jsonb_build_object('what', 'delay', 'value', nack.delay), 'delay is an interval from 0 on');
+    END IF;
+    PERFORM headwater.lock_queue(ns.namespace_id, nack.subscriber_id);
+    claim := headwater.held_claim(ns.namespace_id, nack.subscriber_id, nack.claim_id, nack.sequences);
+    present := headwater.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
+                                           claim.event_types);
+    failed := CASE WHEN nack.sequences IS NULL THEN present
+                   ELSE ARRAY(SELECT s.sequence FROM unnest(present) AS s(sequence) WHERE s.sequence = ANY (nack.sequences)) END;
+    -- Not before what claims have looked at, whatever the clock does.
+    SELECT (n.state).due_from INTO due_from FROM headwater.claims n
+     WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id ORDER BY n.number DESC LIMIT 1;
+    PERFORM headwater.fail_claimed(claim, failed, greatest(clock_timestamp(), due_from) + nack.delay,
+                                   coalesce(nack.error, 'handed back without a reason'));
+    IF cardinality(failed) = cardinality(present) THEN
+        PERFORM headwater.end_claim(claim);
+    ELSIF cardinality(failed) > 0 THEN
+        UPDATE headwater.claims c
+           SET sequences = ARRAY(SELECT s.sequence FROM unnest(present) AS s(sequence) WHERE s.sequence <> ALL (failed))
+         WHERE c.claim_id = nack.claim_id;
+    END IF;
+END
+$$;

@@ -1,0 +1,36 @@
+-- headwater.take_retry(retry, wanted, room)
+-- Takes up to `room` events of the wanted types (NULL: all) of a retry; the rest of it stays. What the log no longer has, and letters that were
+-- discarded meanwhile, are dropped. The caller holds the queue's lock.
+-- Raises, locks: nothing. Writes: the retry.
+CREATE OR REPLACE FUNCTION headwater.take_retry(retry headwater.retries, wanted text[], room int)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    taken bigint[];
+    left_ bigint[];
+    types text[];
+BEGIN
+    WITH present AS (
+        SELECT e.global_sequence, e.event_type,
+               row_number() OVER (PARTITION BY wanted IS NULL OR e.event_type = ANY (wanted) ORDER BY e.global_sequence) <= room
+               AND (wanted IS NULL OR e.event_type = ANY (wanted)) AS is_taken
+          FROM headwater.events e
+         WHERE e.namespace_id = retry.namespace_id AND e.global_sequence = ANY (retry.sequences)
+           AND (NOT retry.of_letter OR EXISTS (
+                SELECT FROM headwater.dead_letters d
+                 WHERE d.namespace_id = retry.namespace_id AND d.subscriber_id = retry.subscriber_id
+                   AND d.global_sequence = e.global_sequence AND d.state = 'redriving'))
+    )
+    SELECT coalesce(array_agg(p.global_sequence ORDER BY p.global_sequence) FILTER (WHERE p.is_taken), '{}'),
+           array_agg(p.global_sequence ORDER BY p.global_sequence) FILTER (WHERE NOT p.is_taken),
+           array_agg(DISTINCT p.event_type) FILTER (WHERE NOT p.is_taken)
+      INTO taken, left_, types FROM present p;
+    IF left_ IS NULL THEN
+        DELETE FROM headwater.retries r
+         WHERE r.namespace_id = retry.namespace_id AND r.subscriber_id = retry.subscriber_id AND r.number = retry.number;
+    ELSE
+        UPDATE headwater.retries r SET sequences = left_, event_types = types
+         WHERE r.namespace_id = retry.namespace_id AND r.subscriber_id = retry.subscriber_id AND r.number = retry.number;
+    END IF;
+    RETURN taken;
+END
+$$;

@@ -1,0 +1,116 @@
+//! The queue of one shared subscriber: its events are claimed, acked, handed back, extended.
+//!
+//! The rows in the database have the authority, and its clock alone counts. A call here is a transaction of its own that does not wait for the
+//! disk: what a crash of the server takes back is delivered again, which workers must stand anyway. In a transaction of the caller's
+//! (`…_in`), nothing is changed about how that is committed. A call whose answer was lost is sent again: an ack may then be
+//! [`SubscriberError::ClaimLost`] though the first one was written, and a claim that nobody learned of expires.
+
+mod claim;
+mod settle;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use headwater_core::{Claim, ClaimRequest, ClaimedRange, NamespaceInfo, SubscriberError};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use crate::Database;
+use crate::subscribers::call::{CALL_TIMEOUT, calling, no_answer};
+
+type Result<T> = std::result::Result<T, SubscriberError>;
+
+/// The queue of one shared subscriber. Clones share its connections.
+#[derive(Debug, Clone)]
+pub struct PgQueue {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    info: NamespaceInfo,
+    subscriber_id: String,
+}
+
+/// Whose transaction a call is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transaction {
+    /// Its own.
+    Own,
+    /// The caller's, which may hold more.
+    Callers,
+}
+
+impl PgQueue {
+    /// The queue of a subscriber that is registered as shared. Connects nothing yet.
+    pub fn new(database: Database, info: NamespaceInfo, subscriber_id: impl Into<String>) -> Self {
+        PgQueue { inner: Arc::new(Inner { database, info, subscriber_id: subscriber_id.into() }) }
+    }
+
+    /// The subscriber.
+    pub fn subscriber_id(&self) -> &str {
+        &self.inner.subscriber_id
+    }
+
+    /// Claims events, and reads them, in one round trip. Empty: there is nothing to do now.
+    pub async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
+        calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Transaction::Own))
+    }
+
+    /// Claims events without reading them, for who has them in memory.
+    pub async fn claim_ranges(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRange>> {
+        calling!(self.inner.database, conn => claim::claim_ranges(conn, &self.inner, request, Transaction::Own))
+    }
+
+    /// Finishes a claim, or some of its events: they are not delivered again.
+    pub async fn ack(&self, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
+        calling!(self.inner.database, conn => settle::ack(conn, &self.inner, claim_id, sequences, Transaction::Own))
+    }
+
+    /// Hands a claim back, or some of its events: they are delivered again after the delay, or become dead letters if that was the last
+    /// attempt.
+    pub async fn nack(&self, claim_id: Uuid, sequences: Option<&[u64]>, delay: Duration, error: &str) -> Result<()> {
+        calling!(self.inner.database, conn =>
+            settle::nack(conn, &self.inner, claim_id, sequences, delay, error, Transaction::Own))
+    }
+
+    /// Keeps a claim for `visibility` from now on, never shorter than it is. Answers when it expires, by the database's clock.
+    pub async fn extend(&self, claim_id: Uuid, visibility: Duration) -> Result<DateTime<Utc>> {
+        calling!(self.inner.database, conn => settle::extend(conn, &self.inner, claim_id, visibility, Transaction::Own))
+    }
+
+    /// As [`claim`](PgQueue::claim), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
+    pub async fn claim_in(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
+        in_time(claim::claim(conn, &self.inner, request, Transaction::Callers)).await
+    }
+
+    /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. After an error, roll
+    /// back.
+    pub async fn ack_in(&self, conn: &mut PgConnection, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
+        in_time(settle::ack(conn, &self.inner, claim_id, sequences, Transaction::Callers)).await
+    }
+
+    /// As [`nack`](PgQueue::nack), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
+    pub async fn nack_in(
+        &self,
+        conn: &mut PgConnection,
+        claim_id: Uuid,
+        sequences: Option<&[u64]>,
+        delay: Duration,
+        error: &str,
+    ) -> Result<()> {
+        in_time(settle::nack(conn, &self.inner, claim_id, sequences, delay, error, Transaction::Callers)).await
+    }
+}
+
+/// For a connection of the caller's, which is for the caller to give up.
+async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(no_answer(CALL_TIMEOUT)))
+}
+
+/// PostgreSQL counts in i64; what is above is beyond any event.
+fn bigint(number: u64) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}

@@ -1,0 +1,73 @@
+//! What becomes of claims: acked, handed back, extended.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::{Inner, Result, Transaction, bigint};
+use crate::error::subscriber_error;
+use crate::sql;
+use crate::subscribers::storable;
+
+pub(super) async fn ack(
+    conn: &mut PgConnection,
+    queue: &Inner,
+    claim_id: Uuid,
+    sequences: Option<&[u64]>,
+    transaction: Transaction,
+) -> Result<()> {
+    run(conn, statement(sql::ACK_CLAIM, queue, claim_id, transaction).bind(bigints(sequences))).await
+}
+
+pub(super) async fn nack(
+    conn: &mut PgConnection,
+    queue: &Inner,
+    claim_id: Uuid,
+    sequences: Option<&[u64]>,
+    delay: Duration,
+    error: &str,
+    transaction: Transaction,
+) -> Result<()> {
+    let statement = statement(sql::NACK_CLAIM, queue, claim_id, transaction)
+        .bind(bigints(sequences))
+        .bind(delay.as_secs_f64())
+        .bind(storable(error));
+    run(conn, statement).await
+}
+
+pub(super) async fn extend(
+    conn: &mut PgConnection,
+    queue: &Inner,
+    claim_id: Uuid,
+    visibility: Duration,
+    transaction: Transaction,
+) -> Result<DateTime<Utc>> {
+    let statement = statement(sql::EXTEND_CLAIM, queue, claim_id, transaction).bind(visibility.as_secs_f64());
+    statement.fetch_one(conn).await.map(|row| row.get("visible_at")).map_err(subscriber_error)
+}
+
+/// The parameters that all of them have.
+fn statement<'q>(
+    text: &'static str,
+    queue: &'q Inner,
+    claim_id: Uuid,
+    transaction: Transaction,
+) -> Query<'q, Postgres, PgArguments> {
+    sqlx::query(text)
+        .bind(transaction == Transaction::Own)
+        .bind(&queue.info.name)
+        .bind(&queue.subscriber_id)
+        .bind(claim_id)
+}
+
+fn bigints(sequences: Option<&[u64]>) -> Option<Vec<i64>> {
+    sequences.map(|sequences| sequences.iter().copied().map(bigint).collect())
+}
+
+async fn run(conn: &mut PgConnection, statement: Query<'_, Postgres, PgArguments>) -> Result<()> {
+    statement.execute(conn).await.map(drop).map_err(subscriber_error)
+}
