@@ -73,7 +73,13 @@ impl PgQueue {
     /// attempt.
     pub async fn nack(&self, claim_id: Uuid, sequences: Option<&[u64]>, delay: Duration, error: &str) -> Result<()> {
         calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, delay, error, Transaction::Own))
+            settle::nack(conn, &self.inner, claim_id, sequences, Some(delay), error, Transaction::Own))
+    }
+
+    /// Gives a claim up, or some of its events: they become dead letters at once, since no other attempt would end better.
+    pub async fn reject(&self, claim_id: Uuid, sequences: Option<&[u64]>, error: &str) -> Result<()> {
+        calling!(self.inner.database, conn =>
+            settle::nack(conn, &self.inner, claim_id, sequences, None, error, Transaction::Own))
     }
 
     /// Keeps a claim for `visibility` from now on, never shorter than it is. Answers when it expires, by the database's clock.
@@ -101,7 +107,7 @@ impl PgQueue {
         delay: Duration,
         error: &str,
     ) -> Result<()> {
-        in_time(settle::nack(conn, &self.inner, claim_id, sequences, delay, error, Transaction::Callers)).await
+        in_time(settle::nack(conn, &self.inner, claim_id, sequences, Some(delay), error, Transaction::Callers)).await
     }
 }
 

@@ -23,19 +23,21 @@ pub(super) async fn ack(
     run(conn, statement(sql::ACK_CLAIM, queue, claim_id, transaction).bind(bigints(sequences))).await
 }
 
+/// Without a delay: they are not delivered again.
 pub(super) async fn nack(
     conn: &mut PgConnection,
     queue: &Inner,
     claim_id: Uuid,
     sequences: Option<&[u64]>,
-    delay: Duration,
+    delay: Option<Duration>,
     error: &str,
     transaction: Transaction,
 ) -> Result<()> {
     let statement = statement(sql::NACK_CLAIM, queue, claim_id, transaction)
         .bind(bigints(sequences))
-        .bind(delay.as_secs_f64())
-        .bind(storable(error));
+        .bind(delay.unwrap_or_default().as_secs_f64())
+        .bind(storable(error))
+        .bind(delay.is_none());
     run(conn, statement).await
 }
 

@@ -16,7 +16,10 @@ use super::Node;
 use super::due::LONGEST_SLEEP;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
 use super::saga::SagaHandler;
-use super::subscription::{Filter, Subscription};
+use super::subscription::{Claims, Filter, Subscription};
+
+/// Enough for as many instances, with several keys at once in each.
+const ORDERED_PARTITIONS: u32 = 64;
 
 /// How a node hears of events that other processes append. It polls in any case; wake-ups make it fast.
 #[derive(Debug, Clone, Default)]
@@ -153,6 +156,61 @@ impl NodeBuilder {
         self.needs_postgres("a partitioned subscriber")
     }
 
+    /// Tells workers about events, in no order, each to one of all instances that subscribe so: a work queue. An event is a worker's as long as it is
+    /// handled, and [`visibility`](NodeBuilder::visibility) after it was last heard of; one that fails is tried again, by any worker, and becomes a
+    /// dead letter after the last retry.
+    pub fn subscribe_shared<D: Observed>(
+        self,
+        subscriber_id: impl Into<String>,
+        worker: impl EventObserver<D> + 'static,
+    ) -> Self {
+        let work = Work::Each(Arc::new(Observer { observer: worker, data: PhantomData }));
+        let mut node = self.add::<D>(subscriber_id.into(), work).needs_postgres("subscribe_shared");
+        if let Some(subscription) = node.subscriptions.last_mut() {
+            subscription.mode = SubscriberMode::Shared;
+        }
+        node
+    }
+
+    /// How many events of the last subscriber are handled at once here: of an exclusive or partitioned one, of different keys.
+    pub fn concurrency(mut self, events: u32) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.config.concurrency = events,
+            None => self.config.concurrency = events,
+        }
+        self
+    }
+
+    /// How long an event of the last subscriber, which is shared, stays with a worker that is not heard of. Default: 30 s.
+    pub fn visibility(self, visibility: Duration) -> Self {
+        self.claims("visibility", |claims| claims.visibility = visibility)
+    }
+
+    /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles. Default: 0.
+    pub fn prefetch(self, events: u32) -> Self {
+        self.claims("prefetch", |claims| claims.prefetch = events)
+    }
+
+    /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has partitions for that,
+    /// and leases instead of claims.
+    pub fn ordered_by_key(mut self) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) if subscription.mode == SubscriberMode::Shared => {
+                subscription.mode = SubscriberMode::Partitioned { partitions: ORDERED_PARTITIONS };
+            }
+            _ => self.mistakes.push("ordered_by_key stands behind no shared subscriber".into()),
+        }
+        self
+    }
+
+    fn claims(mut self, what: &str, change: impl FnOnce(&mut Claims)) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) if subscription.mode == SubscriberMode::Shared => change(&mut subscription.claims),
+            _ => self.mistakes.push(format!("{what} stands behind no shared subscriber")),
+        }
+        self
+    }
+
     /// This instance owns these partitions of the last subscriber, and no others: for whoever shares them out by hand. All instances of the
     /// subscriber must do so, and each partition must be somebody's.
     pub fn partition_ids(mut self, partitions: impl IntoIterator<Item = u32>) -> Self {
@@ -180,6 +238,7 @@ impl NodeBuilder {
             config: self.config.clone(),
             mode: SubscriberMode::Exclusive,
             assigned: None,
+            claims: Claims::default(),
             filter,
             work,
         });

@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use headwater_core::{Fence, Instance, InstanceMode, PartitionId, SubscriberMode, SubscriberStore};
-use headwater_postgres::PgSubscribers;
+use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::runner::{Control, Runner};
+use super::shared::Shared;
 use super::status::Status;
 use super::subscription::Subscription;
 use super::tail::Tail;
@@ -24,10 +25,21 @@ pub(super) struct Crew {
     dismissed: AtomicBool,
 }
 
+/// By what right events of a seat are handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tenure {
+    /// A lease of its partition.
+    Lease,
+    /// Nobody else is there, as the user sees to.
+    Alone,
+    /// Claims of events.
+    Claims,
+}
+
 /// A partition that the node may own, and its runner.
 pub(super) struct Seat {
     pub(super) id: PartitionId,
-    pub(super) mode: InstanceMode,
+    pub(super) tenure: Tenure,
     /// It is one of several.
     pub(super) partitioned: bool,
     pub(super) control: watch::Sender<Control>,
@@ -61,16 +73,11 @@ impl Crew {
         if let Some(seat) = seats.iter().find(|seat| seat.id == id) {
             return seat.clone();
         }
-        let (control, told) = watch::channel(Control { stopping: self.is_dismissed(), ..Control::default() });
-        let status = Arc::<Status>::default();
-        let seat = Arc::new(Seat {
-            id,
-            mode: subscription.config.instance_mode,
-            partitioned: matches!(subscription.mode, SubscriberMode::Partitioned { .. }),
-            control,
-            status: status.clone(),
-            counted: AtomicU64::new(0),
-        });
+        let tenure = match subscription.config.instance_mode {
+            InstanceMode::Coordinated => Tenure::Lease,
+            InstanceMode::SingleInstance => Tenure::Alone,
+        };
+        let (seat, told) = self.new_seat(subscription, partition, tenure);
         seats.push(seat.clone());
         let runner = Runner {
             subscription: subscription.clone(),
@@ -80,10 +87,46 @@ impl Crew {
             postgres: self.postgres.clone(),
             instance: self.instance.clone(),
             control: told,
-            status,
+            status: seat.status.clone(),
         };
         self.tasks.lock().expect("no holder of this lock panics").spawn(Arc::new(runner).run());
         seat
+    }
+
+    /// Lets a worker claim events of a shared subscriber.
+    pub(super) fn share(&self, subscription: &Arc<Subscription>) {
+        // The builder refuses shared subscribers elsewhere.
+        let Some(postgres) = &self.postgres else { return };
+        let (seat, told) = self.new_seat(subscription, 0, Tenure::Claims);
+        self.seats.lock().expect("no holder of this lock panics").push(seat.clone());
+        let (database, info) = (postgres.database().clone(), postgres.info().clone());
+        let worker = Shared {
+            subscription: subscription.clone(),
+            queue: PgQueue::new(database, info, &subscription.subscriber_id),
+            tail: self.tail.clone(),
+            worker: self.instance.node.clone(),
+            control: told,
+            status: seat.status.clone(),
+        };
+        self.tasks.lock().expect("no holder of this lock panics").spawn(worker.run());
+    }
+
+    fn new_seat(
+        &self,
+        subscription: &Subscription,
+        partition: u32,
+        tenure: Tenure,
+    ) -> (Arc<Seat>, watch::Receiver<Control>) {
+        let (control, told) = watch::channel(Control { stopping: self.is_dismissed(), ..Control::default() });
+        let seat = Seat {
+            id: PartitionId { subscriber_id: subscription.subscriber_id.clone(), partition },
+            tenure,
+            partitioned: matches!(subscription.mode, SubscriberMode::Partitioned { .. }),
+            control,
+            status: Arc::default(),
+            counted: AtomicU64::new(0),
+        };
+        (Arc::new(seat), told)
     }
 
     pub(super) fn seats(&self) -> Vec<Arc<Seat>> {

@@ -18,7 +18,7 @@ use headwater_core::{
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::crew::{Crew, Seat};
+use super::crew::{Crew, Seat, Tenure};
 use super::subscription::Subscription;
 
 /// Between ticks: how long a standby may take to notice that the owner is gone.
@@ -88,7 +88,7 @@ impl Keeper {
 
     fn coordinated(&self) -> Vec<Arc<Seat>> {
         let mut seats = self.crew.seats();
-        seats.retain(|seat| seat.mode == InstanceMode::Coordinated);
+        seats.retain(|seat| seat.tenure == Tenure::Lease);
         seats
     }
 
@@ -116,6 +116,7 @@ impl Keeper {
                     let view = views.iter().find(|view| view.subscriber_id == subscription.subscriber_id);
                     wishes.extend(view.map(|view| self.wishes_of_group(subscription, view)).unwrap_or_default());
                 }
+                (None, SubscriberMode::Shared, _) => {}
                 (None, _, InstanceMode::Coordinated) => wishes.push(self.wish(subscription, 0, None)),
                 (None, _, InstanceMode::SingleInstance) => {}
             }
@@ -181,7 +182,7 @@ impl Keeper {
 
     /// Subscribers without a lease are asked about one by one, less often.
     async fn look_at_singles(&self) {
-        for seat in self.crew.seats().iter().filter(|seat| seat.mode == InstanceMode::SingleInstance) {
+        for seat in self.crew.seats().iter().filter(|seat| seat.tenure == Tenure::Alone) {
             if let Ok(loaded) = self.crew.store.position(&seat.id.subscriber_id).await {
                 let fence = seat.fence(loaded.term);
                 seat.control.send_modify(|control| {

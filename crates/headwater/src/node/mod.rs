@@ -10,6 +10,7 @@ mod pages;
 mod ring;
 mod runner;
 mod saga;
+mod shared;
 mod status;
 mod subscription;
 mod tail;
@@ -19,13 +20,13 @@ mod turn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberStore};
+use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberMode, SubscriberStore};
 use headwater_postgres::{PgLog, PgSubscribers, WakeUps};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 pub use self::builder::{NodeBuilder, WakeUpSource};
-use self::crew::{Crew, Seat};
+use self::crew::{Crew, Seat, Tenure};
 pub use self::handler::TransactionScope;
 use self::keeper::Keeper;
 use self::subscription::Subscription;
@@ -121,6 +122,10 @@ impl Node {
         let crew = Arc::new(Crew::new(tail, parts.store, parts.postgres, parts.instance));
         let subscriptions: Vec<_> = parts.subscriptions.into_iter().map(Arc::new).collect();
         for subscription in &subscriptions {
+            if subscription.mode == SubscriberMode::Shared {
+                crew.share(subscription);
+                continue;
+            }
             let (first, assigned) = ([0], subscription.assigned.as_deref());
             let seats = assigned.unwrap_or(&first);
             seats.iter().for_each(|partition| _ = crew.seat(subscription, *partition));
@@ -146,7 +151,7 @@ impl Node {
             SubscriberStatus {
                 subscriber_id: seat.id.subscriber_id.clone(),
                 partition: seat.id.partition,
-                owned: position.is_some(),
+                owned: position.is_some() || seat.tenure == Tenure::Claims,
                 position,
                 handled: seat.status.handled(),
                 report: seat.status.report(),
@@ -167,7 +172,7 @@ impl Node {
         let of_subscriber = |seat: &&Arc<Seat>| seat.id.subscriber_id == subscriber_id;
         let seats = self.crew.seats();
         let local = match &seats.iter().filter(of_subscriber).collect::<Vec<_>>()[..] {
-            [seat] if !seat.partitioned => Some(seat.status.reached.subscribe()),
+            [seat] if seat.tenure != Tenure::Claims && !seat.partitioned => Some(seat.status.reached.subscribe()),
             _ => None,
         };
         let handled = |position: u64, gaps: &headwater_core::Gaps| {

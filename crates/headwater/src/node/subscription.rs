@@ -1,6 +1,10 @@
 //! A subscriber as a node was told to run it.
 
-use headwater_core::{Event, InstanceMode, ReliableDeliveryConfig, SubscriberError, SubscriberMode, names};
+use std::time::Duration;
+
+use headwater_core::{
+    Event, InstanceMode, OnExhaustion, ReliableDeliveryConfig, SubscriberError, SubscriberMode, names,
+};
 
 use super::handler::{TransactionScope, Work};
 
@@ -10,8 +14,24 @@ pub(super) struct Subscription {
     pub(super) mode: SubscriberMode,
     /// The partitions that this instance owns, if they are not shared out.
     pub(super) assigned: Option<Vec<u32>>,
+    /// How events are claimed, if it is shared.
+    pub(super) claims: Claims,
     pub(super) filter: Filter,
     pub(super) work: Work,
+}
+
+/// How a worker of a shared subscriber claims events.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Claims {
+    pub(super) visibility: Duration,
+    /// Events that are claimed ahead of those that are handled.
+    pub(super) prefetch: u32,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Claims { visibility: Duration::from_secs(30), prefetch: 0 }
+    }
 }
 
 /// Which events are the subscriber's. The others are settled without it.
@@ -45,7 +65,29 @@ impl Subscription {
                 self.config.concurrency, self.subscriber_id
             )));
         }
+        if self.mode == SubscriberMode::Shared {
+            self.validate_claims()?;
+        }
         self.validate_partitions()
+    }
+
+    fn validate_claims(&self) -> Result<(), SubscriberError> {
+        let Claims { visibility, prefetch } = self.claims;
+        let invalid =
+            |what: String| Err(SubscriberError::InvalidInput(format!("subscriber {:?}: {what}", self.subscriber_id)));
+        if !(Duration::from_secs(1)..=Duration::from_secs(43_200)).contains(&visibility) {
+            return invalid(format!("invalid visibility {visibility:?}: it is 1 s to 12 hours"));
+        }
+        if prefetch > 10_000 {
+            return invalid(format!("invalid prefetch {prefetch}: it is 0 to 10000"));
+        }
+        if self.config.on_exhaustion != OnExhaustion::DeadLetter {
+            return invalid("the events of a shared subscriber have no order: on_exhaustion is DeadLetter".into());
+        }
+        if self.filter.stream_prefix.is_some() {
+            return invalid("a shared subscriber has no stream_prefix: its workers choose by event type".into());
+        }
+        Ok(())
     }
 
     fn validate_partitions(&self) -> Result<(), SubscriberError> {
