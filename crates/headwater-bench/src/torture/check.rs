@@ -184,16 +184,16 @@ impl Evidence<'_> {
         let (mut of_stream, mut of_order) = (HashMap::new(), HashMap::new());
         for (sequence, event) in self.log.iter().rev() {
             let Some(begun) = first.get(sequence).copied() else { continue };
+            if self.subscriber == Subscriber::Shared {
+                continue;
+            }
             if let Some(stream) = event.stream.as_deref()
                 && let Some(by) = overtaken(&mut of_stream, stream, begun)
             {
                 let detail = format!("{stream}: {begun} after {by}; its writer was open for {:?}", event.open_for());
                 self.broken(violations, "ORDER OF A STREAM", detail);
             }
-            let order = match self.subscriber {
-                Subscriber::Keyed => event.order_key(),
-                _ => Some(""),
-            };
+            let order = if self.subscriber.is_by_key() { event.order_key() } else { Some("") };
             if let Some(by) = order.and_then(|order| overtaken(&mut of_order, order, begun)) {
                 tally.late += 1;
                 self.judge_late(event, begun, by, tally, violations);
@@ -229,13 +229,16 @@ impl Evidence<'_> {
     /// An instance does not begin an event while it handles an earlier one (of the same key, when it handles keys side by side). What
     /// it was told to drop is begun again from the checkpoint, thus with the same or an earlier event.
     fn check_one_at_a_time(&self, violations: &mut Violations) {
+        if self.subscriber == Subscriber::Shared {
+            return;
+        }
         for book in self.books {
             let mut open: HashMap<&str, &Line> = HashMap::new();
             for line in book.iter().filter(|line| line.subscriber == self.subscriber.id()) {
-                let key = match self.subscriber {
-                    Subscriber::Keyed if line.key == "-" => continue,
-                    Subscriber::Keyed => line.key.as_str(),
-                    _ => "",
+                let key = match self.subscriber.is_by_key() {
+                    true if line.key == "-" => continue,
+                    true => line.key.as_str(),
+                    false => "",
                 };
                 match line.mark {
                     Mark::Begun => {
@@ -291,7 +294,7 @@ impl Evidence<'_> {
     fn check_failures(&self, handled: &HashMap<u64, Vec<&Line>>, violations: &mut Violations) {
         let failed: BTreeSet<u64> =
             self.lines().filter(|line| line.mark == Mark::Failed).map(|line| line.sequence).collect();
-        let may_fail = matches!(self.subscriber, Subscriber::Failing | Subscriber::Transactional);
+        let may_fail = self.subscriber == Subscriber::Failing || self.subscriber.is_transactional();
         for sequence in self.dead {
             if !may_fail || self.subscriber == Subscriber::Failing && !failed.contains(sequence) {
                 self.broken(violations, "dead letter without a failure", format!("global_sequence {sequence}"));

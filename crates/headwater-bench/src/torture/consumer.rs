@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
-use headwater::{Event, EventObserver, HandlerError, Headwater, Json};
+use headwater::{Event, EventObserver, HandlerError, Headwater, Json, TransactionScope};
 use rand::RngExt;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::{Book, Line, Mark, now_ns};
-use super::subscribers::Subscriber;
+use super::subscribers::{PARTITIONS, Subscriber};
 use super::{LEASE, NAMESPACE};
 
 /// Connections of the pool: few, so that using them all up is easy.
 const CONNECTIONS: u32 = 6;
 /// For how long the pool is used up when that is asked for.
 const EXHAUSTED: Duration = Duration::from_secs(3);
+
+/// How long a worker that hangs keeps its events: shorter than it hangs.
+const VISIBILITY: Duration = Duration::from_secs(2);
 
 /// Options of `torture-consumer`.
 #[derive(Debug, Args)]
@@ -89,13 +92,14 @@ async fn open(
     for subscriber in subscribers {
         let writer = Writer { subscriber: *subscriber, instance: instance.to_owned(), book: book.clone() };
         node = match subscriber {
-            Subscriber::Transactional => {
+            Subscriber::Transactional | Subscriber::PerKey => {
                 let writer = Arc::new(writer);
-                node.subscribe_transactional(subscriber.id(), move |event: Arc<Event<Json>>, tx| {
+                let node = node.subscribe_transactional(subscriber.id(), move |event: Arc<Event<Json>>, tx| {
                     let writer = writer.clone();
                     Box::pin(async move {
                         writer.note(Mark::Begun, &event)?;
                         sqlx::query(include_str!("../../sql/torture_effect.sql"))
+                            .bind(writer.subscriber.id())
                             .bind(event.global_sequence.map(|sequence| sequence as i64))
                             .bind(&writer.instance)
                             .execute(tx)
@@ -104,8 +108,14 @@ async fn open(
                         writer.note(Mark::Handled, &event)?;
                         Ok(())
                     })
-                })
+                });
+                match subscriber {
+                    Subscriber::PerKey => node.partitioned(PARTITIONS).transaction_per(TransactionScope::Key),
+                    _ => node,
+                }
             }
+            Subscriber::Partitioned => node.subscribe_partitioned(subscriber.id(), PARTITIONS, writer),
+            Subscriber::Shared => node.subscribe_shared(subscriber.id(), writer).visibility(VISIBILITY).prefetch(4),
             _ => node.subscribe(writer),
         }
         .config(subscriber.config());
@@ -158,7 +168,7 @@ impl EventObserver for Writer {
     async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
         self.note(Mark::Begun, &event)?;
         linger().await;
-        if self.subscriber == Subscriber::Failing {
+        if matches!(self.subscriber, Subscriber::Failing | Subscriber::Shared) {
             let always = self.subscriber.always_fails(event.global_sequence.unwrap_or_default());
             if always || rand::rng().random_bool(0.1) {
                 self.note(Mark::Failed, &event)?;

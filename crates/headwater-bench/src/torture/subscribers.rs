@@ -21,9 +21,18 @@ pub(crate) enum Subscriber {
     Transactional,
     /// Fails at random, and for some events always.
     Failing,
+    /// Over partitions, whose number changes now and then.
+    Partitioned,
+    /// Over partitions, with a transaction for the events of a key.
+    PerKey,
+    /// Claimed by workers, which fail now and then.
+    Shared,
 }
 
-pub(crate) const ALL: [Subscriber; 7] = [
+/// Partitions at first.
+pub(crate) const PARTITIONS: u32 = 6;
+
+pub(crate) const ALL: [Subscriber; 10] = [
     Subscriber::Synchronous,
     Subscriber::Batched,
     Subscriber::Strict,
@@ -31,6 +40,9 @@ pub(crate) const ALL: [Subscriber; 7] = [
     Subscriber::Keyed,
     Subscriber::Transactional,
     Subscriber::Failing,
+    Subscriber::Partitioned,
+    Subscriber::PerKey,
+    Subscriber::Shared,
 ];
 
 impl Subscriber {
@@ -43,6 +55,9 @@ impl Subscriber {
             Subscriber::Keyed => "keyed",
             Subscriber::Transactional => "transactional",
             Subscriber::Failing => "failing",
+            Subscriber::Partitioned => "partitioned",
+            Subscriber::PerKey => "per-key",
+            Subscriber::Shared => "shared",
         }
     }
 
@@ -63,8 +78,12 @@ impl Subscriber {
         match self {
             Subscriber::Synchronous | Subscriber::Eager | Subscriber::Failing => common,
             // Handlers fail with the database: long enough to outlive a restart of it.
-            Subscriber::Transactional => ReliableDeliveryConfig { max_retries: 200, ..common },
-            Subscriber::Batched => ReliableDeliveryConfig { checkpoint_mode: batched(100, 200), ..common },
+            Subscriber::Transactional | Subscriber::PerKey => ReliableDeliveryConfig { max_retries: 200, ..common },
+            // Each fault costs attempts of what it interrupts.
+            Subscriber::Shared => ReliableDeliveryConfig { max_retries: 200, concurrency: 4, ..common },
+            Subscriber::Batched | Subscriber::Partitioned => {
+                ReliableDeliveryConfig { checkpoint_mode: batched(100, 200), ..common }
+            }
             Subscriber::Strict => ReliableDeliveryConfig { checkpoint_mode: batched(20, 100), ..common },
             Subscriber::Keyed => ReliableDeliveryConfig { concurrency: 8, ..common },
         }
@@ -76,9 +95,21 @@ impl Subscriber {
             Subscriber::Strict => Duration::MAX,
             Subscriber::Eager => Duration::ZERO,
             Subscriber::Batched => Duration::from_millis(300),
-            Subscriber::Transactional | Subscriber::Failing => Duration::from_secs(1),
-            Subscriber::Synchronous | Subscriber::Keyed => Duration::from_secs(5),
+            Subscriber::Transactional | Subscriber::Failing | Subscriber::PerKey => Duration::from_secs(1),
+            Subscriber::Synchronous | Subscriber::Keyed | Subscriber::Partitioned | Subscriber::Shared => {
+                Duration::from_secs(5)
+            }
         }
+    }
+
+    /// Whether events of different keys stand in no order.
+    pub(crate) fn is_by_key(self) -> bool {
+        matches!(self, Subscriber::Keyed | Subscriber::Partitioned | Subscriber::PerKey)
+    }
+
+    /// Whether its effects are in the transaction of its checkpoint.
+    pub(crate) fn is_transactional(self) -> bool {
+        matches!(self, Subscriber::Transactional | Subscriber::PerKey)
     }
 
     /// Whether the handler never succeeds with this event.
