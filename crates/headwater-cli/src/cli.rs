@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, emit, lag, migrate, namespace, read, status, subscribers, up,
+    append, audit, consume, dead_letters, emit, groups, lag, migrate, namespace, read, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -15,7 +15,7 @@ Exit codes:
     2  usage or invalid input
     3  the database cannot be reached
     4  not found: the namespace, the event, the subscriber, the dead letter
-    5  conflict: the stream is not at the version expected, or the subscriber is in use
+    5  conflict: the stream is not at the version expected; the subscriber is in use, or no group
     6  the database's schema is not migrated, or too new
     7  the audit found something, or a dead letter failed again
   130  interrupted
@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Consume(consume::Consume),
     #[command(subcommand)]
     Subscribers(subscribers::Subscribers),
+    #[command(subcommand)]
+    Groups(groups::Groups),
     Lag(lag::Lag),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),

@@ -464,7 +464,7 @@ impl<'r> Turn<'r> {
             CheckpointMode::Synchronous => self.unwritten > 0,
             CheckpointMode::Batched { batch_size, .. } => self.unwritten >= u64::from(batch_size),
         };
-        if !full && !self.write_deadline().is_some_and(|at| at <= Instant::now()) {
+        if !full && self.write_deadline().is_none_or(|at| at > Instant::now()) {
             return Ok(());
         }
         let batched = matches!(self.runner.subscription.config.checkpoint_mode, CheckpointMode::Batched { .. });
