@@ -114,7 +114,11 @@ impl Keeper {
                 }
                 (None, SubscriberMode::Partitioned { .. }, _) => {
                     let view = views.iter().find(|view| view.subscriber_id == subscription.subscriber_id);
-                    wishes.extend(view.map(|view| self.wishes_of_group(subscription, view)).unwrap_or_default());
+                    wishes.extend(match view {
+                        Some(view) => self.wishes_of_group(subscription, view),
+                        // It was removed: what this instance owned is answered without a term.
+                        None => self.owned_of(subscription),
+                    });
                 }
                 (None, _, InstanceMode::Coordinated) => wishes.push(self.wish(subscription, 0, None)),
                 (None, _, InstanceMode::SingleInstance) => {}
@@ -142,6 +146,12 @@ impl Keeper {
 
     fn wish(&self, subscription: &Arc<Subscription>, partition: u32, share: Option<u32>) -> Wish {
         Wish { seat: self.crew.seat(subscription, partition), share }
+    }
+
+    fn owned_of(&self, subscription: &Subscription) -> Vec<Wish> {
+        let mut seats = self.coordinated();
+        seats.retain(|seat| seat.id.subscriber_id == subscription.subscriber_id && seat.term().is_some());
+        seats.into_iter().map(|seat| Wish { seat, share: Some(0) }).collect()
     }
 
     /// What it owns, and, if that is less than its share, all the others: the database lets it take no more than its share. They
