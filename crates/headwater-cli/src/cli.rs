@@ -66,10 +66,59 @@ pub(crate) enum Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::path::{Path, PathBuf};
+
+    use clap::{CommandFactory, Parser};
+
+    use super::Cli;
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
+    }
+
+    /// What stands in blocks of shell in the README and in the guides can be typed.
+    #[test]
+    fn documented_commands_are_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![root.join("README.md")];
+        for folder in ["docs/guides", "docs/errors"] {
+            let entries = std::fs::read_dir(root.join(folder)).unwrap();
+            pages.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+        let commands: Vec<_> = pages.iter().flat_map(commands_of).collect();
+        assert!(commands.len() > 20, "{commands:#?}");
+        for (page, command) in commands {
+            if let Err(error) = Cli::try_parse_from(words(&command)) {
+                panic!("{}: {command}\n{error}", page.display());
+            }
+        }
+    }
+
+    fn commands_of(page: &PathBuf) -> Vec<(PathBuf, String)> {
+        let text = std::fs::read_to_string(page).unwrap();
+        let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("headwater "));
+        lines.map(|line| (page.clone(), line.to_owned())).collect()
+    }
+
+    /// The words of a command, as a shell takes them, up to where something else begins.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for c in line.chars() {
+            let word = words.last_mut().expect("there is always one");
+            match quote {
+                Some(open) if c == open => quote = None,
+                Some(_) => word.push(c),
+                None if c == '\'' || c == '"' => quote = Some(c),
+                None if c == ' ' && !word.is_empty() => words.push(String::new()),
+                None if c == ' ' => {}
+                None if "#|;>&".contains(c) && word.is_empty() => break,
+                None => word.push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
     }
 }
