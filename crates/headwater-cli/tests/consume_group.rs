@@ -150,6 +150,8 @@ async fn the_number_of_partitions_changes_while_they_run() {
     let done = cli.run(resize.into_iter().chain(["--wait"])).ok().json();
     assert_eq!((&done["to"], &done["done"], &done["change"]), (&json!(2), &json!(true), &json!(null)), "{done}");
     until_shared(&cli, &[("a", 1), ("b", 1)]);
+    a.says("has 1 of 2 partitions: ");
+    b.says("has 1 of 2 partitions: ");
     until_caught_up(&cli);
     witness.is_complete_and_in_order(&cli);
     cli.run(["audit", "-n", "shop"]).ok();

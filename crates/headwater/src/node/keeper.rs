@@ -116,8 +116,8 @@ impl Keeper {
                     let view = views.iter().find(|view| view.subscriber_id == subscription.subscriber_id);
                     wishes.extend(match view {
                         Some(view) => self.wishes_of_group(subscription, view),
-                        // It was removed: what this instance owned is answered without a term.
-                        None => self.owned_of(subscription),
+                        // It was removed.
+                        None => self.lost(subscription, 0),
                     });
                 }
                 (None, _, InstanceMode::Coordinated) => wishes.push(self.wish(subscription, 0, None)),
@@ -148,10 +148,14 @@ impl Keeper {
         Wish { seat: self.crew.seat(subscription, partition), share }
     }
 
-    fn owned_of(&self, subscription: &Subscription) -> Vec<Wish> {
-        let mut seats = self.coordinated();
-        seats.retain(|seat| seat.id.subscriber_id == subscription.subscriber_id && seat.term().is_some());
-        seats.into_iter().map(|seat| Wish { seat, share: Some(0) }).collect()
+    /// What this instance owned of a group from a partition on that is no more: it is answered without a term.
+    fn lost(&self, subscription: &Subscription, partitions: u32) -> Vec<Wish> {
+        let is_lost = |seat: &Arc<Seat>| {
+            let id = &seat.id;
+            id.subscriber_id == subscription.subscriber_id && id.partition >= partitions && seat.term().is_some()
+        };
+        let lost = self.coordinated().into_iter().filter(is_lost);
+        lost.map(|seat| Wish { seat, share: Some(0) }).collect()
     }
 
     /// What it owns, and, if that is less than its share, all the others: the database lets it take no more than its share. They
@@ -170,6 +174,7 @@ impl Keeper {
             others.rotate_left(place);
             owned.append(&mut others);
         }
+        owned.append(&mut self.lost(subscription, view.partitions));
         owned
     }
 

@@ -43,7 +43,7 @@ const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber mailer --exec './send-mail' --event-type OrderPlaced
   headwater consume -n shop --subscriber export --until-caught-up --checkpoint 1000/1s > events.jsonl
   headwater consume -n shop --subscriber totals --exec ./add --concurrency 8 --on-exhaustion park-key
-  headwater consume -n shop --subscriber search --exec ./index --partitions 16    (in as many processes as you like)
+  headwater consume -n shop --subscriber search --exec ./index --partitions 16
 
 With --exec, the command is run by sh for each event, with the event as JSON on its
 standard input and HEADWATER_EVENT_ID, HEADWATER_EVENT_TYPE, HEADWATER_GLOBAL_SEQUENCE,

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use super::view::{instances, is_by_hand, live_owner, numbers};
 use crate::output::{plural, printable};
 
+/// As many partitions as a line has room for.
+const NAMED: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) to: u32,
@@ -66,7 +69,8 @@ impl Change {
         let (waits_for, text) = match waited.is_empty() {
             true => (WaitsFor::Step, "the next step is due".to_owned()),
             false => {
-                let list: Vec<_> = waited.iter().map(|partition| place(partition)).collect();
+                let mut list: Vec<_> = waited.iter().take(NAMED).map(|partition| place(partition)).collect();
+                list.extend(waited.len().checked_sub(NAMED + 1).map(|more| format!("and {} more", more + 1)));
                 (
                     waits_for,
                     format!("{} of {} {what}: {}", waited.len(), plural(all as u64, "partition"), list.join(", ")),
@@ -181,6 +185,15 @@ mod tests {
         assert_eq!(change.needs, None);
         let by_hand = Change::of(&info(), &group(owned, Vec::new(), None)).unwrap();
         assert!(by_hand.needs.unwrap().contains("when it is stopped"));
+    }
+
+    #[test]
+    fn of_many_partitions_some_are_named() {
+        let a = Instance::new("a");
+        let owned: Vec<_> = (0..10).map(|number| partition(number, 0, Some(&a))).collect();
+        let change = Change::of(&info(), &group(owned, vec![a], None)).unwrap();
+        assert_eq!(change.partitions.len(), 10);
+        assert!(change.text.ends_with("6 at 0 (node a), 7 at 0 (node a), and 2 more"), "{}", change.text);
     }
 
     #[test]
