@@ -14,7 +14,7 @@ use crate::output::{Output, grouped, plural, printable};
 #[command(after_help = "\
 Examples:
   headwater groups show -n shop mailer
-  headwater groups show -n shop mailer --json | jq '.partitions[] | select(.owner == null) | .partition'
+  headwater groups show -n shop mailer --json | jq '.partitions[].lag_events'
 
 BEHIND counts sequences of the log: at most so many events, those of other partitions included.")]
 pub(crate) struct Show {
