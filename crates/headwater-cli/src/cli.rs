@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, due, emit, lag, migrate, namespace, read, status, subscribers, up,
+    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, read, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -15,7 +15,7 @@ Exit codes:
     2  usage or invalid input
     3  the database cannot be reached
     4  not found: the namespace, the event, the subscriber, the dead letter
-    5  conflict: the stream is not at the version expected, or the subscriber is in use
+    5  conflict: the stream is not at the version expected; the subscriber is in use, or no group
     6  the database's schema is not migrated, or too new
     7  the audit found something, a dead letter failed again, or a due event could not be appended
   130  interrupted
@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Consume(consume::Consume),
     #[command(subcommand)]
     Subscribers(subscribers::Subscribers),
+    #[command(subcommand)]
+    Groups(groups::Groups),
     Lag(lag::Lag),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
@@ -66,10 +68,59 @@ pub(crate) enum Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::path::{Path, PathBuf};
+
+    use clap::{CommandFactory, Parser};
+
+    use super::Cli;
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
+    }
+
+    /// What stands in blocks of shell in the README and in the guides can be typed.
+    #[test]
+    fn documented_commands_are_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![root.join("README.md")];
+        for folder in ["docs/guides", "docs/errors"] {
+            let entries = std::fs::read_dir(root.join(folder)).unwrap();
+            pages.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+        let commands: Vec<_> = pages.iter().flat_map(commands_of).collect();
+        assert!(commands.len() > 20, "{commands:#?}");
+        for (page, command) in commands {
+            if let Err(error) = Cli::try_parse_from(words(&command)) {
+                panic!("{}: {command}\n{error}", page.display());
+            }
+        }
+    }
+
+    fn commands_of(page: &PathBuf) -> Vec<(PathBuf, String)> {
+        let text = std::fs::read_to_string(page).unwrap();
+        let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("headwater "));
+        lines.map(|line| (page.clone(), line.to_owned())).collect()
+    }
+
+    /// The words of a command, as a shell takes them, up to where something else begins.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for c in line.chars() {
+            let word = words.last_mut().expect("there is always one");
+            match quote {
+                Some(open) if c == open => quote = None,
+                Some(_) => word.push(c),
+                None if c == '\'' || c == '"' => quote = Some(c),
+                None if c == ' ' && !word.is_empty() => words.push(String::new()),
+                None if c == ' ' => {}
+                None if "#|;>&".contains(c) && word.is_empty() => break,
+                None => word.push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
     }
 }

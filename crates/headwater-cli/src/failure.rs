@@ -173,8 +173,7 @@ impl From<SubscriberError> for Failure {
             SubscriberError::InvalidInput(message) => Failure::invalid(message),
             SubscriberError::NotFound(id) => Failure::new(Exit::NotFound, format!("subscriber {id:?} does not exist"))
                 .help("see which there are with `headwater subscribers list --namespace NAME`"),
-            SubscriberError::InUse(message) => Failure::new(Exit::Conflict, message)
-                .help("stop it there first, or see `headwater subscribers remove --help` for --force"),
+            SubscriberError::InUse(message) => Failure::new(Exit::Conflict, message),
             SubscriberError::Unavailable(unavailable) => fault("", &unavailable),
             error => Failure::unexpected(error),
         };

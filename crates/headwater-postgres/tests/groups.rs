@@ -240,6 +240,24 @@ async fn open_gaps_go_to_all_new_partitions() {
 }
 
 #[tokio::test]
+async fn who_asks_for_a_change_can_see_it_through_without_members() {
+    let (_group, a) = Group::of(2).await;
+    let terms = take(&a, [0, 1], None).await;
+    a.store.advance(&fence(1, terms[1]), &advance(9, &[])).await.unwrap();
+    a.store.resize("g", 4).await.unwrap();
+    a.store.release(&a.instance, &[0, 1].map(partition)).await.unwrap();
+    a.store.resize("g", 4).await.unwrap();
+    assert_eq!(a.store.group("g").await.unwrap().barrier, Some(9));
+    let terms = take(&a, [0], None).await;
+    a.store.advance(&fence(0, terms[0]), &advance(9, &[])).await.unwrap();
+    a.store.resize("g", 4).await.unwrap();
+    let now = a.store.group("g").await.unwrap();
+    assert_eq!((now.partitions.len(), now.resize_to), (4, None));
+    a.store.resize("g", 4).await.unwrap();
+    assert_eq!(a.store.group("g").await.unwrap().resize_to, None);
+}
+
+#[tokio::test]
 async fn a_dead_owner_does_not_hold_up_a_change() {
     let (group, a) = Group::of(2).await;
     let b = group.process("b").await;

@@ -6,6 +6,7 @@ pub(crate) mod consume;
 pub(crate) mod dead_letters;
 pub(crate) mod due;
 pub(crate) mod emit;
+pub(crate) mod groups;
 pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
@@ -32,6 +33,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Due(due) => interruptible(due.run(&connection)).await,
         Command::Read(read) => interruptible(read.run(&connection)).await,
         Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
+        Command::Groups(groups) => interruptible(groups.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,

@@ -121,6 +121,14 @@ impl Cli {
         self.feed(["append", "-n", "shop", "--file", "-"], &lines).ok();
     }
 
+    /// Appends so many more events to `shop`, of keys in turn.
+    #[track_caller]
+    pub(crate) fn emit_keyed(&self, events: u64, keys: u64) {
+        let line = |n: u64| format!("{{\"type\": \"A\", \"key\": \"key-{}\", \"data\": {n}}}\n", n % keys);
+        let lines: String = (0..events).map(line).collect();
+        self.feed(["append", "-n", "shop", "--file", "-"], &lines).ok();
+    }
+
     /// A running `consume` of `shop`.
     pub(crate) fn consume(&self, subscriber: &str, args: &[&str]) -> Consumer {
         let all = ["consume", "-n", "shop", "-s", subscriber].into_iter().chain(args.iter().copied());
@@ -146,6 +154,19 @@ impl Cli {
         let begin = std::time::Instant::now();
         loop {
             let said = self.run(["subscribers", "show", "-n", "shop", subscriber, "--json"]);
+            if said.code == Some(0) && as_expected(&said.json()) {
+                return said.json();
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{said:#?}");
+        }
+    }
+
+    /// Shows a group again and again, until it is there and as expected.
+    #[track_caller]
+    pub(crate) fn group_until(&self, subscriber: &str, as_expected: impl Fn(&Value) -> bool) -> Value {
+        let begin = std::time::Instant::now();
+        loop {
+            let said = self.run(["groups", "show", "-n", "shop", subscriber, "--json"]);
             if said.code == Some(0) && as_expected(&said.json()) {
                 return said.json();
             }

@@ -39,8 +39,8 @@ pub trait SubscriberStore: Send + Sync {
     async fn leave(&self, instance: &Instance, groups: &[String]) -> Result<()>;
 
     /// Changes the number of partitions of a group, which may be running: its present partitions go on to where the furthest of them has come,
-    /// and only then do the new ones begin, from there. Returns at once. Another change that is under way is
-    /// [`SubscriberError::InUse`].
+    /// and only then do the new ones begin, from there. Returns at once; asked again for the same number, it takes the next step
+    /// if it is time for it, as members do. Another change that is under way is [`SubscriberError::InUse`].
     async fn resize(&self, subscriber_id: &str, partitions: u32) -> Result<()>;
 
     /// A group and its partitions.

@@ -114,7 +114,11 @@ impl Keeper {
                 }
                 (None, SubscriberMode::Partitioned { .. }, _) => {
                     let view = views.iter().find(|view| view.subscriber_id == subscription.subscriber_id);
-                    wishes.extend(view.map(|view| self.wishes_of_group(subscription, view)).unwrap_or_default());
+                    wishes.extend(match view {
+                        Some(view) => self.wishes_of_group(subscription, view),
+                        // It was removed.
+                        None => self.lost(subscription, 0),
+                    });
                 }
                 (None, SubscriberMode::Shared, _) => {}
                 (None, _, InstanceMode::Coordinated) => wishes.push(self.wish(subscription, 0, None)),
@@ -145,6 +149,16 @@ impl Keeper {
         Wish { seat: self.crew.seat(subscription, partition), share }
     }
 
+    /// What this instance owned of a group from a partition on that is no more: it is answered without a term.
+    fn lost(&self, subscription: &Subscription, partitions: u32) -> Vec<Wish> {
+        let is_lost = |seat: &Arc<Seat>| {
+            let id = &seat.id;
+            id.subscriber_id == subscription.subscriber_id && id.partition >= partitions && seat.term().is_some()
+        };
+        let lost = self.coordinated().into_iter().filter(is_lost);
+        lost.map(|seat| Wish { seat, share: Some(0) }).collect()
+    }
+
     /// What it owns, and, if that is less than its share, all the others: the database lets it take no more than its share. They
     /// are asked for from a place on that is its own, so that members who ask at once rarely wish for the same.
     fn wishes_of_group(&self, subscription: &Arc<Subscription>, view: &GroupView) -> Vec<Wish> {
@@ -161,6 +175,7 @@ impl Keeper {
             others.rotate_left(place);
             owned.append(&mut others);
         }
+        owned.append(&mut self.lost(subscription, view.partitions));
         owned
     }
 

@@ -83,6 +83,8 @@ pub struct SubscriberStatus {
     pub owned: bool,
     /// How far its events are handled, written or not; `None`: it is not this node that knows.
     pub position: Option<u64>,
+    /// Gaps up to there that were passed and are not closed, first and last of each.
+    pub pending_gaps: Vec<(u64, u64)>,
     /// Events handled since the node started.
     pub handled: u64,
     /// What it does.
@@ -147,12 +149,16 @@ impl Node {
     /// What the node and its subscribers do.
     pub fn status(&self) -> NodeStatus {
         let subscriber = |seat: &Arc<Seat>| {
-            let position = seat.status.reached.borrow().as_ref().map(|(position, _)| *position);
+            let (position, pending_gaps) = match &*seat.status.reached.borrow() {
+                Some((position, gaps)) => (Some(*position), gaps.ranges().to_vec()),
+                None => (None, Vec::new()),
+            };
             SubscriberStatus {
                 subscriber_id: seat.id.subscriber_id.clone(),
                 partition: seat.id.partition,
                 owned: position.is_some() || seat.tenure == Tenure::Claims,
                 position,
+                pending_gaps,
                 handled: seat.status.handled(),
                 report: seat.status.report(),
             }

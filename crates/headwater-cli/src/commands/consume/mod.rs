@@ -1,7 +1,7 @@
 //! `headwater consume`
 //!
-//! Who has authority: the subscriber's row in the database says which process of a pool has the subscriber, the others stand by. This
-//! process ends
+//! Who has authority: the subscriber's row in the database says which process of a pool has the subscriber, the others stand by; with
+//! --partitions, a row each says so of every partition. This process ends
 //! - when it is told to (SIGTERM, Ctrl-C, SIGHUP): the event at hand is finished, progress written, the lease given up. A second signal
 //!   ends it at once, and the command that runs with it;
 //! - when it has done what it was asked for (--count, --until-caught-up), in the same way;
@@ -10,17 +10,20 @@
 //!
 //! A database that goes away does not end it: it waits, says so, and goes on.
 
+mod caught_up;
 mod delivery;
 mod ending;
 mod exec;
+mod group;
 mod narrate;
+mod narrate_group;
 mod print;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use headwater::{InstanceMode, Namespace, Node, NodeBuilder, StartFrom, SubscriberStore, WakeUpSource};
+use headwater::{InstanceMode, Namespace, Node, NodeBuilder, PgSubscribers, StartFrom, SubscriberStore, WakeUpSource};
 
 use crate::connection::ConnectionArgs;
 use crate::duration::parse_short;
@@ -40,6 +43,7 @@ const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber mailer --exec './send-mail' --event-type OrderPlaced
   headwater consume -n shop --subscriber export --until-caught-up --checkpoint 1000/1s > events.jsonl
   headwater consume -n shop --subscriber totals --exec ./add --concurrency 8 --on-exhaustion park-key
+  headwater consume -n shop --subscriber search --exec ./index --partitions 16
 
 With --exec, the command is run by sh for each event, with the event as JSON on its
 standard input and HEADWATER_EVENT_ID, HEADWATER_EVENT_TYPE, HEADWATER_GLOBAL_SEQUENCE,
@@ -50,7 +54,13 @@ HEADWATER_STREAM_ID (if it has one), HEADWATER_SUBSCRIBER and HEADWATER_NAMESPAC
 
 An event comes at least once: again after a crash, if its checkpoint was not written.
 Processes with the same --subscriber are a pool: one works, the others stand by and
-take over when it ends."#;
+take over when it ends.
+
+With --partitions, the processes of the pool share so many partitions, and all of them work:
+events of one key (or stream) are in one partition, in order; partitions go on side by side,
+each with a command of its own. A process that starts gets its share, the share of one that
+ends goes to the others. See `headwater groups --help`. --until-caught-up then means the
+whole group, or, with --partition-id, these partitions; --count, the events of this process."#;
 
 /// Tell a subscriber about events: as JSON lines on standard output, or by running a command
 #[derive(Debug, Args)]
@@ -87,6 +97,8 @@ pub(crate) struct Consume {
 
     #[command(flatten)]
     delivery: delivery::DeliveryArgs,
+    #[command(flatten)]
+    group: group::GroupArgs,
 
     /// What this process is called [default: host name and pid]
     #[arg(long, value_name = "NAME", help_heading = OWNERSHIP)]
@@ -115,6 +127,7 @@ impl Consume {
         let starting = async {
             let headwater = connection.connect().await?;
             let namespace = headwater.namespace(&self.namespace).await?;
+            self.group.check(&namespace, &self.subscriber).await?;
             self.say_where_it_goes_on(&namespace).await?;
             let head = namespace.horizon().await?.head;
             let ending = Arc::new(Ending::new(self.count));
@@ -132,8 +145,8 @@ impl Consume {
         let outcome = tokio::select! {
             signal = signals.received() => stopped_by(signal),
             why = ending.ended() => why.outcome(),
-            outcome = self.caught_up(&node, head), if self.until_caught_up => outcome,
-            failure = narrate::narrate(&node, &subscribers, &self.subscriber) => Err(failure),
+            outcome = self.caught_up(&node, &subscribers, head), if self.until_caught_up => outcome,
+            failure = self.narrate(&node, &subscribers) => Err(failure),
         };
         let limit = exec.as_ref().map_or(Duration::ZERO, |exec| exec.timeout()) + SHUTDOWN;
         tokio::select! {
@@ -149,8 +162,18 @@ impl Consume {
         outcome
     }
 
-    async fn caught_up(&self, node: &Node, head: u64) -> Result<(), Failure> {
-        node.wait_for(&self.subscriber, head).await.map_err(Failure::from)
+    async fn caught_up(&self, node: &Node, subscribers: &PgSubscribers, head: u64) -> Result<(), Failure> {
+        match self.group.is_group() {
+            true => caught_up::caught_up(node, subscribers, &self.subscriber, self.group.assigned(), head).await,
+            false => Ok(node.wait_for(&self.subscriber, head).await?),
+        }
+    }
+
+    async fn narrate(&self, node: &Node, subscribers: &PgSubscribers) -> Failure {
+        match self.group.is_group() {
+            true => narrate_group::narrate(node, subscribers, &self.subscriber, self.group.assigned()).await,
+            false => narrate::narrate(node, subscribers, &self.subscriber).await,
+        }
     }
 
     /// Whoever asks for a start should know when it does not count.
@@ -198,7 +221,7 @@ impl Consume {
             Some(exec) => builder.subscribe(exec::Runs(exec)),
             None => builder.subscribe(print::Printer::new(&self.subscriber, ending.clone())),
         };
-        builder = builder.config(config);
+        builder = self.group.apply(builder.config(config));
         if !self.event_types.is_empty() {
             builder = builder.event_types(self.event_types.clone());
         }

@@ -13,7 +13,10 @@ use crate::output::{Output, grouped, printable};
 #[command(after_help = "\
 Examples:
   headwater subscribers list -n shop
-  headwater subscribers list -n shop --json | jq -r 'select(.lag_seconds > 60) | .subscriber_id'")]
+  headwater subscribers list -n shop --json | jq -r 'select(.lag_seconds > 60) | .subscriber_id'
+
+Of a partitioned subscriber, the partition that is furthest behind stands for all: see
+`headwater groups show`.")]
 pub(crate) struct List {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
@@ -31,6 +34,7 @@ impl List {
         }
         let heading = [
             "SUBSCRIBER",
+            "MODE",
             "STATE",
             "OWNER",
             "TERM",
@@ -54,9 +58,10 @@ impl List {
     }
 }
 
-fn row(info: &SubscriberInfo) -> [String; 11] {
+fn row(info: &SubscriberInfo) -> [String; 12] {
     [
         printable(&info.subscriber_id),
+        info.mode.name().into(),
         view::state(info).into(),
         view::owner(info),
         info.term.to_string(),

@@ -1,7 +1,7 @@
 //! `headwater subscribers remove`
 
 use clap::Args;
-use headwater::{Headwater, SubscriberStore};
+use headwater::{Headwater, SubscriberError, SubscriberStore};
 
 use super::{Target, view};
 use crate::confirm::ConfirmArgs;
@@ -41,7 +41,10 @@ impl Remove {
         if self.force || view::live_owner(&info).is_none() {
             self.confirm.confirm(&what).await?;
         }
-        store.remove(&self.target.subscriber, self.force).await?;
+        store.remove(&self.target.subscriber, self.force).await.map_err(|error| match error {
+            SubscriberError::InUse(_) => Failure::from(error).help("stop it there first, or repeat it with --force"),
+            error => error.into(),
+        })?;
         output.line(format_args!("subscriber {id} is removed"))
     }
 }

@@ -16,7 +16,9 @@ Examples:
   headwater subscribers show -n shop mailer --json | jq .position
 
 BEHIND counts sequences: at most so many events. The state is what the owner last
-reported; no_owner: no process has the subscriber (one with --single-instance never does).")]
+reported; no_owner: no process has the subscriber (one with --single-instance never does).
+Of a partitioned subscriber, the partition that is furthest behind stands for all: see
+`headwater groups show`.")]
 pub(crate) struct Show {
     #[command(flatten)]
     target: Target,
@@ -35,8 +37,8 @@ impl Show {
             0 => "none".into(),
             _ => view::gaps(&info),
         };
-        let mut rows =
-            vec![["subscriber".into(), printable(&info.subscriber_id)], ["state".into(), view::state(&info).into()]];
+        let mut rows = vec![["subscriber".into(), printable(&info.subscriber_id)], ["mode".into(), view::mode(&info)]];
+        rows.push(["state".into(), view::state(&info).into()]);
         rows.extend(view::detail(&info).map(|detail| ["detail".into(), detail]));
         rows.extend([
             ["owner".into(), view::owner(&info)],

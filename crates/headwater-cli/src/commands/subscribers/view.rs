@@ -1,10 +1,10 @@
 //! A subscriber as people and programs see it.
 
-use headwater::{Instance, SubscriberInfo};
+use headwater::{Instance, SubscriberInfo, SubscriberMode};
 use serde_json::{Value, json};
 
 use crate::duration::format_age;
-use crate::output::printable;
+use crate::output::{plural, printable};
 
 /// What it does, in a word: as its owner reports, unless that cannot be so.
 pub(crate) fn state(info: &SubscriberInfo) -> &'static str {
@@ -47,6 +47,16 @@ pub(super) fn lease(info: &SubscriberInfo) -> String {
     }
 }
 
+/// How its processes share its events.
+pub(super) fn mode(info: &SubscriberInfo) -> String {
+    match info.mode {
+        SubscriberMode::Partitioned { partitions } => {
+            format!("partitioned, {}", plural(partitions.into(), "partition"))
+        }
+        mode => mode.name().into(),
+    }
+}
+
 pub(super) fn gaps(info: &SubscriberInfo) -> String {
     let range = |(first, last): &(u64, u64)| {
         if first == last { first.to_string() } else { format!("{first}-{last}") }
@@ -57,6 +67,8 @@ pub(super) fn gaps(info: &SubscriberInfo) -> String {
 pub(super) fn to_json(info: &SubscriberInfo) -> Value {
     json!({
         "subscriber_id": info.subscriber_id,
+        "mode": info.mode.name(),
+        "partitions": info.mode.partitions(),
         "state": state(info),
         "detail": detail(info),
         "owner": info.owner,

@@ -1,0 +1,63 @@
+//! When a group, or the partitions that are this process's by hand, have handled what was there at the start.
+
+use std::time::Duration;
+
+use headwater::{Node, PartitionInfo, PgSubscribers, SubscriberStatus, SubscriberStore};
+
+use crate::failure::Failure;
+
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits until everything up to `head` is handled in the assigned partitions, or, without any, in all of the group, whoever does it.
+pub(super) async fn caught_up(
+    node: &Node,
+    subscribers: &PgSubscribers,
+    subscriber_id: &str,
+    assigned: &[u32],
+    head: u64,
+) -> Result<(), Failure> {
+    loop {
+        match subscribers.group(subscriber_id).await {
+            Ok(group) => {
+                // After the database was asked: what it says is this process's was so before this process says how far it is.
+                let here = node.status().subscribers;
+                let is_done = |partition: &PartitionInfo| {
+                    is_settled(partition.position, &partition.pending_gaps, head)
+                        || (partition.owner.as_ref() == Some(node.instance())
+                            && is_handled(&here, partition.partition, head))
+                };
+                let mut wanted = group
+                    .partitions
+                    .iter()
+                    .filter(|partition| assigned.is_empty() || assigned.contains(&partition.partition));
+                if wanted.all(is_done) {
+                    return Ok(());
+                }
+            }
+            Err(error) if error.is_retryable() => {}
+            Err(error) => return Err(error.into()),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Whether this process has handled all of a partition, written or not: it is written before the process ends.
+fn is_handled(here: &[SubscriberStatus], partition: u32, head: u64) -> bool {
+    let seat = here.iter().find(|seat| seat.partition == partition);
+    seat.is_some_and(|seat| seat.position.is_some_and(|position| is_settled(position, &seat.pending_gaps, head)))
+}
+
+fn is_settled(position: u64, pending_gaps: &[(u64, u64)], head: u64) -> bool {
+    position >= head && pending_gaps.first().is_none_or(|(first, _)| *first > head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_that_was_passed_is_not_settled() {
+        assert!(is_settled(9, &[], 9) && is_settled(12, &[(10, 11)], 9));
+        assert!(!is_settled(8, &[], 9) && !is_settled(12, &[(9, 11)], 9));
+    }
+}

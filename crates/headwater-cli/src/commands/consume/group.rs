@@ -1,0 +1,104 @@
+//! Processes that share the partitions of a subscriber.
+
+use clap::Args;
+use headwater::{
+    GroupInfo, Namespace, NodeBuilder, PgSubscribers, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore,
+};
+
+use crate::failure::Failure;
+use crate::logging::CONSUME;
+use crate::output::printable;
+
+const SHARING: &str = "Sharing among processes";
+
+#[derive(Debug, Args)]
+pub(super) struct GroupArgs {
+    /// Share the events out by key over so many partitions, and those among the processes; a group that is there keeps its number
+    #[arg(long, value_name = "N", conflicts_with = "single_instance", help_heading = SHARING)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
+    partitions: Option<u32>,
+    /// Have this partition, from 0, and no share of the others: for whoever shares them out by hand; may be repeated
+    #[arg(long = "partition-id", value_name = "I", requires = "partitions", help_heading = SHARING)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1023))]
+    partition_ids: Vec<u32>,
+}
+
+impl GroupArgs {
+    pub(super) fn is_group(&self) -> bool {
+        self.partitions.is_some()
+    }
+
+    /// The partitions that were assigned by hand; none: they are shared out.
+    pub(super) fn assigned(&self) -> &[u32] {
+        &self.partition_ids
+    }
+
+    pub(super) fn apply(&self, builder: NodeBuilder) -> NodeBuilder {
+        match self.partitions {
+            None => builder,
+            Some(partitions) if self.partition_ids.is_empty() => builder.partitioned(partitions),
+            Some(partitions) => builder.partitioned(partitions).partition_ids(self.partition_ids.iter().copied()),
+        }
+    }
+
+    /// Compares what was asked for with what is there, before anything starts.
+    pub(super) async fn check(&self, namespace: &Namespace, subscriber_id: &str) -> Result<(), Failure> {
+        let store = namespace.subscribers();
+        let there = match store.subscriber(subscriber_id).await {
+            Ok(there) => there,
+            Err(SubscriberError::NotFound(_)) => return self.check_ids(self.partitions.unwrap_or(1)),
+            Err(error) => return Err(error.into()),
+        };
+        match (self.partitions, there.mode) {
+            (None, SubscriberMode::Partitioned { partitions }) => Err(of_another_mode(&there, "exclusive")
+                .help(format!("it is a group: consume it with --partitions {partitions}, or choose another --subscriber"))),
+            (Some(asked), SubscriberMode::Partitioned { partitions }) => self.check_group(&store, &there, asked, partitions).await,
+            (Some(_), _) => Err(of_another_mode(&there, "partitioned").help(
+                "consume it without --partitions, choose another --subscriber, or remove it with `headwater subscribers remove`",
+            )),
+            (None, _) => Ok(()),
+        }
+    }
+
+    async fn check_group(
+        &self,
+        store: &PgSubscribers,
+        there: &SubscriberInfo,
+        asked: u32,
+        partitions: u32,
+    ) -> Result<(), Failure> {
+        let GroupInfo { resize_to, members, .. } = store.group(&there.subscriber_id).await?;
+        let changing = resize_to.map(|to| format!(" and is being changed to {to}")).unwrap_or_default();
+        if asked != partitions && resize_to != Some(asked) {
+            tracing::info!(
+                target: CONSUME,
+                "the group has {partitions} partitions{changing}, not {asked}: --partitions is for new groups, \
+                 `headwater groups resize` changes it"
+            );
+        }
+        if !self.partition_ids.is_empty() && !members.is_empty() {
+            let nodes: Vec<_> = members.iter().map(|member| printable(&member.node)).collect();
+            tracing::warn!(
+                target: CONSUME,
+                "others share the partitions of this group out without --partition-id: {}",
+                nodes.join(", ")
+            );
+        }
+        self.check_ids(partitions.max(resize_to.unwrap_or(0)))
+    }
+
+    fn check_ids(&self, partitions: u32) -> Result<(), Failure> {
+        match self.partition_ids.iter().find(|id| **id >= partitions) {
+            None => Ok(()),
+            Some(beyond) => {
+                Err(Failure::invalid(format!("invalid --partition-id {beyond}: the group has {partitions} partitions"))
+                    .help(format!("it is 0 to {}", partitions - 1)))
+            }
+        }
+    }
+}
+
+fn of_another_mode(there: &SubscriberInfo, wanted: &str) -> Failure {
+    let (id, mode) = (&there.subscriber_id, there.mode.name());
+    SubscriberError::InUse(format!("subscriber {id:?} is {mode}, not {wanted}")).into()
+}
