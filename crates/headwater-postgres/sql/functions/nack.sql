@@ -1,11 +1,11 @@
--- headwater.nack(namespace, subscriber_id, claim_id, sequences, delay, error, permanent)
+-- headwater.nack(namespace, subscriber_id, claim_id, sequences, delay, error, permanent, tried)
 -- Hands a claim back, or some of its events: they are delivered again after the delay, or, if they were delivered as often as the
--- claim allows, or the failure is permanent, become dead letters. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
+-- claim allows, or the failure is permanent, become dead letters. What was not even tried does not count as delivered. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
 -- claims or hands back events of this subscriber.
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the claim, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.nack(
     namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, delay interval DEFAULT '0', error text DEFAULT NULL,
-    permanent boolean DEFAULT false
+    permanent boolean DEFAULT false, tried boolean DEFAULT true
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     ns       headwater.namespaces := headwater.namespace_row(nack.namespace);
@@ -26,6 +26,8 @@ BEGIN
                    ELSE ARRAY(SELECT s.sequence FROM unnest(present) AS s(sequence) WHERE s.sequence = ANY (nack.sequences)) END;
     IF nack.permanent THEN
         claim.max_attempts := claim.attempts;
+    ELSIF NOT nack.tried THEN
+        claim.attempts := claim.attempts - 1;
     END IF;
     -- Not before what claims have looked at, whatever the clock does.
     SELECT (n.state).due_from INTO due_from FROM headwater.claims n

@@ -16,6 +16,7 @@ use headwater_core::{Claim, ClaimRequest, ClaimedRange, NamespaceInfo, Subscribe
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use self::settle::HandedBack;
 use crate::Database;
 use crate::subscribers::call::{CALL_TIMEOUT, calling, no_answer};
 
@@ -73,13 +74,19 @@ impl PgQueue {
     /// attempt.
     pub async fn nack(&self, claim_id: Uuid, sequences: Option<&[u64]>, delay: Duration, error: &str) -> Result<()> {
         calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, Some(delay), error, Transaction::Own))
+            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error }, Transaction::Own))
     }
 
     /// Gives a claim up, or some of its events: they become dead letters at once, since no other attempt would end better.
     pub async fn reject(&self, claim_id: Uuid, sequences: Option<&[u64]>, error: &str) -> Result<()> {
         calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, None, error, Transaction::Own))
+            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Hopeless { error }, Transaction::Own))
+    }
+
+    /// Hands a claim back, or some of its events, untouched: they are delivered again at once, and this one does not count.
+    pub async fn release(&self, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
+        calling!(self.inner.database, conn =>
+            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Untouched, Transaction::Own))
     }
 
     /// Keeps a claim for `visibility` from now on, never shorter than it is. Answers when it expires, by the database's clock.
@@ -107,7 +114,15 @@ impl PgQueue {
         delay: Duration,
         error: &str,
     ) -> Result<()> {
-        in_time(settle::nack(conn, &self.inner, claim_id, sequences, Some(delay), error, Transaction::Callers)).await
+        in_time(settle::nack(
+            conn,
+            &self.inner,
+            claim_id,
+            sequences,
+            HandedBack::Failed { delay, error },
+            Transaction::Callers,
+        ))
+        .await
     }
 }
 

@@ -23,21 +23,36 @@ pub(super) async fn ack(
     run(conn, statement(sql::ACK_CLAIM, queue, claim_id, transaction).bind(bigints(sequences))).await
 }
 
-/// Without a delay: they are not delivered again.
+/// Why events are handed back.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum HandedBack<'e> {
+    /// They failed: again, after a pause.
+    Failed { delay: Duration, error: &'e str },
+    /// They will never succeed.
+    Hopeless { error: &'e str },
+    /// They were not tried.
+    Untouched,
+}
+
 pub(super) async fn nack(
     conn: &mut PgConnection,
     queue: &Inner,
     claim_id: Uuid,
     sequences: Option<&[u64]>,
-    delay: Option<Duration>,
-    error: &str,
+    why: HandedBack<'_>,
     transaction: Transaction,
 ) -> Result<()> {
+    let (delay, error) = match why {
+        HandedBack::Failed { delay, error } => (delay, error),
+        HandedBack::Hopeless { error } => (Duration::ZERO, error),
+        HandedBack::Untouched => (Duration::ZERO, "handed back untouched"),
+    };
     let statement = statement(sql::NACK_CLAIM, queue, claim_id, transaction)
         .bind(bigints(sequences))
-        .bind(delay.unwrap_or_default().as_secs_f64())
+        .bind(delay.as_secs_f64())
         .bind(storable(error))
-        .bind(delay.is_none());
+        .bind(matches!(why, HandedBack::Hopeless { .. }))
+        .bind(!matches!(why, HandedBack::Untouched));
     run(conn, statement).await
 }
 

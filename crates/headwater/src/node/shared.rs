@@ -205,7 +205,7 @@ impl Shared {
         {
             return;
         }
-        self.status.count(1);
+        self.status.count(u64::from(handled));
         let Some(claim) = hand.claims.get_mut(&job.claim_id) else { return };
         claim.left -= 1;
         claim.handled |= handled;
@@ -221,14 +221,18 @@ impl Shared {
         let config = &self.subscription.config;
         let sequence = job.event.global_sequence.unwrap_or_default();
         let (subscriber_id, attempt) = (self.id(), job.redelivery_count + 1);
-        tracing::warn!(subscriber_id, sequence, %error, attempt, "failed to handle an event");
+        if !error.is_not_handled() {
+            tracing::warn!(subscriber_id, sequence, %error, attempt, "failed to handle an event");
+        }
         let delay = jittered(retry_delay(config, job.redelivery_count), config.retry_jitter, rand::random());
         let text = error.chain().join(": ");
         let mut pause = FIRST_PAUSE;
         loop {
-            let settled = match error.is_permanent() {
-                true => self.queue.reject(job.claim_id, Some(&[sequence]), &text).await,
-                false => self.queue.nack(job.claim_id, Some(&[sequence]), delay, &text).await,
+            let (claim_id, event) = (job.claim_id, Some(&[sequence][..]));
+            let settled = match error {
+                error if error.is_not_handled() => self.queue.release(claim_id, event).await,
+                error if error.is_permanent() => self.queue.reject(claim_id, event, &text).await,
+                _ => self.queue.nack(claim_id, event, delay, &text).await,
             };
             match settled {
                 Ok(()) => {

@@ -1,10 +1,14 @@
 //! Processes that share the partitions of a subscriber.
 
+use std::time::Duration;
+
 use clap::Args;
 use headwater::{
-    GroupInfo, Namespace, NodeBuilder, PgSubscribers, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore,
+    EventObserver, GroupInfo, Namespace, NodeBuilder, PgSubscribers, SubscriberError, SubscriberInfo, SubscriberMode,
+    SubscriberStore,
 };
 
+use crate::duration::parse_short;
 use crate::failure::Failure;
 use crate::logging::CONSUME;
 use crate::output::printable;
@@ -21,6 +25,15 @@ pub(super) struct GroupArgs {
     #[arg(long = "partition-id", value_name = "I", requires = "partitions", help_heading = SHARING)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1023))]
     partition_ids: Vec<u32>,
+    /// Share the events out one by one, in no order: each goes to one of the processes, which has it for --visibility at a time
+    #[arg(long, conflicts_with_all = ["partitions", "single_instance", "stream_prefix", "lease"], help_heading = SHARING)]
+    shared: bool,
+    /// How long an event stays with a process that is not heard of [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "shared", help_heading = SHARING)]
+    visibility: Option<Duration>,
+    /// Events that a process takes ahead of those that it handles [default: 0]
+    #[arg(long, value_name = "N", requires = "shared", help_heading = SHARING)]
+    prefetch: Option<u32>,
 }
 
 impl GroupArgs {
@@ -33,7 +46,26 @@ impl GroupArgs {
         &self.partition_ids
     }
 
-    pub(super) fn apply(&self, builder: NodeBuilder) -> NodeBuilder {
+    /// Subscribes with the observer, as the group is to be shared.
+    pub(super) fn subscribe(
+        &self,
+        builder: NodeBuilder,
+        subscriber_id: &str,
+        observer: impl EventObserver + 'static,
+    ) -> NodeBuilder {
+        match self.shared {
+            true => builder.subscribe_shared(subscriber_id, observer),
+            false => builder.subscribe(observer),
+        }
+    }
+
+    pub(super) fn apply(&self, mut builder: NodeBuilder) -> NodeBuilder {
+        if let Some(visibility) = self.visibility {
+            builder = builder.visibility(visibility);
+        }
+        if let Some(prefetch) = self.prefetch {
+            builder = builder.prefetch(prefetch);
+        }
         match self.partitions {
             None => builder,
             Some(partitions) if self.partition_ids.is_empty() => builder.partitioned(partitions),
@@ -50,6 +82,11 @@ impl GroupArgs {
             Err(error) => return Err(error.into()),
         };
         match (self.partitions, there.mode) {
+            (_, SubscriberMode::Shared) if self.shared => Ok(()),
+            (_, SubscriberMode::Shared) => Err(of_another_mode(&there, "exclusive")
+                .help("its events are claimed: consume it with --shared, or choose another --subscriber")),
+            (_, _) if self.shared => Err(of_another_mode(&there, "shared")
+                .help("consume it without --shared, choose another --subscriber, or remove it with `headwater subscribers remove`")),
             (None, SubscriberMode::Partitioned { partitions }) => Err(of_another_mode(&there, "exclusive")
                 .help(format!("it is a group: consume it with --partitions {partitions}, or choose another --subscriber"))),
             (Some(asked), SubscriberMode::Partitioned { partitions }) => self.check_group(&store, &there, asked, partitions).await,

@@ -44,6 +44,7 @@ const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber export --until-caught-up --checkpoint 1000/1s > events.jsonl
   headwater consume -n shop --subscriber totals --exec ./add --concurrency 8 --on-exhaustion park-key
   headwater consume -n shop --subscriber search --exec ./index --partitions 16
+  headwater consume -n shop --subscriber thumbnails --exec ./resize --shared --visibility 30s --concurrency 8
 
 With --exec, the command is run by sh for each event, with the event as JSON on its
 standard input and HEADWATER_EVENT_ID, HEADWATER_EVENT_TYPE, HEADWATER_GLOBAL_SEQUENCE,
@@ -60,7 +61,12 @@ With --partitions, the processes of the pool share so many partitions, and all o
 events of one key (or stream) are in one partition, in order; partitions go on side by side,
 each with a command of its own. A process that starts gets its share, the share of one that
 ends goes to the others. See `headwater groups --help`. --until-caught-up then means the
-whole group, or, with --partition-id, these partitions; --count, the events of this process."#;
+whole group, or, with --partition-id, these partitions; --count, the events of this process.
+
+With --shared, the processes of the pool are workers of one queue: each event goes to one of
+them, in no order, and to another if that one is not heard of for --visibility. An event that
+fails comes again, to any of them. --event-type then says what this worker handles: the rest
+waits for others."#;
 
 /// Tell a subscriber about events: as JSON lines on standard output, or by running a command
 #[derive(Debug, Args)]
@@ -218,8 +224,11 @@ impl Consume {
             config.instance_mode = InstanceMode::SingleInstance;
         }
         builder = match exec {
-            Some(exec) => builder.subscribe(exec::Runs(exec)),
-            None => builder.subscribe(print::Printer::new(&self.subscriber, ending.clone())),
+            Some(exec) => self.group.subscribe(builder, &self.subscriber, exec::Runs(exec)),
+            None => {
+                let printer = print::Printer::new(&self.subscriber, ending.clone());
+                self.group.subscribe(builder, &self.subscriber, printer)
+            }
         };
         builder = self.group.apply(builder.config(config));
         if !self.event_types.is_empty() {
