@@ -46,14 +46,14 @@ pub use headwater_core::{
 };
 // Delivery.
 pub use headwater_core::{
-    Attempt, AuditFinding, AuditReport, CheckpointMode, DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator,
-    EventObserver, GroupInfo, HandlerError, Instance, InstanceMode, MemoryStateStore, Observed, OnExhaustion,
-    OnGroupFailure, PartitionInfo, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions,
-    StartFrom, StateStore, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore,
-    partition_of,
+    Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange, DeadLetter, DeadLetterQuery,
+    DeadLetterState, EventApplicator, EventObserver, GroupInfo, HandlerError, Instance, InstanceMode, MemoryStateStore,
+    Observed, OnExhaustion, OnGroupFailure, PartitionInfo, Projection, ReliableDeliveryConfig, Report, RunnerState,
+    Saga, SagaActions, StartFrom, StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo,
+    SubscriberMode, SubscriberStore, partition_of,
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgStateStore, PgSubscribers,
-    ServerStatus,
+    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore,
+    PgSubscribers, ServerStatus,
 };

@@ -5,7 +5,7 @@ use headwater_core::{
     Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
     NamespaceInfo, ReadError, StreamId, StreamQuery,
 };
-use headwater_postgres::{Due, DueEvent, Fired, PgLog, PgStateStore, PgSubscribers, SubscribersOptions};
+use headwater_postgres::{Due, DueEvent, Fired, PgLog, PgQueue, PgStateStore, PgSubscribers, SubscribersOptions};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -31,6 +31,12 @@ impl Namespace {
     pub fn subscribers(&self) -> PgSubscribers {
         let options = SubscribersOptions { session_locks: false };
         PgSubscribers::new(self.log.database().clone(), self.log.info().clone(), options)
+    }
+
+    /// The queue of a shared subscriber, to claim events by hand. [`NodeBuilder::subscribe_shared`](crate::NodeBuilder::subscribe_shared) does
+    /// so by itself.
+    pub fn queue(&self, subscriber_id: impl Into<String>) -> PgQueue {
+        PgQueue::new(self.log.database().clone(), self.log.info().clone(), subscriber_id)
     }
 
     /// States of a projection, in PostgreSQL.
