@@ -103,8 +103,13 @@ impl Keeper {
     async fn keep(&self) -> Result<(), SubscriberError> {
         let groups = self.groups();
         let views = match groups.is_empty() {
-            true => Vec::new(),
-            false => self.crew.store.join(&self.crew.instance, &groups, self.lease).await?,
+            true => Ok(Vec::new()),
+            false => self.crew.store.join(&self.crew.instance, &groups, self.lease).await,
+        };
+        // What is owned is renewed all the same.
+        let (views, failure) = match views {
+            Ok(views) => (views, None),
+            Err(error) => (Vec::new(), Some(error)),
         };
         let mut wishes = Vec::new();
         for subscription in &self.subscriptions {
@@ -116,7 +121,7 @@ impl Keeper {
                     let view = views.iter().find(|view| view.subscriber_id == subscription.subscriber_id);
                     wishes.extend(match view {
                         Some(view) => self.wishes_of_group(subscription, view),
-                        // It was removed.
+                        // It was removed, or nobody knows.
                         None => self.lost(subscription, 0),
                     });
                 }
@@ -135,14 +140,13 @@ impl Keeper {
             report: wish.seat.status.report(),
         };
         let asks: Vec<Ask> = wishes.iter().map(ask).collect();
-        if asks.is_empty() {
-            return Ok(());
+        if !asks.is_empty() {
+            let held = self.crew.store.keep(&self.crew.instance, &asks, self.lease).await?;
+            for (wish, held) in wishes.iter().zip(&held) {
+                tell(&wish.seat, held.term, Some(held));
+            }
         }
-        let held = self.crew.store.keep(&self.crew.instance, &asks, self.lease).await?;
-        for (wish, held) in wishes.iter().zip(&held) {
-            tell(&wish.seat, held.term, Some(held));
-        }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     fn wish(&self, subscription: &Arc<Subscription>, partition: u32, share: Option<u32>) -> Wish {
@@ -168,7 +172,12 @@ impl Keeper {
         let (mut owned, mut others): (Vec<_>, Vec<_>) = all.into_iter().partition(|wish| wish.seat.term().is_some());
         let keep = if view.halted { 0 } else { share as usize };
         for surplus in owned.iter().skip(keep) {
-            surplus.seat.control.send_if_modified(|control| !std::mem::replace(&mut control.giving_up, true));
+            surplus.seat.control.send_if_modified(|control| {
+                if !control.giving_up {
+                    surplus.seat.status.yielded.store(false, Ordering::Release);
+                }
+                !std::mem::replace(&mut control.giving_up, true)
+            });
         }
         if owned.len() < keep && !others.is_empty() {
             let place = (self.crew.instance.incarnation.as_u128() % others.len() as u128) as usize;
