@@ -107,10 +107,10 @@ impl Keeper {
             false => self.crew.store.join(&self.crew.instance, &groups, self.lease).await,
         };
         // What is owned is renewed all the same.
-        let (views, failure) = match views {
-            Ok(views) => (views, None),
-            Err(error) => (Vec::new(), Some(error)),
-        };
+        let views = views.unwrap_or_else(|error| {
+            tracing::warn!(node = self.crew.instance.node, %error, "failed to ask about groups, trying again");
+            Vec::new()
+        });
         let mut wishes = Vec::new();
         for subscription in &self.subscriptions {
             match (&subscription.assigned, subscription.mode, subscription.config.instance_mode) {
@@ -146,7 +146,7 @@ impl Keeper {
                 tell(&wish.seat, held.term, Some(held));
             }
         }
-        failure.map_or(Ok(()), Err)
+        Ok(())
     }
 
     fn wish(&self, subscription: &Arc<Subscription>, partition: u32, share: Option<u32>) -> Wish {
