@@ -225,11 +225,13 @@ impl Bench<'_> {
                 self.server.namespace.subscribers().register(&config).await?;
             }
             System::Pgmq => {
-                sqlx::query(include_str!("../sql/pgmq_fill.sql"))
-                    .bind(Payloads::new().texts())
-                    .bind(waiting as i64)
-                    .execute(&mut self.conn)
-                    .await?;
+                if waiting > 0 {
+                    sqlx::query(include_str!("../sql/pgmq_fill.sql"))
+                        .bind(Payloads::new().texts())
+                        .bind(waiting as i64)
+                        .execute(&mut self.conn)
+                        .await?;
+                }
                 sqlx::query(include_str!("../sql/pgmq_settle.sql")).execute(&mut self.conn).await?;
             }
         }

@@ -123,6 +123,33 @@ async fn what_needs_care_is_left_alone() {
 }
 
 #[tokio::test]
+async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
+    let mut shop = Shop::open(1).await;
+    let claim_id = shop.claim(1).await[0].claim_id;
+    let idle = |acks: &str| {
+        format!(
+            "SELECT idle::int::bigint FROM headwater.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, NULL, {acks})"
+        )
+    };
+    // As if the clock had stood still since the claim, and as if it had not for long.
+    let looked = |at: &str| {
+        format!(
+            "UPDATE headwater.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity'"
+        )
+    };
+    run(&mut shop.session, &looked("now() + interval '1 minute'")).await;
+    assert_eq!(shop.number(&idle("NULL")).await, 1);
+    assert_eq!(shop.number(&idle("'{}'")).await, 1);
+    assert_eq!(shop.number(&idle(&format!("ARRAY['{claim_id}']::uuid[]"))).await, 0);
+    run(&mut shop.session, &looked("now() - interval '1 hour'")).await;
+    assert_eq!(shop.number(&idle("NULL")).await, 0, "how far it has looked is to be noted");
+    shop.claim_with(ClaimRequest { acks: vec![claim_id], ..request() }).await;
+    assert_eq!(shop.position().await, 1);
+    shop.emit(&["event"]).await;
+    assert_eq!(delivered(&shop.claim(9).await), [[2]]);
+}
+
+#[tokio::test]
 async fn what_was_passed_is_left_alone() {
     let mut shop = Shop::open(1).await;
     shop.claim(1).await;

@@ -25,7 +25,9 @@ BEGIN
     IF claim.event_types IS NULL THEN
         run := headwater.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
                                    claim.settled, claim.acks);
-        IF run.claim_id IS NOT NULL THEN
+        IF run.idle THEN
+            RETURN;
+        ELSIF run.claim_id IS NOT NULL THEN
             RETURN QUERY SELECT run.claim_id, 0, e.* FROM headwater.events e
                           WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
                           ORDER BY e.global_sequence;

@@ -29,7 +29,9 @@ BEGIN
     IF claim_ranges.event_types IS NULL THEN
         run := headwater.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
                                    claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled, claim_ranges.acks);
-        IF run.claim_id IS NOT NULL THEN
+        IF run.idle THEN
+            RETURN;
+        ELSIF run.claim_id IS NOT NULL THEN
             claim_id := run.claim_id;
             redelivery_count := 0;
             first_sequence := run.first_sequence;

@@ -1,12 +1,13 @@
 -- headwater.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, settled, acks)
 -- What headwater.claim_with_care does where there is nothing to care for but the next events of the log, in one statement, since the steps of a
--- function cost more than its rows. Answers the claim: all events in its range. NULL, with nothing written but the queue locked, when care is
--- needed: input that is wrong, a subscriber that is paused, not shared or new, letters to queue, a claim that has expired, a retry that is due, gaps, open
--- ranges, an ack of a letter or of a lost claim, a hole in the log, nothing new in it.
+-- function cost more than its rows. Answers the claim: all events in its range. `idle`: there is nothing to claim, to ack or to note. Neither, with
+-- nothing written but the queue locked, when care is needed: input that is wrong, a subscriber that is paused, not shared or new, letters to
+-- queue, a claim that has expired, a retry that is due, gaps, open ranges, an ack of a letter or of a lost claim, a hole in the log.
 -- Raises: WH014 if one of the acks is lost meanwhile. Locks: the queue. Writes: claims.
 CREATE OR REPLACE FUNCTION headwater.claim_run(
     namespace text, subscriber_id text, max_events int, visibility interval, worker text, max_attempts int, settled bigint, acks uuid[],
-    OUT namespace_id int, OUT claim_id uuid, OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz
+    OUT namespace_id int, OUT claim_id uuid, OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz,
+    OUT idle boolean
 ) LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
@@ -32,14 +33,16 @@ BEGIN
                  ORDER BY c.number DESC LIMIT 1) c
          WHERE (c.state).gaps = '{}' AND (c.state).open = '{}' AND (c.state).skipped = '{}'
     ), ready AS MATERIALIZED (
-        SELECT n.*, CASE WHEN claim_run.settled > n.frontier THEN least(n.frontier + claim_run.max_events, claim_run.settled) ELSE (
-                   SELECT p.last FROM (
-                       SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
-                           SELECT e.global_sequence FROM headwater.events e
-                            WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
-                            ORDER BY e.global_sequence LIMIT claim_run.max_events) e) p
-                    WHERE p.last = n.frontier + p.events) END AS last
+        SELECT n.*, p.events,
+               CASE WHEN claim_run.settled > n.frontier THEN least(n.frontier + claim_run.max_events, claim_run.settled)
+                    WHEN p.last = n.frontier + p.events THEN p.last END AS last
           FROM newest n
+         CROSS JOIN LATERAL (
+             SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
+                 SELECT e.global_sequence FROM headwater.events e
+                  WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
+                    AND (claim_run.settled > n.frontier) IS NOT TRUE
+                  ORDER BY e.global_sequence LIMIT claim_run.max_events) e) p
          -- OFFSET 0 keeps each a lookup by itself: a join could be made without the bounds of its index.
          WHERE EXISTS (SELECT FROM headwater.subscribers s
                         WHERE s.namespace_id = claim_run.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
@@ -72,10 +75,12 @@ BEGIN
            AND (NOT c.done OR c.number = (SELECT r.number FROM ready r))
         RETURNING c.claim_id
     )
-    SELECT m.claim_id, m.first_sequence, m.last_sequence, m.visible_at, ARRAY(SELECT g.claim_id FROM gone g)
-      INTO claim_run.claim_id, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at, ended
-      FROM made m;
-    IF NOT claim_run.acks <@ ended THEN
+    SELECT m.claim_id, m.first_sequence, m.last_sequence, m.visible_at, ARRAY(SELECT g.claim_id FROM gone g),
+           r.last IS NULL AND r.events = 0 AND coalesce(claim_run.acks = '{}', true)
+               AND (r.expired_from >= r.last_visible_at OR r.moment < r.expired_from + interval '250 ms')
+      INTO claim_run.claim_id, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at, ended, claim_run.idle
+      FROM ready r LEFT JOIN made m ON true;
+    IF claim_run.claim_id IS NOT NULL AND NOT claim_run.acks <@ ended THEN
         PERFORM headwater.claim_lost(claim_run.subscriber_id, ARRAY(SELECT a FROM unnest(claim_run.acks) a WHERE a <> ALL (ended)));
     END IF;
 END
