@@ -241,7 +241,7 @@ impl Bench<'_> {
 
     async fn empty(&mut self, system: System, subscriber_id: &str) -> anyhow::Result<()> {
         match system {
-            System::Headwater => _ = self.server.namespace.subscribers().remove(subscriber_id, true).await?,
+            System::Headwater => self.server.namespace.subscribers().remove(subscriber_id, true).await?,
             System::Pgmq => _ = sqlx::query(include_str!("../sql/pgmq_empty.sql")).execute(&mut self.conn).await?,
         }
         Ok(())
