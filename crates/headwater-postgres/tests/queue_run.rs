@@ -180,3 +180,17 @@ async fn one_snapshot_for_all_is_refused() {
     run(&mut shop.session, "ROLLBACK").await;
     assert_eq!(claim_run(&mut shop.session, 1, "NULL, NULL").await, Some((2, 2)));
 }
+
+#[tokio::test]
+async fn events_of_large_claims_are_those_that_were_claimed() {
+    let mut shop = Shop::open(3).await;
+    let first = shop.claim(2).await.remove(0);
+    shop.queue.nack(first.claim_id, Some(&[2]), Duration::ZERO, "no").await.unwrap();
+    shop.emit(&["other", "event"]).await;
+    let claims = shop.claim_types(100, &["event"]).await;
+    assert_eq!(delivered(&claims), [vec![2], vec![3, 5]], "a retry, and a range without the other type");
+    assert_eq!((claims[0].redelivery_count, claims[1].redelivery_count), (1, 0));
+    assert_eq!(delivered(&shop.claim(100).await), [[4]], "what was left behind");
+    shop.emit(&["event", "other"]).await;
+    assert_eq!(delivered(&shop.claim(100).await), [[6, 7]]);
+}
