@@ -1,6 +1,6 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups` and `idle`
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups`, `queue` and `idle`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
@@ -16,6 +16,7 @@ mod idle;
 mod latency;
 mod memory;
 mod payload;
+mod queue;
 mod read;
 mod report;
 mod server;
@@ -45,6 +46,8 @@ enum Command {
     Fanout(fanout::Options),
     /// A partitioned subscriber over several processes, against an exclusive one; and rebalancing
     Groups(groups::Options),
+    /// Workers that share a queue, against pgmq
+    Queue(queue::Options),
     /// What an idle node asks of the server
     Idle(idle::Options),
     /// Producers, consumers and faults at random; then everything must add up
@@ -78,6 +81,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Fanout(options) => fanout::run(options).await,
         Command::Groups(options) => groups::run(options).await,
         Command::GroupsChild(options) => groups::run_child(options).await,
+        Command::Queue(options) => queue::run(options).await,
         Command::Idle(options) => idle::run(options).await,
         Command::Torture(options) => torture::run(options).await,
         Command::TortureConsumer(options) => torture::consumer::run(options).await,

@@ -41,6 +41,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "claim",
     "claim_lost",
     "claim_ranges",
+    "claim_run",
+    "claim_with_care",
     "claimed_sequences",
     "close_gaps",
     "correlation_page",
@@ -114,7 +116,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 4;
+pub(crate) const FUNCTIONS_REVISION: i64 = 5;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");

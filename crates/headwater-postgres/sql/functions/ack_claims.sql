@@ -1,5 +1,5 @@
 -- headwater.ack_claims(namespace_id, subscriber_id, claim_ids, newest, newest_ended)
--- Acks whole claims for claim_ranges, which holds the queue's lock; the newest is its own to end.
+-- Acks whole claims for claim_with_care, which holds the queue's lock; the newest is its own to end.
 -- Raises: WH014. Locks, writes: claims, redriven dead letters.
 CREATE OR REPLACE FUNCTION headwater.ack_claims(
     namespace_id int, subscriber_id text, claim_ids uuid[], newest headwater.claims, newest_ended boolean

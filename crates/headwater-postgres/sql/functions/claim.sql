@@ -18,11 +18,25 @@ CREATE OR REPLACE FUNCTION headwater.claim(
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(claim.namespace);
-    r  record;
+    run record;
+    ns  headwater.namespaces;
+    r   record;
 BEGIN
+    IF claim.event_types IS NULL THEN
+        run := headwater.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
+                                   claim.settled, claim.acks);
+        IF run.idle THEN
+            RETURN;
+        ELSIF run.claim_id IS NOT NULL THEN
+            RETURN QUERY SELECT run.claim_id, 0, e.* FROM headwater.events e
+                          WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
+                          ORDER BY e.global_sequence;
+            RETURN;
+        END IF;
+    END IF;
+    ns := headwater.namespace_row(claim.namespace);
     -- The events in statements of their own: they see all that the claim saw.
-    FOR r IN SELECT * FROM headwater.claim_ranges(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility,
+    FOR r IN SELECT * FROM headwater.claim_with_care(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility,
                                claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
     LOOP
         IF r.sequences IS NULL THEN

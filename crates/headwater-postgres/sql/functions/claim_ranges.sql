@@ -7,8 +7,6 @@
 --   settled        the caller has proved that all at or below is settled: what is new is then claimed as a range, without a look at the log
 --   acks           claims that are done: acked before anything else, all or none
 -- A paused subscriber gets nothing. Until the caller's transaction ends, nobody else claims events of this subscriber.
--- One that holds the lock sees all that its predecessors committed, so its moments never go back, whatever the clock does: what it looked
--- through once, up to a moment, needs no second look.
 -- Raises: WH001, WH002, WH006, WH012, WH013 if the subscriber is not shared, WH014 if one of the acks is lost.
 -- Locks: the queue. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.claim_ranges(
@@ -23,178 +21,28 @@ CREATE OR REPLACE FUNCTION headwater.claim_ranges(
     acks          uuid[] DEFAULT NULL
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, first_sequence bigint, last_sequence bigint, sequences bigint[], types text[],
                  visible_at timestamptz)
--- A plan that was made when the tables were empty must not read through them later; and planning each time costs more than all else here.
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    ns         headwater.namespaces := headwater.namespace_row(claim_ranges.namespace);
-    queue_key  text := claim_ranges.subscriber_id || '/' || ns.namespace_id::text;
-    subscriber record;
-    newest     headwater.claims;
-    ended      boolean := false;
-    before     headwater.queue_state;
-    q          headwater.queue_state;
-    moment     timestamptz;
-    room       int := claim_ranges.max_events;
-    safe       bigint;
-    step       record;
-    candidates bigint[];
-    retry      headwater.retries;
-    one        headwater.claims;
-    made       headwater.claims[] := '{}';
+    run record;
 BEGIN
-    PERFORM headwater.check_max_events(claim_ranges.max_events);
-    PERFORM headwater.check_visibility(claim_ranges.visibility);
-    PERFORM headwater.check_claim(claim_ranges.event_types, claim_ranges.worker, claim_ranges.max_attempts);
-    PERFORM headwater.require_proof();
-    PERFORM headwater.lock_queue(ns.namespace_id, claim_ranges.subscriber_id);
-    SELECT s.mode, s.paused, s.position, s.pending_gaps, s.letters_epoch > s.letters_checked AS has_letters INTO subscriber
-      FROM headwater.subscribers s
-     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = claim_ranges.subscriber_id AND s.partition = 0;
-    IF NOT FOUND OR subscriber.mode <> 'shared' THEN
-        PERFORM headwater.require_shared(ns.namespace_id, claim_ranges.subscriber_id);
-    END IF;
-    SELECT c.* INTO newest FROM headwater.claims c
-     WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_ranges.subscriber_id
-     ORDER BY c.number DESC LIMIT 1;
-    IF FOUND THEN
-        before := newest.state;
-    ELSE
-        before := ROW(subscriber.position, subscriber.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}');
-    END IF;
-    q := before;
-    moment := greatest(clock_timestamp(), q.expired_from, q.due_from);
-
-    IF cardinality(acks) > 0 THEN
-        ended := coalesce(NOT newest.done AND newest.claim_id = ANY (acks), false);
-        PERFORM headwater.ack_claims(ns.namespace_id, claim_ranges.subscriber_id, acks, newest, ended);
-    END IF;
-    IF subscriber.paused THEN
-        room := 0;
-    ELSE
-        SELECT array_agg(e.number), max(e.visible_at) INTO candidates, q.expired_from
-          FROM (SELECT c.number, c.visible_at FROM headwater.claims c
-                 WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
-                   AND c.visible_at >= q.expired_from AND c.visible_at <= moment
-                   AND NOT (c.done AND c.number = newest.number)
-                 ORDER BY c.visible_at LIMIT 100) e;
-        -- As many as were asked for: there may be more.
-        IF coalesce(cardinality(candidates), 0) < 100 THEN
-            q.expired_from := moment;
-        END IF;
-        IF candidates IS NOT NULL OR q.skipped <> '{}' THEN
-            step := headwater.expire_claims(ns.namespace_id, claim_ranges.subscriber_id, newest.number, candidates || q.skipped, moment,
-                                            q, ended);
-            q := step.q;
-            ended := step.newest_ended;
-        END IF;
-        IF subscriber.has_letters THEN
-            PERFORM headwater.queue_letters(ns.namespace_id, claim_ranges.subscriber_id, moment);
-        END IF;
-        IF q.gaps <> '{}' THEN
-            -- Two statements, in this order: the second sees all that was settled in the first.
-            SELECT h.horizon INTO safe FROM headwater.horizon(claim_ranges.namespace) h;
-            q := headwater.close_gaps(ns.namespace_id, safe, q);
-        END IF;
-    END IF;
-
-    one.namespace_id := ns.namespace_id;
-    one.subscriber_id := claim_ranges.subscriber_id;
-    one.worker := coalesce(claim_ranges.worker, '');
-    one.max_attempts := claim_ranges.max_attempts;
-    one.visible_at := moment + claim_ranges.visibility;
-    one.done := false;
-    IF room > 0 AND EXISTS (SELECT FROM headwater.retries r
-                             WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
-                               AND r.due_at >= q.due_from AND r.due_at <= moment) THEN
-        FOR retry IN SELECT r.* FROM headwater.retries r
-                      WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
-                        AND r.due_at >= q.due_from AND r.due_at <= moment
-                        AND (claim_ranges.event_types IS NULL OR r.event_types && claim_ranges.event_types)
-                      ORDER BY r.due_at, r.number LIMIT room
-        LOOP
-            EXIT WHEN room <= 0;
-            one.sequences := headwater.take_retry(retry, claim_ranges.event_types, room);
-            CONTINUE WHEN one.sequences = '{}';
-            one.first_sequence := one.sequences[1];
-            one.last_sequence := one.sequences[cardinality(one.sequences)];
-            one.attempts := retry.attempts + 1;
-            one.failures := retry.failures;
-            one.of_letter := retry.of_letter;
-            one.number := nextval('headwater.claim_numbers');
-            one.claim_id := gen_random_uuid();
-            made := made || one;
-            room := room - cardinality(one.sequences);
-        END LOOP;
-        SELECT coalesce(min(r.due_at), moment) INTO q.due_from
-          FROM (SELECT r.due_at FROM headwater.retries r
-                 WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
-                   AND r.due_at >= q.due_from AND r.due_at <= moment
-                 ORDER BY r.due_at LIMIT 1) r;
-    ELSIF room > 0 THEN
-        q.due_from := moment;
-    END IF;
-
-    one.attempts := 1;
-    one.failures := '[]';
-    one.of_letter := false;
-    IF room > 0 AND q.open <> '{}' THEN
-        step := headwater.take_open(ns.namespace_id, claim_ranges.event_types, room, q);
-        q := step.q;
-        one.sequences := step.taken;
-        IF one.sequences <> '{}' THEN
-            one.first_sequence := one.sequences[1];
-            one.last_sequence := one.sequences[cardinality(one.sequences)];
-            one.number := nextval('headwater.claim_numbers');
-            one.claim_id := gen_random_uuid();
-            made := made || one;
-            room := room - cardinality(one.sequences);
-        END IF;
-    END IF;
-    IF room > 0 THEN
-        step := headwater.take_new(claim_ranges.namespace, ns.namespace_id, claim_ranges.event_types, room, claim_ranges.settled, q);
-        q := step.q;
-        one.first_sequence := step.first_sequence;
-        one.last_sequence := step.last_sequence;
-        one.sequences := step.sequences;
-        IF one.first_sequence IS NOT NULL THEN
-            one.event_types := claim_ranges.event_types;
-            one.number := nextval('headwater.claim_numbers');
-            one.claim_id := gen_random_uuid();
-            made := made || one;
-        END IF;
-    END IF;
-
-    IF made <> '{}' THEN
-        q.last_visible_at := greatest(q.last_visible_at, one.visible_at);
-    ELSE
-        -- What was only looked through is noted now and then, while there are claims that may be among it.
-        IF ROW(q.frontier, q.gaps, q.open, q.skipped) IS NOT DISTINCT FROM ROW(before.frontier, before.gaps, before.open, before.skipped)
-           AND (subscriber.paused OR before.expired_from >= before.last_visible_at OR moment < before.expired_from + interval '250 ms') THEN
-            IF ended THEN
-                UPDATE headwater.claims c SET done = true
-                 WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_ranges.subscriber_id AND c.number = newest.number;
-            END IF;
+    IF claim_ranges.event_types IS NULL THEN
+        run := headwater.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
+                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled, claim_ranges.acks);
+        IF run.idle THEN
+            RETURN;
+        ELSIF run.claim_id IS NOT NULL THEN
+            claim_id := run.claim_id;
+            redelivery_count := 0;
+            first_sequence := run.first_sequence;
+            last_sequence := run.last_sequence;
+            visible_at := run.visible_at;
+            RETURN NEXT;
             RETURN;
         END IF;
-        one.first_sequence := 0;
-        one.last_sequence := 0;
-        one.sequences := '{}';
-        one.number := nextval('headwater.claim_numbers');
-        one.claim_id := gen_random_uuid();
-        one.done := true;
-        made := ARRAY[one];
     END IF;
-    INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
-                                  claim_id, subscriber_id, worker, event_types, sequences, failures, state)
-    SELECT m.namespace_id, m.attempts, m.max_attempts, m.of_letter, m.done, m.number, m.first_sequence, m.last_sequence, m.visible_at,
-           m.claim_id, m.subscriber_id, m.worker, m.event_types, m.sequences, m.failures, q
-      FROM unnest(made) m;
-    IF newest.done OR ended THEN
-        DELETE FROM headwater.claims c
-         WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_ranges.subscriber_id AND c.number = newest.number;
-    END IF;
-    RETURN QUERY SELECT m.claim_id, m.attempts - 1, m.first_sequence, m.last_sequence, m.sequences, m.event_types, m.visible_at
-                   FROM unnest(made) m WHERE NOT m.done;
+    RETURN QUERY SELECT * FROM headwater.claim_with_care(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events,
+        claim_ranges.visibility, claim_ranges.event_types, claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled,
+        claim_ranges.acks);
 END
 $$;

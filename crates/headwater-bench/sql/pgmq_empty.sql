@@ -1,0 +1,2 @@
+-- What the last round left.
+TRUNCATE pgmq.q_bench

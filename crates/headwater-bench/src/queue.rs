@@ -1,0 +1,276 @@
+//! `headwater-bench queue`: workers that share a queue, beside pgmq with as many workers, in turn.
+//!
+//! Both handle nothing: what is measured is what it costs to take work and to finish it. A worker of Headwater finishes a batch with the call that takes
+//! the next, as an application would; one of pgmq reads and deletes.
+
+mod workers;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::ensure;
+use clap::Args;
+use headwater::{StartFrom, SubscriberMode, SubscriberStore};
+use headwater_core::SubscriberConfig;
+use sqlx::PgConnection;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use self::workers::{Producer, Until, Worker, all, produce, work};
+use crate::contenders::install_pgmq;
+use crate::cpu::CpuTime;
+use crate::payload::Payloads;
+use crate::read::load;
+use crate::report::{Figure, Report, Target};
+use crate::server::BenchServer;
+use crate::stats::{Sample, median};
+
+const BATCH: u32 = 100;
+/// What the server counts is seen by others within a second, or when a session ends.
+const COUNTED: Duration = Duration::from_millis(1_200);
+
+/// Options of `queue`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Prints one JSON object to stdout
+    #[arg(long)]
+    json: bool,
+    /// Events that wait to be claimed
+    #[arg(long, default_value_t = 300_000, value_name = "N")]
+    events: u64,
+    /// Events that are emitted while they are claimed
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    end_to_end_events: u64,
+    /// Workers of a queue
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    workers: usize,
+    /// Producers of a queue
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    producers: usize,
+    /// How long events are claimed one by one
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    seconds: u64,
+    /// How long a snapshot is held under load
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    hold_seconds: u64,
+    /// Rounds
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    rounds: usize,
+    /// Runs only the parts whose names contain one of these (batches, single, end_to_end, held); ratios that need others are left out
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+}
+
+/// Whose queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum System {
+    Headwater,
+    Pgmq,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Batches,
+    Single,
+    EndToEnd,
+}
+
+const CONTENDERS: [(&str, Part, System); 6] = [
+    ("headwater_batches", Part::Batches, System::Headwater),
+    ("pgmq_batches", Part::Batches, System::Pgmq),
+    ("headwater_single", Part::Single, System::Headwater),
+    ("pgmq_single", Part::Single, System::Pgmq),
+    ("headwater_end_to_end", Part::EndToEnd, System::Headwater),
+    ("pgmq_end_to_end", Part::EndToEnd, System::Pgmq),
+];
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|part| name.contains(part.as_str()));
+    let server = BenchServer::start().await?;
+    let mut conn = server.connect().await?;
+    install_pgmq(server.headwater.pool()).await?;
+    load(&server, &mut conn, options.events).await?;
+    let mut bench = Bench { server, conn, options: &options, number: 0 };
+
+    let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
+    let mut dead: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for round in 0..options.rounds {
+        let mut contenders: Vec<_> = CONTENDERS.into_iter().filter(|(name, ..)| wanted(name)).collect();
+        if round % 2 == 1 {
+            contenders.reverse();
+        }
+        for (name, part, system) in contenders {
+            let (sample, dead_rows) = bench.turn(part, system).await?;
+            let per_1000 = dead_rows as f64 * 1_000.0 / sample.events as f64;
+            let cpu = sample.cpu_us_per_event(|cpu| cpu.server).unwrap_or_default();
+            eprintln!(
+                "round {} {name:<22} {:>8.0} events/s {cpu:>8.1} us/event {per_1000:>8.1} dead/1000",
+                round + 1,
+                sample.rate()
+            );
+            dead.entry(name).or_default().push(per_1000);
+            samples.entry(name).or_default().push(sample);
+        }
+    }
+    let mut drops = [None, None];
+    if wanted("held") {
+        drops = [Some(bench.held(System::Headwater).await?), Some(bench.held(System::Pgmq).await?)];
+    }
+
+    let figures = samples.iter().map(|(name, samples)| (*name, Figure::of(samples)));
+    let mut report = Report::new(bench.server.settings.clone(), figures);
+    let rate = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
+    let over = |name: &str, base: &str| Some(rate(name)? / rate(base)?);
+    let dead = |name: &str| median(dead.get(name)?.iter().copied());
+    // Those of pgmq are there to compare with.
+    let any = Target::AtLeast(0.0);
+    let ratios = [
+        ("shared_claim_ack_vs_pgmq", over("headwater_batches", "pgmq_batches"), Target::AtLeast(4.0)),
+        ("shared_single_vs_pgmq", over("headwater_single", "pgmq_single"), Target::AtLeast(1.5)),
+        ("shared_end_to_end_vs_pgmq", over("headwater_end_to_end", "pgmq_end_to_end"), Target::AtLeast(3.0)),
+        ("held_snapshot_drop", drops[0], Target::AtLeast(0.9)),
+        ("held_snapshot_drop_pgmq", drops[1], any),
+        ("dead_tuples_per_1000", dead("headwater_batches"), Target::AtMost(50.0)),
+        ("dead_tuples_per_1000_pgmq", dead("pgmq_batches"), any),
+    ];
+    ratios.into_iter().for_each(|(name, value, target)| report.ratio(name, value, target));
+    bench.server.headwater.shutdown().await;
+    report.print(options.json)
+}
+
+struct Bench<'a> {
+    server: BenchServer,
+    conn: PgConnection,
+    options: &'a Options,
+    /// Counts subscribers, so that each is new.
+    number: u32,
+}
+
+impl Bench<'_> {
+    /// What was done, and how many rows died of it.
+    async fn turn(&mut self, part: Part, system: System) -> anyhow::Result<(Sample, i64)> {
+        let waiting = if part == Part::EndToEnd { 0 } else { self.options.events };
+        let id = self.fill(system, waiting).await?;
+        let batch = if part == Part::Single { 1 } else { BATCH };
+        let workers = self.workers(system, &id, batch).await?;
+        let producers = if part == Part::EndToEnd { self.producers(system).await? } else { Vec::new() };
+        let dead_before = self.dead_rows(system).await?;
+
+        let handled = Arc::new(AtomicU64::new(0));
+        let (started, cpu) = (Instant::now(), CpuTime::now(self.server.pid()));
+        let until = match part {
+            Part::Batches => Until::Handled(waiting),
+            Part::Single => Until::Time(started + Duration::from_secs(self.options.seconds)),
+            Part::EndToEnd => Until::Handled(self.options.end_to_end_events),
+        };
+        let sending = produce(producers, until);
+        all(work(workers, until, &handled)).await?;
+        let elapsed = started.elapsed();
+        let cpu = CpuTime::now(self.server.pid()).zip(cpu).map(|(after, before)| after.since(before));
+        all(sending).await?;
+
+        let events = handled.load(Ordering::Relaxed);
+        if let Until::Handled(expected) = until {
+            ensure!(events == expected, "{events} of {expected} events were handled");
+        }
+        sleep(COUNTED).await;
+        let dead_rows = self.dead_rows(system).await? - dead_before;
+        self.empty(system, &id).await?;
+        let mut sample = Sample::new(events, elapsed, Vec::new());
+        sample.cpu = cpu;
+        Ok((sample, dead_rows))
+    }
+
+    /// What is handled in a second after a snapshot was held for a while, by what was before; it is held until the end.
+    async fn held(&mut self, system: System) -> anyhow::Result<f64> {
+        let id = self.fill(system, 0).await?;
+        let (window, hold) =
+            (Duration::from_secs(self.options.seconds), Duration::from_secs(self.options.hold_seconds));
+        let mut holder = self.server.connect().await?;
+        let (workers, producers) = (self.workers(system, &id, BATCH).await?, self.producers(system).await?);
+        let handled = Arc::new(AtomicU64::new(0));
+        // The first window warms up.
+        let before = Instant::now() + window;
+        let after = before + window + hold;
+        let end = Until::Time(after + window);
+        let (sending, working) = (produce(producers, end), work(workers, end, &handled));
+        let in_window = async |from: Instant| {
+            sleep_until(from).await;
+            let first = handled.load(Ordering::Relaxed);
+            sleep_until(from + window).await;
+            handled.load(Ordering::Relaxed) - first
+        };
+        let first = in_window(before).await;
+        sqlx::raw_sql(include_str!("../sql/hold_snapshot.sql")).execute(&mut holder).await?;
+        let last = in_window(after).await;
+        all(sending).await?;
+        all(working).await?;
+        drop(holder);
+        self.empty(system, &id).await?;
+        let seconds = window.as_secs_f64();
+        eprintln!("held {system:?}: {:.0} events/s, then {:.0}", first as f64 / seconds, last as f64 / seconds);
+        Ok(last as f64 / first.max(1) as f64)
+    }
+
+    /// A queue in which so many wait.
+    async fn fill(&mut self, system: System, waiting: u64) -> anyhow::Result<String> {
+        self.number += 1;
+        let subscriber_id = format!("queue-{}", self.number);
+        match system {
+            System::Headwater => {
+                let start_from = StartFrom::After(self.server.head().await? as u64 - waiting);
+                let config =
+                    SubscriberConfig { subscriber_id: subscriber_id.clone(), start_from, mode: SubscriberMode::Shared };
+                self.server.namespace.subscribers().register(&config).await?;
+            }
+            System::Pgmq => {
+                if waiting > 0 {
+                    sqlx::query(include_str!("../sql/pgmq_fill.sql"))
+                        .bind(Payloads::new().texts())
+                        .bind(waiting as i64)
+                        .execute(&mut self.conn)
+                        .await?;
+                }
+                sqlx::query(include_str!("../sql/pgmq_settle.sql")).execute(&mut self.conn).await?;
+            }
+        }
+        sqlx::query(include_str!("../sql/checkpoint.sql")).execute(&mut self.conn).await?;
+        Ok(subscriber_id)
+    }
+
+    async fn empty(&mut self, system: System, subscriber_id: &str) -> anyhow::Result<()> {
+        match system {
+            System::Headwater => self.server.namespace.subscribers().remove(subscriber_id, true).await?,
+            System::Pgmq => _ = sqlx::query(include_str!("../sql/pgmq_empty.sql")).execute(&mut self.conn).await?,
+        }
+        Ok(())
+    }
+
+    async fn workers(&self, system: System, subscriber_id: &str, batch: u32) -> anyhow::Result<Vec<Worker>> {
+        let mut workers = Vec::new();
+        for _ in 0..self.options.workers {
+            workers.push(match system {
+                System::Headwater => Worker::headwater(&self.server, subscriber_id, batch).await?,
+                System::Pgmq => Worker::pgmq(&self.server, batch).await?,
+            });
+        }
+        Ok(workers)
+    }
+
+    async fn producers(&self, system: System) -> anyhow::Result<Vec<Producer>> {
+        let count = self.options.producers;
+        Ok(match system {
+            System::Headwater => (0..count).map(|_| Producer::Headwater(self.server.namespace.clone())).collect(),
+            System::Pgmq => self.server.connections(count).await?.into_iter().map(Producer::Pgmq).collect(),
+        })
+    }
+
+    async fn dead_rows(&mut self, system: System) -> anyhow::Result<i64> {
+        let schema = match system {
+            System::Headwater => "headwater",
+            System::Pgmq => "pgmq",
+        };
+        Ok(sqlx::query_scalar(include_str!("../sql/dead_rows.sql")).bind(schema).fetch_one(&mut self.conn).await?)
+    }
+}

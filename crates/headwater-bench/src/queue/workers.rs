@@ -1,0 +1,152 @@
+//! Who takes work, and who gives it: through Headwater, and through pgmq as its clients call it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use headwater::Namespace;
+use headwater_core::ClaimRequest;
+use headwater_postgres::{Database, DatabaseOptions, PgQueue};
+use sqlx::{Connection, PgConnection};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::payload::Payloads;
+use crate::server::BenchServer;
+
+/// How long a worker that found nothing waits.
+const IDLE: Duration = Duration::from_millis(1);
+
+/// A worker that does nothing with what it takes.
+pub(super) enum Worker {
+    Headwater { database: Database, queue: PgQueue, request: Box<ClaimRequest> },
+    Pgmq { conn: PgConnection, batch: i32 },
+}
+
+impl Worker {
+    /// With a connection of its own.
+    pub(super) async fn headwater(server: &BenchServer, subscriber_id: &str, batch: u32) -> anyhow::Result<Self> {
+        let options = DatabaseOptions { max_connections: 1, ..DatabaseOptions::default() };
+        let database = Database::connect(&server.url, options).await?;
+        let queue = PgQueue::new(database.clone(), server.namespace.info().clone(), subscriber_id);
+        let request = Box::new(ClaimRequest { max_events: batch, ..ClaimRequest::new("bench") });
+        Ok(Worker::Headwater { database, queue, request })
+    }
+
+    pub(super) async fn pgmq(server: &BenchServer, batch: u32) -> anyhow::Result<Self> {
+        Ok(Worker::Pgmq { conn: server.connect().await?, batch: batch.try_into()? })
+    }
+
+    /// Takes a batch and finishes it; Headwater's with the next call. Answers how much there was.
+    async fn step(&mut self) -> anyhow::Result<u64> {
+        match self {
+            Worker::Headwater { queue, request, .. } => {
+                let claims = queue.claim(request).await?;
+                request.acks = claims.iter().map(|claim| claim.claim_id).collect();
+                Ok(claims.iter().map(|claim| claim.events.len() as u64).sum())
+            }
+            Worker::Pgmq { conn, batch } => {
+                let messages: Vec<(i64, serde_json::Value)> =
+                    sqlx::query_as(include_str!("../../sql/pgmq_read.sql")).bind(*batch).fetch_all(&mut *conn).await?;
+                if messages.is_empty() {
+                    return Ok(0);
+                }
+                let ids: Vec<i64> = messages.into_iter().map(|(id, _)| id).collect();
+                let taken = ids.len() as u64;
+                sqlx::query(include_str!("../../sql/pgmq_delete.sql")).bind(ids).execute(conn).await?;
+                Ok(taken)
+            }
+        }
+    }
+
+    async fn end(self) -> anyhow::Result<()> {
+        match self {
+            Worker::Headwater { database, queue, request } => {
+                for claim_id in request.acks {
+                    queue.ack(claim_id, None).await?;
+                }
+                database.close().await;
+                Ok(())
+            }
+            Worker::Pgmq { conn, .. } => Ok(conn.close().await?),
+        }
+    }
+}
+
+/// When workers stop.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Until {
+    Handled(u64),
+    Time(Instant),
+}
+
+/// Lets all work side by side, and counts what they have done.
+pub(super) fn work(workers: Vec<Worker>, until: Until, handled: &Arc<AtomicU64>) -> JoinSet<anyhow::Result<()>> {
+    let mut tasks = JoinSet::new();
+    for mut worker in workers {
+        let handled = handled.clone();
+        tasks.spawn(async move {
+            while match until {
+                Until::Handled(all) => handled.load(Ordering::Relaxed) < all,
+                Until::Time(end) => Instant::now() < end,
+            } {
+                match worker.step().await? {
+                    0 => sleep(IDLE).await,
+                    taken => _ = handled.fetch_add(taken, Ordering::Relaxed),
+                }
+            }
+            worker.end().await
+        });
+    }
+    tasks
+}
+
+/// Sends one message a call.
+pub(super) enum Producer {
+    Headwater(Namespace),
+    Pgmq(PgConnection),
+}
+
+impl Producer {
+    async fn send(&mut self, payloads: &Payloads, number: u64) -> anyhow::Result<()> {
+        match self {
+            Producer::Headwater(namespace) => _ = namespace.emit(payloads.event(number)).await?,
+            Producer::Pgmq(conn) => {
+                let send = sqlx::query(include_str!("../../sql/pgmq_send.sql")).bind(payloads.jsonb(number));
+                send.fetch_one(conn).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lets all send side by side, until so many are sent or the time is over.
+pub(super) fn produce(producers: Vec<Producer>, until: Until) -> JoinSet<anyhow::Result<()>> {
+    let (payloads, sent) = (Arc::new(Payloads::new()), Arc::new(AtomicU64::new(0)));
+    let mut tasks = JoinSet::new();
+    for mut producer in producers {
+        let (payloads, sent) = (payloads.clone(), sent.clone());
+        tasks.spawn(async move {
+            loop {
+                let number = sent.fetch_add(1, Ordering::Relaxed);
+                let goes_on = match until {
+                    Until::Handled(all) => number < all,
+                    Until::Time(end) => Instant::now() < end,
+                };
+                if !goes_on {
+                    return Ok(());
+                }
+                producer.send(&payloads, number).await?;
+            }
+        });
+    }
+    tasks
+}
+
+/// Waits for all, and fails with the first that did.
+pub(super) async fn all(mut tasks: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}

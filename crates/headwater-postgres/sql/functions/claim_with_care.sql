@@ -1,0 +1,192 @@
+-- headwater.claim_with_care(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, settled, acks)
+-- Claims as headwater.claim_ranges tells, whatever there is to care for: what has expired, is due, was left behind, appears in gaps.
+-- One that holds the lock sees all that its predecessors committed, so its moments never go back, whatever the clock does: what it looked
+-- through once, up to a moment, needs no second look.
+-- Raises: WH001, WH002, WH006, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
+CREATE OR REPLACE FUNCTION headwater.claim_with_care(
+    namespace     text,
+    subscriber_id text,
+    max_events    int,
+    visibility    interval,
+    event_types   text[],
+    worker        text,
+    max_attempts  int,
+    settled       bigint,
+    acks          uuid[]
+) RETURNS TABLE (claim_id uuid, redelivery_count int, first_sequence bigint, last_sequence bigint, sequences bigint[], types text[],
+                 visible_at timestamptz)
+-- A plan that was made when the tables were empty must not read through them later; and planning each time costs more than all else here.
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    ns         headwater.namespaces := headwater.namespace_row(claim_with_care.namespace);
+    queue_key  text := claim_with_care.subscriber_id || '/' || ns.namespace_id::text;
+    subscriber record;
+    newest     headwater.claims;
+    ended      boolean := false;
+    before     headwater.queue_state;
+    q          headwater.queue_state;
+    moment     timestamptz;
+    room       int := claim_with_care.max_events;
+    safe       bigint;
+    step       record;
+    candidates bigint[];
+    retry      headwater.retries;
+    one        headwater.claims;
+    made       headwater.claims[] := '{}';
+BEGIN
+    PERFORM headwater.check_max_events(claim_with_care.max_events);
+    PERFORM headwater.check_visibility(claim_with_care.visibility);
+    PERFORM headwater.check_claim(claim_with_care.event_types, claim_with_care.worker, claim_with_care.max_attempts);
+    PERFORM headwater.require_proof();
+    PERFORM headwater.lock_queue(ns.namespace_id, claim_with_care.subscriber_id);
+    SELECT s.mode, s.paused, s.position, s.pending_gaps, s.letters_epoch > s.letters_checked AS has_letters INTO subscriber
+      FROM headwater.subscribers s
+     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = claim_with_care.subscriber_id AND s.partition = 0;
+    IF NOT FOUND OR subscriber.mode <> 'shared' THEN
+        PERFORM headwater.require_shared(ns.namespace_id, claim_with_care.subscriber_id);
+    END IF;
+    SELECT c.* INTO newest FROM headwater.claims c
+     WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id
+     ORDER BY c.number DESC LIMIT 1;
+    IF FOUND THEN
+        before := newest.state;
+    ELSE
+        before := ROW(subscriber.position, subscriber.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}');
+    END IF;
+    q := before;
+    moment := greatest(clock_timestamp(), q.expired_from, q.due_from);
+
+    IF cardinality(acks) > 0 THEN
+        ended := coalesce(NOT newest.done AND newest.claim_id = ANY (acks), false);
+        PERFORM headwater.ack_claims(ns.namespace_id, claim_with_care.subscriber_id, acks, newest, ended);
+    END IF;
+    IF subscriber.paused THEN
+        room := 0;
+    ELSE
+        SELECT array_agg(e.number), max(e.visible_at) INTO candidates, q.expired_from
+          FROM (SELECT c.number, c.visible_at FROM headwater.claims c
+                 WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
+                   AND c.visible_at >= q.expired_from AND c.visible_at <= moment
+                   AND NOT (c.done AND c.number = newest.number)
+                 ORDER BY c.visible_at LIMIT 100) e;
+        -- As many as were asked for: there may be more.
+        IF coalesce(cardinality(candidates), 0) < 100 THEN
+            q.expired_from := moment;
+        END IF;
+        IF candidates IS NOT NULL OR q.skipped <> '{}' THEN
+            step := headwater.expire_claims(ns.namespace_id, claim_with_care.subscriber_id, newest.number, candidates || q.skipped, moment,
+                                            q, ended);
+            q := step.q;
+            ended := step.newest_ended;
+        END IF;
+        IF subscriber.has_letters THEN
+            PERFORM headwater.queue_letters(ns.namespace_id, claim_with_care.subscriber_id, moment);
+        END IF;
+        IF q.gaps <> '{}' THEN
+            -- Two statements, in this order: the second sees all that was settled in the first.
+            SELECT h.horizon INTO safe FROM headwater.horizon(claim_with_care.namespace) h;
+            q := headwater.close_gaps(ns.namespace_id, safe, q);
+        END IF;
+    END IF;
+
+    one.namespace_id := ns.namespace_id;
+    one.subscriber_id := claim_with_care.subscriber_id;
+    one.worker := coalesce(claim_with_care.worker, '');
+    one.max_attempts := claim_with_care.max_attempts;
+    one.visible_at := moment + claim_with_care.visibility;
+    one.done := false;
+    IF room > 0 AND EXISTS (SELECT FROM headwater.retries r
+                             WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
+                               AND r.due_at >= q.due_from AND r.due_at <= moment) THEN
+        FOR retry IN SELECT r.* FROM headwater.retries r
+                      WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
+                        AND r.due_at >= q.due_from AND r.due_at <= moment
+                        AND (claim_with_care.event_types IS NULL OR r.event_types && claim_with_care.event_types)
+                      ORDER BY r.due_at, r.number LIMIT room
+        LOOP
+            EXIT WHEN room <= 0;
+            one.sequences := headwater.take_retry(retry, claim_with_care.event_types, room);
+            CONTINUE WHEN one.sequences = '{}';
+            one.first_sequence := one.sequences[1];
+            one.last_sequence := one.sequences[cardinality(one.sequences)];
+            one.attempts := retry.attempts + 1;
+            one.failures := retry.failures;
+            one.of_letter := retry.of_letter;
+            one.number := nextval('headwater.claim_numbers');
+            one.claim_id := gen_random_uuid();
+            made := made || one;
+            room := room - cardinality(one.sequences);
+        END LOOP;
+        SELECT coalesce(min(r.due_at), moment) INTO q.due_from
+          FROM (SELECT r.due_at FROM headwater.retries r
+                 WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
+                   AND r.due_at >= q.due_from AND r.due_at <= moment
+                 ORDER BY r.due_at LIMIT 1) r;
+    ELSIF room > 0 THEN
+        q.due_from := moment;
+    END IF;
+
+    one.attempts := 1;
+    one.failures := '[]';
+    one.of_letter := false;
+    IF room > 0 AND q.open <> '{}' THEN
+        step := headwater.take_open(ns.namespace_id, claim_with_care.event_types, room, q);
+        q := step.q;
+        one.sequences := step.taken;
+        IF one.sequences <> '{}' THEN
+            one.first_sequence := one.sequences[1];
+            one.last_sequence := one.sequences[cardinality(one.sequences)];
+            one.number := nextval('headwater.claim_numbers');
+            one.claim_id := gen_random_uuid();
+            made := made || one;
+            room := room - cardinality(one.sequences);
+        END IF;
+    END IF;
+    IF room > 0 THEN
+        step := headwater.take_new(claim_with_care.namespace, ns.namespace_id, claim_with_care.event_types, room, claim_with_care.settled, q);
+        q := step.q;
+        one.first_sequence := step.first_sequence;
+        one.last_sequence := step.last_sequence;
+        one.sequences := step.sequences;
+        IF one.first_sequence IS NOT NULL THEN
+            one.event_types := claim_with_care.event_types;
+            one.number := nextval('headwater.claim_numbers');
+            one.claim_id := gen_random_uuid();
+            made := made || one;
+        END IF;
+    END IF;
+
+    IF made <> '{}' THEN
+        q.last_visible_at := greatest(q.last_visible_at, one.visible_at);
+    ELSE
+        -- What was only looked through is noted now and then, while there are claims that may be among it.
+        IF ROW(q.frontier, q.gaps, q.open, q.skipped) IS NOT DISTINCT FROM ROW(before.frontier, before.gaps, before.open, before.skipped)
+           AND (subscriber.paused OR before.expired_from >= before.last_visible_at OR moment < before.expired_from + interval '250 ms') THEN
+            IF ended THEN
+                UPDATE headwater.claims c SET done = true
+                 WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id AND c.number = newest.number;
+            END IF;
+            RETURN;
+        END IF;
+        one.first_sequence := 0;
+        one.last_sequence := 0;
+        one.sequences := '{}';
+        one.number := nextval('headwater.claim_numbers');
+        one.claim_id := gen_random_uuid();
+        one.done := true;
+        made := ARRAY[one];
+    END IF;
+    INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
+                                  claim_id, subscriber_id, worker, event_types, sequences, failures, state)
+    SELECT m.namespace_id, m.attempts, m.max_attempts, m.of_letter, m.done, m.number, m.first_sequence, m.last_sequence, m.visible_at,
+           m.claim_id, m.subscriber_id, m.worker, m.event_types, m.sequences, m.failures, q
+      FROM unnest(made) m;
+    IF newest.done OR ended THEN
+        DELETE FROM headwater.claims c
+         WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id AND c.number = newest.number;
+    END IF;
+    RETURN QUERY SELECT m.claim_id, m.attempts - 1, m.first_sequence, m.last_sequence, m.sequences, m.event_types, m.visible_at
+                   FROM unnest(made) m WHERE NOT m.done;
+END
+$$;

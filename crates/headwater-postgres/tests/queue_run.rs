@@ -1,0 +1,196 @@
+//! The short way to claim: it takes the next events where there is nothing else to care for, and leaves all else alone. Two sessions, explicit
+//! steps.
+
+mod common;
+#[path = "common/queue.rs"]
+mod queue;
+
+use std::time::Duration;
+
+use common::{emit, pid, run, until_it_waits};
+use headwater_core::{ClaimRequest, DeadLetterQuery, SubscriberError, SubscriberStore};
+use queue::{Shop, delivered, request};
+use sqlx::{AssertSqlSafe, PgConnection, Row};
+use uuid::Uuid;
+
+/// First and last of what the short way takes, if it takes anything.
+async fn claim_run(session: &mut PgConnection, max_events: u32, more: &str) -> Option<(i64, i64)> {
+    let query = format!(
+        "SELECT first_sequence, last_sequence
+           FROM headwater.claim_run('shop', 'work', {max_events}, '1 hour', 'worker', 4, {more}) WHERE claim_id IS NOT NULL"
+    );
+    let row = sqlx::query(AssertSqlSafe(query)).fetch_optional(session).await.expect("failed to claim");
+    row.map(|row| (row.get(0), row.get(1)))
+}
+
+/// The short way takes nothing, and changes nothing.
+async fn leaves_alone(shop: &mut Shop, why: &str) {
+    leaves_alone_with(shop, "NULL, NULL", why).await;
+}
+
+async fn leaves_alone_with(shop: &mut Shop, more: &str, why: &str) {
+    let rows = "SELECT hashtext(coalesce((SELECT string_agg(c::text, ';' ORDER BY c.number) FROM headwater.claims c), '')
+                             || coalesce((SELECT string_agg(r::text, ';' ORDER BY r.number) FROM headwater.retries r), ''))::bigint";
+    let before = shop.number(rows).await;
+    assert_eq!(claim_run(&mut shop.session, 10, more).await, None, "{why}");
+    assert_eq!(shop.number(rows).await, before, "{why}");
+}
+
+fn ids(claim_id: Uuid) -> String {
+    format!("NULL, ARRAY['{claim_id}']::uuid[]")
+}
+
+#[tokio::test]
+async fn the_next_events_are_taken_and_the_last_claim_is_acked() {
+    let mut shop = Shop::open(9).await;
+    let first = shop.claim(2).await.remove(0);
+    assert_eq!(claim_run(&mut shop.session, 3, &ids(first.claim_id)).await, Some((3, 5)));
+    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1, "the first is done and gone");
+    assert_eq!(shop.position().await, 2);
+    assert_eq!(claim_run(&mut shop.session, 3, "NULL, NULL").await, Some((6, 8)));
+    let newest = shop.claim(5).await.remove(0);
+    assert_eq!(delivered(std::slice::from_ref(&newest)), [[9]]);
+    shop.queue.ack(newest.claim_id, None).await.unwrap();
+    shop.emit(&["event", "event"]).await;
+    assert_eq!(claim_run(&mut shop.session, 3, "NULL, NULL").await, Some((10, 11)));
+    let of_newest = format!("SELECT count(*) FROM headwater.claims WHERE claim_id = '{}'", newest.claim_id);
+    assert_eq!(shop.number(&of_newest).await, 0, "it was there for its state");
+    assert_eq!(claim_run(&mut shop.session, 3, "14, NULL").await, Some((12, 14)), "what is settled needs no look");
+}
+
+#[tokio::test]
+async fn who_waited_for_the_queue_sees_what_was_claimed_meanwhile() {
+    let mut shop = Shop::open(6).await;
+    shop.claim(1).await;
+    let (mut first, mut second) = (shop.db.session().await, shop.db.session().await);
+    let second_pid = pid(&mut second).await;
+    run(&mut first, "BEGIN").await;
+    assert_eq!(claim_run(&mut first, 2, "NULL, NULL").await, Some((2, 3)));
+    let waiting = tokio::spawn(async move { claim_run(&mut second, 2, "NULL, NULL").await });
+    until_it_waits(&mut shop.session, second_pid).await;
+    run(&mut first, "COMMIT").await;
+    assert_eq!(waiting.await.unwrap(), Some((4, 5)));
+}
+
+#[tokio::test]
+async fn an_ack_that_is_lost_while_it_waits_claims_nothing() {
+    let mut shop = Shop::open(6).await;
+    let claim_id = shop.claim(1).await[0].claim_id;
+    shop.claim(1).await;
+    let (mut first, mut second) = (shop.db.session().await, shop.db.session().await);
+    let second_pid = pid(&mut second).await;
+    run(&mut first, "BEGIN").await;
+    shop.queue.ack_in(&mut first, claim_id, None).await.unwrap();
+    let queue = shop.queue.clone();
+    let waiting = tokio::spawn(async move {
+        let acking = ClaimRequest { acks: vec![claim_id], ..request() };
+        queue.claim_in(&mut second, &acking).await
+    });
+    until_it_waits(&mut shop.session, second_pid).await;
+    run(&mut first, "COMMIT").await;
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(matches!(error, SubscriberError::ClaimLost(_)), "{error}");
+    assert_eq!(delivered(&shop.claim(9).await), [[3, 4, 5, 6]]);
+}
+
+#[tokio::test]
+async fn what_needs_care_is_left_alone() {
+    let mut shop = Shop::open(4).await;
+    leaves_alone(&mut shop, "a queue that is new").await;
+    let claim = shop.claim(2).await.remove(0);
+    leaves_alone_with(&mut shop, &ids(Uuid::nil()), "an ack of what is lost").await;
+    leaves_alone_with(&mut shop, "NULL, ARRAY[NULL]::uuid[]", "an ack of nothing").await;
+    shop.store.set_paused("work", true).await.unwrap();
+    leaves_alone(&mut shop, "a paused subscriber").await;
+    shop.store.set_paused("work", false).await.unwrap();
+
+    shop.expire(claim.claim_id).await;
+    leaves_alone(&mut shop, "a claim that has expired").await;
+    leaves_alone_with(&mut shop, &ids(claim.claim_id), "the same, though it is acked").await;
+    let again = shop.claim(2).await.remove(0);
+    shop.queue.nack(again.claim_id, None, Duration::ZERO, "no").await.unwrap();
+    leaves_alone(&mut shop, "a retry that is due").await;
+    let last = shop.claim_with(ClaimRequest { max_events: 2, max_attempts: 1, ..request() }).await.remove(0);
+    shop.queue.nack(last.claim_id, None, Duration::ZERO, "no").await.unwrap();
+    let letters = DeadLetterQuery::default();
+    assert_eq!(shop.store.redrive(&letters).await.unwrap(), 2);
+    leaves_alone(&mut shop, "letters that are redriven").await;
+    let letters = shop.claim(2).await;
+    assert_eq!(delivered(&letters), [[1], [2]]);
+    leaves_alone_with(&mut shop, &ids(letters[0].claim_id), "an ack of a letter").await;
+    shop.drain().await;
+    leaves_alone(&mut shop, "an empty queue").await;
+}
+
+#[tokio::test]
+async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
+    let mut shop = Shop::open(1).await;
+    let claim_id = shop.claim(1).await[0].claim_id;
+    let idle = |acks: &str| {
+        format!(
+            "SELECT idle::int::bigint FROM headwater.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, NULL, {acks})"
+        )
+    };
+    // As if the clock had stood still since the claim, and as if it had not for long.
+    let looked = |at: &str| {
+        format!(
+            "UPDATE headwater.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity'"
+        )
+    };
+    run(&mut shop.session, &looked("now() + interval '1 minute'")).await;
+    assert_eq!(shop.number(&idle("NULL")).await, 1);
+    assert_eq!(shop.number(&idle("'{}'")).await, 1);
+    assert_eq!(shop.number(&idle(&format!("ARRAY['{claim_id}']::uuid[]"))).await, 0);
+    run(&mut shop.session, &looked("now() - interval '1 hour'")).await;
+    assert_eq!(shop.number(&idle("NULL")).await, 0, "how far it has looked is to be noted");
+    shop.claim_with(ClaimRequest { acks: vec![claim_id], ..request() }).await;
+    assert_eq!(shop.position().await, 1);
+    shop.emit(&["event"]).await;
+    assert_eq!(delivered(&shop.claim(9).await), [[2]]);
+}
+
+#[tokio::test]
+async fn what_was_passed_is_left_alone() {
+    let mut shop = Shop::open(1).await;
+    shop.claim(1).await;
+    let mut writer = shop.db.session().await;
+    run(&mut writer, "BEGIN").await;
+    assert_eq!(emit(&mut writer, "shop", "late").await, 2);
+    shop.emit(&["event"]).await;
+    leaves_alone(&mut shop, "a hole in the log").await;
+    assert_eq!(delivered(&shop.claim(9).await), [[3]]);
+    shop.emit(&["event"]).await;
+    leaves_alone(&mut shop, "a gap").await;
+    run(&mut writer, "COMMIT").await;
+    assert_eq!(shop.drain().await, [2, 4]);
+
+    shop.emit(&["event", "other", "event"]).await;
+    assert_eq!(delivered(&shop.claim_types(9, &["event"]).await), [[5, 7]]);
+    shop.emit(&["event"]).await;
+    leaves_alone(&mut shop, "an open range").await;
+    assert_eq!(shop.drain().await, [6, 8]);
+}
+
+#[tokio::test]
+async fn one_snapshot_for_all_is_refused() {
+    let mut shop = Shop::open(4).await;
+    shop.claim(1).await;
+    run(&mut shop.session, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
+    leaves_alone(&mut shop, "a transaction that keeps its snapshot").await;
+    run(&mut shop.session, "ROLLBACK").await;
+    assert_eq!(claim_run(&mut shop.session, 1, "NULL, NULL").await, Some((2, 2)));
+}
+
+#[tokio::test]
+async fn events_of_large_claims_are_those_that_were_claimed() {
+    let mut shop = Shop::open(3).await;
+    let first = shop.claim(2).await.remove(0);
+    shop.queue.nack(first.claim_id, Some(&[2]), Duration::ZERO, "no").await.unwrap();
+    shop.emit(&["other", "event"]).await;
+    let claims = shop.claim_types(100, &["event"]).await;
+    assert_eq!(delivered(&claims), [vec![2], vec![3, 5]], "a retry, and a range without the other type");
+    assert_eq!((claims[0].redelivery_count, claims[1].redelivery_count), (1, 0));
+    assert_eq!(delivered(&shop.claim(100).await), [[4]], "what was left behind");
+    shop.emit(&["event", "other"]).await;
+    assert_eq!(delivered(&shop.claim(100).await), [[6, 7]]);
+}
