@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -109,23 +110,23 @@ impl Listening {
         }
     }
 
-    async fn listen(&self) -> Result<PgListener, sqlx::Error> {
+    async fn listen(&self) -> Result<Listener, sqlx::Error> {
         let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.connect.clone());
-        let mut listener = PgListener::connect_with(&pool).await?;
+        let mut listener = Listener { own: PgListener::connect_with(&pool).await?, pool };
         let channel = self.namespace.as_ref().map(|namespace| format!("headwater_{namespace}"));
-        listener.listen_all(channel.as_deref().into_iter().chain([DUE_CHANNEL])).await?;
+        listener.own.listen_all(channel.as_deref().into_iter().chain([DUE_CHANNEL])).await?;
         Ok(listener)
     }
 
     /// Passes wake-ups on until the connection fails, and says how.
-    async fn follow(&self, mut listener: PgListener) -> String {
+    async fn follow(&self, mut listener: Listener) -> String {
         loop {
-            match tokio::time::timeout(PING_AFTER, listener.try_recv()).await {
+            match tokio::time::timeout(PING_AFTER, listener.own.try_recv()).await {
                 Ok(Ok(Some(told))) => self.pass_on(&told),
                 Ok(Ok(None)) => return "the connection was closed".into(),
                 Ok(Err(error)) => return error.to_string(),
                 Err(_) => {
-                    let ping = sqlx::query(sql::PING).execute(&mut listener);
+                    let ping = sqlx::query(sql::PING).execute(&mut listener.own);
                     match tokio::time::timeout(PATIENCE, ping).await {
                         Ok(Ok(_)) => {}
                         Ok(Err(error)) => return error.to_string(),
@@ -142,6 +143,20 @@ impl Listening {
         } else if self.namespace.as_deref().is_none_or(|namespace| namespace == told.payload()) {
             wake(&self.due_counted);
         }
+    }
+}
+
+/// A listener that is dropped gives its connection back to its pool, which tests it; in a closed pool the connection is just ended. The server may be
+/// gone by then, and that is nothing to warn of.
+struct Listener {
+    own: PgListener,
+    pool: PgPool,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Closed by the call; what it answers would wait for the connection's end.
+        drop(self.pool.close());
     }
 }
 
