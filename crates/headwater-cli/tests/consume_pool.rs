@@ -36,8 +36,7 @@ async fn a_killed_consumer_loses_nothing() {
     let cli = Cli::with_shop().await;
     cli.emit(1..=EVENTS);
     nothing_lost(&cli, &[], 1);
-    // A checkpoint that is being written, and the one after it.
-    nothing_lost(&cli, &["--checkpoint", "25/60s"], 2 * 25);
+    nothing_lost(&cli, &["--checkpoint", "25/60s"], 25);
     cli.run(["audit", "-n", "shop"]).ok();
 }
 

@@ -292,9 +292,11 @@ impl Run {
         for finding in &audit.findings {
             violations.add("AUDIT", format!("{finding:?}"));
         }
-        // A partition each, of those that have several.
-        if audit.subscribers < ALL.len() as u64 {
-            violations.add("AUDIT", format!("{} subscribers were audited instead of {}", audit.subscribers, ALL.len()));
+        let infos = store.subscribers().await?;
+        let partitions: u64 = infos.iter().map(|info| u64::from(info.mode.partitions())).sum();
+        if infos.len() != ALL.len() || audit.subscribers != partitions {
+            let detail = format!("{} of {} partitions, {} subscribers", audit.subscribers, partitions, infos.len());
+            violations.add("AUDIT", format!("not all were audited: {detail}"));
         }
         let known = self.known.lock().expect("no holder of this lock panics");
         check::check_log(&log, &known.events, &mut violations);

@@ -77,7 +77,7 @@ impl Default for ReliableDeliveryConfig {
 pub enum CheckpointMode {
     /// After every event.
     Synchronous,
-    /// After so many events, or so long after the first of them, while the next are handled: after a crash, up to twice as many come again.
+    /// After so many events at the latest, or so long after the first of them.
     Batched {
         /// Events.
         batch_size: u32,

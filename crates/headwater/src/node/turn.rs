@@ -494,28 +494,29 @@ impl<'r> Turn<'r> {
         self.unwritten_since.map(|since| since + delay)
     }
 
-    /// Writes the checkpoint, if it is time. Batched ones are written while the next events are handled, one at a time: a second one
-    /// that is due waits, and with it the events, so that no more than two batches come again after a crash.
+    /// Writes the checkpoint, if it is time. Batched ones are written in halves: one is written while the events of the other are handled,
+    /// so no more than a batch comes again after a crash.
     pub(super) async fn write_if_due(&mut self) -> Result<(), Stop> {
         if self.writing.as_ref().is_some_and(JoinHandle::is_finished) {
             self.finish_writing().await?;
         }
-        let full = match self.runner.subscription.config.checkpoint_mode {
-            CheckpointMode::Synchronous => self.unwritten > 0,
-            CheckpointMode::Batched { batch_size, .. } => self.unwritten >= u64::from(batch_size),
+        let CheckpointMode::Batched { batch_size, .. } = self.runner.subscription.config.checkpoint_mode else {
+            return if self.unwritten > 0 || self.is_write_due() { self.write().await } else { Ok(()) };
         };
-        if !full && self.write_deadline().is_none_or(|at| at > Instant::now()) {
-            return Ok(());
+        let half = u64::from(batch_size) / 2;
+        if matches!(self.runner.subscription.work, Work::Transaction(..)) || self.unwritten > half {
+            let full = self.unwritten >= u64::from(batch_size);
+            return if full || self.is_write_due() || self.writing.is_some() { self.write().await } else { Ok(()) };
         }
-        let batched = matches!(self.runner.subscription.config.checkpoint_mode, CheckpointMode::Batched { .. });
-        if !batched || matches!(self.runner.subscription.work, Work::Transaction(..)) {
-            return self.write().await;
-        }
-        if full || self.writing.is_none() {
+        if self.unwritten > 0 && self.unwritten == half || self.writing.is_none() && self.is_write_due() {
             self.finish_writing().await?;
             self.begin_writing();
         }
         Ok(())
+    }
+
+    fn is_write_due(&self) -> bool {
+        self.write_deadline().is_some_and(|at| at <= Instant::now())
     }
 
     fn begin_writing(&mut self) {
