@@ -2,12 +2,13 @@
 
 use crate::EmbeddedError;
 
-/// What every server gets. Logical decoding and two-phase commit are on because Headwater's tests and followers use them.
+/// What every server gets. Logical decoding and two-phase commit are on because Headwater's tests and followers use them; each node that follows
+/// the WAL has a slot and a sender.
 const COMMON: [(&str, &str); 11] = [
     ("listen_addresses", "127.0.0.1"),
     ("wal_level", "logical"),
-    ("max_wal_senders", "10"),
-    ("max_replication_slots", "10"),
+    ("max_wal_senders", "50"),
+    ("max_replication_slots", "50"),
     ("max_prepared_transactions", "16"),
     ("max_connections", "200"),
     ("timezone", "UTC"),

@@ -16,6 +16,7 @@ mod pooler;
 mod queue;
 mod read;
 mod row;
+mod snapshot;
 mod sql;
 mod state_store;
 mod subscribers;

@@ -95,6 +95,13 @@ impl Database {
         conn.end(horizon, admin_error).await
     }
 
+    /// Makes the publication by which a namespace's new events can be had from the WAL, unless it is there; answers with its name.
+    pub async fn publish_namespace(&self, name: &str) -> Result<String, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let made = sqlx::query_scalar(sql::PUBLISH_NAMESPACE).bind(name).fetch_one(&mut *conn).await;
+        conn.end(made.map_err(admin_error), admin_error).await
+    }
+
     /// Opens the log of a namespace. Cheap to clone, costly to open: open it once.
     pub async fn open_log(&self, name: &str, options: LogOptions) -> Result<PgLog, AdminError> {
         options.validate()?;

@@ -84,6 +84,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "partition_of",
     "pause_subscriber",
     "position_at",
+    "publish_namespace",
     "queue_letters",
     "queue_status",
     "read_log",
@@ -116,7 +117,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 5;
+pub(crate) const FUNCTIONS_REVISION: i64 = 6;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -174,6 +175,7 @@ pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber")
 pub(crate) const PIN: &str = sql!("session", "pin");
 pub(crate) const PING: &str = sql!("statements", "ping");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
+pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
 pub(crate) const REDRIVABLE_LETTERS: &str = sql!("statements", "redrivable_letters");
@@ -187,6 +189,7 @@ pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
+pub(crate) const SNAPSHOT: &str = sql!("statements", "snapshot");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");

@@ -28,14 +28,17 @@
 //!
 //! Start with [`Headwater`]; [`Namespace`] appends and reads; [`Event`] is what is appended and read.
 
+mod live;
 mod namespace;
 mod node;
 mod system;
 
+pub use live::Live;
 pub use namespace::Namespace;
 pub use node::{Node, NodeBuilder, NodeStatus, SubscriberStatus, TransactionScope, WakeUpSource};
 pub use system::{Headwater, HeadwaterBuilder};
 
+pub use headwater_cdc::{CdcError, CdcOptions, LiveState, LiveStatus, Plugin};
 #[doc(hidden)]
 pub use headwater_core::__private;
 pub use headwater_core::{

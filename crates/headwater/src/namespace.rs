@@ -13,13 +13,14 @@ use uuid::Uuid;
 #[derive(Debug, Clone)]
 pub struct Namespace {
     log: PgLog,
+    live: crate::Live,
 }
 
 type Events<'a, D> = BoxStream<'a, Result<Event<D>, ReadError>>;
 
 impl Namespace {
-    pub(crate) fn new(log: PgLog) -> Self {
-        Namespace { log }
+    pub(crate) fn new(log: PgLog, live: crate::Live) -> Self {
+        Namespace { log, live }
     }
 
     /// The settings, as they were when the namespace was opened.
@@ -49,7 +50,7 @@ impl Namespace {
 
     /// A node of this name, to run subscribers of the namespace in this process.
     pub fn node(&self, name: impl Into<String>) -> crate::NodeBuilder {
-        crate::NodeBuilder::on_postgres(name.into(), self.log.clone())
+        crate::NodeBuilder::on_postgres(name.into(), self.log.clone()).live(self.live.clone())
     }
 
     /// The log itself, for code that works with any [`EventLog`].

@@ -10,8 +10,8 @@ use headwater_postgres::{
 };
 use sqlx::PgPool;
 
-use crate::Namespace;
 use crate::node::due::{self, LONGEST_SLEEP};
+use crate::{Live, Namespace};
 
 /// How often due events are looked for where nobody can be woken.
 const POLL: Duration = Duration::from_secs(1);
@@ -21,6 +21,7 @@ const POLL: Duration = Duration::from_secs(1);
 pub struct Headwater {
     database: Database,
     log_options: LogOptions,
+    live: Live,
     open: Arc<futures::lock::Mutex<HashMap<String, PgLog>>>,
 }
 
@@ -73,11 +74,11 @@ impl Headwater {
     pub async fn namespace(&self, name: &str) -> Result<Namespace, AdminError> {
         let mut open = self.open.lock().await;
         if let Some(log) = open.get(name) {
-            return Ok(Namespace::new(log.clone()));
+            return Ok(Namespace::new(log.clone(), self.live.clone()));
         }
         let log = self.database.open_log(name, self.log_options.clone()).await?;
         open.insert(name.to_owned(), log.clone());
-        Ok(Namespace::new(log))
+        Ok(Namespace::new(log, self.live.clone()))
     }
 
     /// Appends the events of all namespaces that are due, at most `max_events` in each, and says when to call again.
@@ -121,6 +122,7 @@ impl Headwater {
 pub struct HeadwaterBuilder {
     database: DatabaseOptions,
     log: LogOptions,
+    live: Live,
 }
 
 impl HeadwaterBuilder {
@@ -168,14 +170,21 @@ impl HeadwaterBuilder {
         self
     }
 
+    /// How nodes hear of new events, unless they say otherwise ([`NodeBuilder::live`](crate::NodeBuilder::live)). Default: [`Live::Wake`].
+    pub fn live(mut self, live: Live) -> Self {
+        self.live = live;
+        self
+    }
+
     /// Connects.
     pub async fn connect(self, url: &str) -> Result<Headwater, AdminError> {
         let database = Database::connect(url, self.database).await?;
-        Ok(Headwater { database, log_options: self.log, open: Arc::default() })
+        Ok(Headwater { database, log_options: self.log, live: self.live, open: Arc::default() })
     }
 
     /// Uses a pool that the application has; the settings of connections are the pool's.
     pub fn with_pool(self, pool: PgPool) -> Headwater {
-        Headwater { database: Database::from_pool(pool), log_options: self.log, open: Arc::default() }
+        let database = Database::from_pool(pool);
+        Headwater { database, log_options: self.log, live: self.live, open: Arc::default() }
     }
 }

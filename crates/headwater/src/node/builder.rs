@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use headwater_cdc::{Direct, Feed};
 use headwater_core::{
     Event, EventLog, EventObserver, HandlerError, Instance, Observed, ReliableDeliveryConfig, Saga, StartFrom,
     SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore, names,
@@ -17,6 +18,7 @@ use super::due::LONGEST_SLEEP;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
+use crate::Live;
 
 /// Enough for as many instances, with several keys at once in each.
 const ORDERED_PARTITIONS: u32 = 64;
@@ -44,6 +46,7 @@ pub struct NodeBuilder {
     subscriptions: Vec<Subscription>,
     config: ReliableDeliveryConfig,
     wake_ups: WakeUpSource,
+    live: Live,
     session_locks: bool,
     lease: Duration,
     poll: Duration,
@@ -74,6 +77,7 @@ impl NodeBuilder {
             subscriptions: Vec::new(),
             config: ReliableDeliveryConfig::default(),
             wake_ups: WakeUpSource::default(),
+            live: Live::default(),
             session_locks: true,
             lease: Duration::from_secs(10),
             poll: Duration::from_secs(1),
@@ -311,6 +315,12 @@ impl NodeBuilder {
         self
     }
 
+    /// Where new events come from. Default: what [`HeadwaterBuilder::live`](crate::HeadwaterBuilder::live) said.
+    pub fn live(mut self, live: Live) -> Self {
+        self.live = live;
+        self
+    }
+
     /// Whether ownership also uses session locks, by which standbys take over at once when an owner dies. Switch it off where sessions
     /// cannot be held, as through PgBouncer in transaction mode: then they take over when its lease ends.
     pub fn session_locks(mut self, on: bool) -> Self {
@@ -355,6 +365,12 @@ impl NodeBuilder {
         }
         if !(Duration::from_secs(2)..=Duration::from_secs(3600)).contains(&self.lease) {
             return invalid(format!("invalid lease {:?}: it is 2 s to 1 hour", self.lease));
+        }
+        if let Live::Cdc(options) = &self.live {
+            options.validate().map_err(|error| SubscriberError::InvalidInput(error.to_string()))?;
+            if !matches!(self.backend, Backend::Postgres(_)) {
+                return invalid("Live::Cdc needs PostgreSQL: this node has another log".into());
+            }
         }
         if !(Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&self.poll) {
             return invalid(format!("invalid poll {:?}: it is 10 ms to 1 hour", self.poll));
@@ -406,12 +422,21 @@ impl NodeBuilder {
             };
             store.register(&config).await?;
         }
+        let live = match (self.live, &self.backend) {
+            (Live::Cdc(options), Backend::Postgres(log)) => {
+                let feed = Arc::new(Feed::new(&options));
+                let source = Direct::new(log.database().clone(), log.info().clone(), &self.name, options, feed.clone());
+                Some(super::LiveSource { feed, source })
+            }
+            _ => None,
+        };
         let parts = super::Parts {
             instance: Instance::new(self.name),
             log: self.log,
             store,
             postgres,
             wake_ups,
+            live,
             firing,
             listening,
             subscriptions: self.subscriptions,

@@ -20,6 +20,7 @@ mod turn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headwater_cdc::{Direct, Feed, LiveStatus};
 use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberMode, SubscriberStore};
 use headwater_postgres::{PgLog, PgSubscribers, WakeUps};
 use tokio::sync::{Mutex, watch};
@@ -57,6 +58,12 @@ struct Firing {
     longest_sleep: Duration,
 }
 
+/// Events from the WAL, and what brings them.
+struct LiveSource {
+    feed: Arc<Feed>,
+    source: Direct,
+}
+
 /// What a node is made of.
 struct Parts {
     instance: Instance,
@@ -64,6 +71,7 @@ struct Parts {
     store: Arc<dyn SubscriberStore>,
     postgres: Option<PgSubscribers>,
     wake_ups: Vec<WakeUp>,
+    live: Option<LiveSource>,
     firing: Option<Firing>,
     listening: Option<WakeUps>,
     subscriptions: Vec<Subscription>,
@@ -100,6 +108,8 @@ pub struct NodeStatus {
     pub connected: bool,
     /// Whether wake-ups from other processes can come at present; without them, events are found by polling.
     pub listening: bool,
+    /// What brings events from the WAL, if that was asked for.
+    pub live: Option<LiveStatus>,
     /// The highest sequence seen.
     pub seen: u64,
     /// Its subscribers.
@@ -109,8 +119,12 @@ pub struct NodeStatus {
 impl Node {
     fn run(parts: Parts) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll));
+        let feed = parts.live.as_ref().map(|live| live.feed.clone());
+        let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll, feed));
         let mut others = JoinSet::new();
+        if let Some(live) = parts.live {
+            others.spawn(live.source.run());
+        }
         let following = tail.clone();
         others.spawn(async move { following.follow(parts.wake_ups).await });
         if let Some(firing) = parts.firing {
@@ -167,6 +181,7 @@ impl Node {
             instance: self.crew.instance.clone(),
             connected: self.crew.tail.is_connected(),
             listening: self.listening.as_ref().is_some_and(WakeUps::is_connected),
+            live: self.crew.tail.live(),
             seen: self.crew.tail.seen(),
             subscribers: self.crew.seats().iter().map(subscriber).collect(),
         }

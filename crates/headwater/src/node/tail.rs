@@ -4,6 +4,10 @@
 //! that always stands behind them), and keeps what it saw in a ring. Subscribers take from the ring; those that are behind it read
 //! pages, which they share. A wake-up carries nothing, and losing one costs time, never an event.
 //!
+//! With a feed from the WAL, what follows without a hole is taken from there, and the log is not read: what a feed has can be seen by all, and
+//! nothing is missing in such a run. At a hole, and whenever something is not in the feed that should be, the log is read as without one. While the feed streams,
+//! other wake-ups are not needed, and left alone; the poll stays.
+//!
 //! States: disconnected (reads fail: tried again with growing pauses, said once in the log and in the status) and following. While events are
 //! missing that may still come, it looks again by itself, first at once, then with growing pauses, until their writers have ended.
 //!
@@ -14,11 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use headwater_cdc::{Feed, LiveStatus, Taken};
 use headwater_core::{
     EventLog, Fault, Gap, GapState, Gaps, LookAhead, ReadError, Segment, SubscriberStore, Writer, jittered,
 };
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::pages::{PAGE_SIZE, Pages, next_size};
 use super::ring::{MAX_HOLES, Ring, weight};
@@ -32,6 +37,9 @@ const ASK_EPOCH: Duration = Duration::from_secs(5);
 /// Between tries while the database cannot be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What is missing in the feed may just have been overtaken: so long it is waited for before the log is read.
+const HOLE_GRACE: Duration = Duration::from_millis(2);
 
 /// What wakes the tail: each changes when there may be something new.
 pub(crate) type WakeUp = watch::Receiver<u64>;
@@ -54,10 +62,16 @@ pub(super) struct Tail {
     nudge: watch::Sender<u64>,
     nudged: AtomicBool,
     poll: Duration,
+    live: Option<Arc<Feed>>,
 }
 
 impl Tail {
-    pub(super) fn new(log: Arc<dyn EventLog>, store: Arc<dyn SubscriberStore>, poll: Duration) -> Self {
+    pub(super) fn new(
+        log: Arc<dyn EventLog>,
+        store: Arc<dyn SubscriberStore>,
+        poll: Duration,
+        live: Option<Arc<Feed>>,
+    ) -> Self {
         Tail {
             log,
             store,
@@ -72,6 +86,7 @@ impl Tail {
             nudge: watch::Sender::new(0),
             nudged: AtomicBool::new(false),
             poll,
+            live,
         }
     }
 
@@ -83,6 +98,11 @@ impl Tail {
     /// Whether the log could be read when it was last tried.
     pub(super) fn is_connected(&self) -> bool {
         self.connected.load(Ordering::Acquire)
+    }
+
+    /// What brings events from the WAL.
+    pub(super) fn live(&self) -> Option<LiveStatus> {
+        self.live.as_ref().map(|feed| feed.status())
     }
 
     /// Changes when events appeared in holes, or holes were closed.
@@ -139,14 +159,27 @@ impl Tail {
     }
 
     /// Follows the log until it is dropped.
-    pub(super) async fn follow(&self, mut wake_ups: Vec<WakeUp>) {
-        wake_ups.push(self.nudge.subscribe());
+    pub(super) async fn follow(&self, hints: Vec<WakeUp>) {
+        let live = self.live.as_ref().map(|feed| feed.changes());
+        let mut wake_ups = WakeUps { hints, nudges: self.nudge.subscribe(), live };
+        // Whether the log is to be read; else what the feed has is enough.
+        let mut read = true;
+        let mut hole_until = None;
         let mut pause = FIRST_PAUSE;
         let mut look_again = FIRST_LOOK_AGAIN;
         let mut epoch = Epoch::default();
         loop {
             let looked = match self.check_epoch(&mut epoch).await {
-                Ok(()) => self.look().await,
+                Ok(()) if read => self.look().await,
+                Ok(()) => match self.take_live() {
+                    Some(looked) => Ok(looked),
+                    None => {
+                        // The stream may have begun anew on a server that was restarted or replaced.
+                        epoch.asked = None;
+                        read = true;
+                        continue;
+                    }
+                },
                 Err(error) => Err(error),
             };
             match looked {
@@ -155,13 +188,25 @@ impl Tail {
                         tracing::info!(namespace = self.log.namespace(), "reading the log again");
                     }
                     pause = FIRST_PAUSE;
+                    if looked.news {
+                        hole_until = None;
+                    }
                     match looked {
                         Looked { more: true, .. } => continue,
+                        Looked { hole: true, .. } => {
+                            let until = *hole_until.get_or_insert_with(|| tokio::time::Instant::now() + HOLE_GRACE);
+                            let streaming = self.live.as_ref().is_some_and(|feed| feed.is_streaming());
+                            read = tokio::time::Instant::now() >= until
+                                || timeout_at(until, wake_ups.any(streaming)).await != Ok(Woken::Live);
+                            continue;
+                        }
                         Looked { news: true, .. } => look_again = FIRST_LOOK_AGAIN,
                         _ => look_again = (look_again * 2).min(self.poll),
                     }
                     let wait = if looked.holes { look_again } else { jittered(self.poll, 0.2, rand::random()) };
-                    _ = timeout(wait, any(&mut wake_ups)).await;
+                    hole_until = None;
+                    let streaming = self.live.as_ref().is_some_and(|feed| feed.is_streaming());
+                    read = timeout(wait, wake_ups.any(streaming)).await != Ok(Woken::Live) || looked.holes;
                 }
                 Err(error) => {
                     if self.connected.swap(false, Ordering::AcqRel) {
@@ -185,11 +230,35 @@ impl Tail {
             tracing::info!(namespace = self.log.namespace(), "the server was restarted or replaced: beginning anew");
             *self.ring.lock().expect("no holder of this lock panics") = None;
             self.pages.clear();
+            if let Some(feed) = &self.live {
+                feed.clear();
+            }
             self.generation.fetch_add(1, Ordering::AcqRel);
             self.changed.send_modify(|version| *version += 1);
         }
         epoch.known = Some(now);
         Ok(())
+    }
+
+    /// Takes what the feed has; `None`: the log has to be read.
+    fn take_live(&self) -> Option<Looked> {
+        let feed = self.live.as_ref()?;
+        let mut ring = self.ring.lock().expect("no holder of this lock panics");
+        let ring = ring.as_mut().filter(|ring| ring.holes().is_empty())?;
+        let (seen, now) = (ring.seen(), Instant::now());
+        match feed.take(seen) {
+            Taken::Nothing => Some(Looked::default()),
+            Taken::Hole => Some(Looked { hole: true, ..Looked::default() }),
+            Taken::ReadTheLog => None,
+            Taken::Run { events, more } => {
+                let seen = seen + events.len() as u64;
+                // What else was visible, nobody has looked at.
+                let look = LookAhead { events, seen, settled: seen, more: true, ..LookAhead::default() };
+                ring.take(look, now, now);
+                self.changed.send_modify(|version| *version += 1);
+                Some(Looked { news: true, more, ..Looked::default() })
+            }
+        }
     }
 
     async fn look(&self) -> Result<Looked, ReadError> {
@@ -201,7 +270,7 @@ impl Tail {
             let horizon = timed(self.log.horizon()).await?;
             *self.ring.lock().expect("no holder of this lock panics") = Some(Ring::starting_at(horizon.horizon));
             self.changed.send_modify(|version| *version += 1);
-            return Ok(Looked { news: true, more: true, holes: false });
+            return Ok(Looked { news: true, more: true, ..Looked::default() });
         };
         let size = self.size.load(Ordering::Relaxed);
         // With too many holes, only these are looked into.
@@ -227,7 +296,7 @@ impl Tail {
         let permanent = change.permanent.into_iter();
         let gaps: Vec<_> = permanent.map(|(first, last)| Gap { first, last, state: GapState::Permanent }).collect();
         self.record(&gaps).await;
-        Ok(Looked { news: change.news, more, holes })
+        Ok(Looked { news: change.news, more, holes, hole: false })
     }
 
     /// Records proved gaps. A failure is no loss: whoever reads there proves them again.
@@ -248,10 +317,46 @@ struct Epoch {
     asked: Option<Instant>,
 }
 
+#[derive(Default)]
 struct Looked {
     news: bool,
     more: bool,
+    /// Whether events are missing that may still come.
     holes: bool,
+    /// Whether the feed has events, but not the next.
+    hole: bool,
+}
+
+/// What the tail waits for.
+struct WakeUps {
+    /// From this process and others: that there may be something.
+    hints: Vec<WakeUp>,
+    nudges: WakeUp,
+    live: Option<WakeUp>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Woken {
+    /// By the feed, which may have all that is new.
+    Live,
+    Other,
+}
+
+impl WakeUps {
+    async fn any(&mut self, streaming: bool) -> Woken {
+        let hints = async {
+            match streaming {
+                true => std::future::pending().await,
+                false => any(&mut self.hints).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = any(std::slice::from_mut(&mut self.nudges)) => Woken::Other,
+            () = any(self.live.as_mut_slice()) => Woken::Live,
+            () = hints => Woken::Other,
+        }
+    }
 }
 
 /// Waits until one of the wake-ups changes. One whose sender is gone stays silent.

@@ -1,0 +1,256 @@
+//! Between the WAL and a node's tail: events that have come, by their place in the log.
+//!
+//! Events come in the order of their commits and are taken in the order of the log. Who takes says how far it has come: what it has already is
+//! dropped, and a run that follows without a hole is handed over. At a hole it has to read the log, which knows whether
+//! the hole is one. The feed is bounded: beyond, the lowest are dropped, since whoever needs them is behind and reads the log anyway.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use chrono::Utc;
+use headwater_core::Event;
+use tokio::sync::watch;
+
+use crate::transactions::weight;
+use crate::{CdcOptions, LiveState, LiveStatus, Transaction};
+
+/// Most events that are handed over at once.
+const MAX_RUN: usize = 1_000;
+
+/// Events from the WAL, until they are taken.
+#[derive(Debug)]
+pub struct Feed {
+    buffer: Mutex<Buffer>,
+    changed: watch::Sender<u64>,
+    status: watch::Sender<LiveStatus>,
+    max_events: usize,
+    max_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    events: BTreeMap<u64, Event>,
+    bytes: usize,
+    /// Something is not here that should be: the log has to be read.
+    incomplete: bool,
+}
+
+/// What there was to take.
+#[derive(Debug, PartialEq)]
+pub enum Taken {
+    /// Nothing new.
+    Nothing,
+    /// Events that follow without a hole; whether more is here.
+    Run {
+        /// The events, in order.
+        events: Vec<Event>,
+        /// Whether there is more, at once or behind a hole.
+        more: bool,
+    },
+    /// Events are here, but the next is not.
+    Hole,
+    /// The log has to be read: the stream has begun or ended, or something was not kept.
+    ReadTheLog,
+}
+
+impl Feed {
+    /// An empty one.
+    pub fn new(options: &CdcOptions) -> Self {
+        Feed {
+            buffer: Mutex::default(),
+            changed: watch::Sender::new(0),
+            status: watch::Sender::new(LiveStatus::default()),
+            max_events: options.max_buffered_events,
+            max_bytes: options.max_buffered_bytes,
+        }
+    }
+
+    /// Changes when there may be something to take.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// What the source is doing.
+    pub fn status(&self) -> LiveStatus {
+        self.status.borrow().clone()
+    }
+
+    /// Changes with the status.
+    pub fn statuses(&self) -> watch::Receiver<LiveStatus> {
+        self.status.subscribe()
+    }
+
+    /// Whether events come from the WAL at present, so that other wake-ups are not needed.
+    pub fn is_streaming(&self) -> bool {
+        self.status.borrow().state == LiveState::Streaming
+    }
+
+    /// Takes what follows `after`.
+    pub fn take(&self, after: u64) -> Taken {
+        let mut buffer = self.lock();
+        if std::mem::take(&mut buffer.incomplete) {
+            return Taken::ReadTheLog;
+        }
+        let rest = buffer.events.split_off(&after.saturating_add(1));
+        let dropped = std::mem::replace(&mut buffer.events, rest);
+        buffer.bytes -= dropped.values().map(weight).sum::<usize>();
+        match buffer.events.first_key_value() {
+            None => return Taken::Nothing,
+            Some((first, _)) if *first != after + 1 => return Taken::Hole,
+            Some(_) => {}
+        }
+        let mut events = Vec::new();
+        while events.len() < MAX_RUN {
+            let next = after + 1 + events.len() as u64;
+            let Some(event) = buffer.events.remove(&next) else { break };
+            buffer.bytes -= weight(&event);
+            events.push(event);
+        }
+        let more = !buffer.events.is_empty();
+        drop(buffer);
+        self.status.send_if_modified(|status| {
+            status.taken += events.len() as u64;
+            false
+        });
+        Taken::Run { events, more }
+    }
+
+    /// Adds what was committed, and can be seen by all by now.
+    pub fn add(&self, transactions: Vec<Transaction>) {
+        let mut received = 0;
+        let mut buffer = self.lock();
+        for transaction in transactions {
+            buffer.incomplete |= transaction.left_out > 0 || !transaction.poison.is_empty();
+            received += transaction.events.len() as u64 + transaction.left_out;
+            for event in transaction.events {
+                let bytes = weight(&event);
+                let Some(sequence) = event.global_sequence else { continue };
+                match buffer.events.insert(sequence, event) {
+                    Some(same) => buffer.bytes -= weight(&same).min(buffer.bytes),
+                    None => {}
+                }
+                buffer.bytes += bytes;
+            }
+        }
+        while buffer.events.len() > self.max_events || buffer.bytes > self.max_bytes {
+            let Some((_, event)) = buffer.events.pop_first() else { break };
+            buffer.bytes -= weight(&event);
+            buffer.incomplete = true;
+        }
+        drop(buffer);
+        self.status.send_if_modified(|status| {
+            status.received += received;
+            false
+        });
+        self.wake();
+    }
+
+    /// Forgets everything: it may be of another history.
+    pub fn clear(&self) {
+        *self.lock() = Buffer { incomplete: true, ..Buffer::default() };
+        self.wake();
+    }
+
+    /// Says what the source does. Whoever takes has to read the log whenever it begins or ceases to stream.
+    pub(crate) fn enter(&self, state: LiveState, slot: Option<&str>, error: Option<String>) {
+        self.status.send_modify(|status| {
+            status.streams += u64::from(state == LiveState::Streaming);
+            let error = match state {
+                LiveState::Streaming => None,
+                _ => error.or(status.error.take()),
+            };
+            *status = LiveStatus { state, since: Utc::now(), slot: slot.map(str::to_owned), error, ..status.clone() };
+        });
+        if matches!(state, LiveState::Streaming | LiveState::Polling) {
+            self.clear();
+        }
+    }
+
+    fn wake(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Buffer> {
+        self.buffer.lock().expect("no holder of this lock panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(sequence: u64) -> Event {
+        let mut event = Event::raw("tested", serde_json::json!({}));
+        event.global_sequence = Some(sequence);
+        event
+    }
+
+    fn transaction(sequences: impl IntoIterator<Item = u64>) -> Transaction {
+        Transaction { events: sequences.into_iter().map(event).collect(), ..Transaction::default() }
+    }
+
+    fn feed() -> Feed {
+        Feed::new(&CdcOptions::default())
+    }
+
+    fn run(taken: Taken) -> (Vec<u64>, bool) {
+        match taken {
+            Taken::Run { events, more } => (events.iter().filter_map(|event| event.global_sequence).collect(), more),
+            other => panic!("no run: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_comes_in_the_order_of_commits_leaves_in_the_order_of_the_log() {
+        let feed = feed();
+        assert_eq!(feed.take(4), Taken::Nothing);
+        feed.add(vec![transaction([7, 8])]);
+        assert_eq!(feed.take(4), Taken::Hole);
+        feed.add(vec![transaction([5]), transaction([10])]);
+        assert_eq!(run(feed.take(4)), (vec![5], true));
+        feed.add(vec![transaction([6])]);
+        assert_eq!(run(feed.take(5)), (vec![6, 7, 8], true));
+        assert_eq!(feed.take(8), Taken::Hole);
+        assert_eq!(feed.take(10), Taken::Nothing, "what was read from the log in the meantime is dropped");
+        assert_eq!(feed.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_comes_twice_is_there_once() {
+        let feed = feed();
+        feed.add(vec![transaction([1, 2]), transaction([1, 2])]);
+        assert_eq!(run(feed.take(0)), (vec![1, 2], false));
+        assert_eq!(feed.take(2), Taken::Nothing);
+        assert_eq!(feed.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_is_too_much_is_read_from_the_log() {
+        let feed = Feed::new(&CdcOptions { max_buffered_events: 3, ..CdcOptions::default() });
+        feed.add(vec![transaction(1..=5)]);
+        assert_eq!(feed.take(0), Taken::ReadTheLog);
+        assert_eq!(feed.take(0), Taken::Hole, "asked for once: what is here is kept");
+        assert_eq!(run(feed.take(2)), (vec![3, 4, 5], false));
+        feed.add(vec![Transaction { left_out: 1, ..transaction([6]) }]);
+        assert_eq!(feed.take(5), Taken::ReadTheLog);
+    }
+
+    #[test]
+    fn a_stream_that_begins_or_ends_has_the_log_read() {
+        let feed = feed();
+        let mut changes = feed.changes();
+        feed.enter(LiveState::Streaming, Some("s"), None);
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        assert_eq!(feed.take(0), Taken::ReadTheLog);
+        feed.add(vec![transaction([1])]);
+        feed.enter(LiveState::Polling, None, Some("broken".into()));
+        assert!(changes.has_changed().unwrap());
+        assert_eq!(feed.take(0), Taken::ReadTheLog);
+        assert_eq!(feed.take(0), Taken::Nothing, "what came before is of no use");
+        feed.enter(LiveState::Recovering, None, None);
+        assert_eq!(feed.status().error.as_deref(), Some("broken"));
+        feed.enter(LiveState::Streaming, Some("s"), None);
+        assert_eq!((feed.status().error, feed.status().streams), (None, 2));
+    }
+}

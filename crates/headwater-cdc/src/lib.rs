@@ -1,0 +1,27 @@
+//! The log from the WAL: PostgreSQL's logical replication as a live source.
+//!
+//! [`Direct`] streams a namespace's new events from a temporary slot into a [`Feed`], from which a node's tail takes them instead of
+//! reading the log. What is not in the feed, the tail reads: so a stream that breaks, at any time and for whatever reason, costs
+//! speed and never an event. CDC accelerates, polling guarantees, gaps heal.
+
+mod connection;
+mod direct;
+mod endpoint;
+mod error;
+mod feed;
+mod fields;
+mod options;
+mod pgoutput;
+mod replication;
+mod status;
+mod transactions;
+mod wal2json;
+
+pub use direct::Direct;
+pub use endpoint::Endpoint;
+pub use error::CdcError;
+pub use feed::{Feed, Taken};
+pub use options::{CdcOptions, Plugin};
+pub use replication::{Replication, SlotKind};
+pub use status::{LiveState, LiveStatus};
+pub use transactions::{Poison, Transaction};

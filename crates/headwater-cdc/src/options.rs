@@ -1,0 +1,61 @@
+//! What can be chosen.
+
+use headwater_core::AdminError;
+
+/// Who turns the WAL into messages, in the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Plugin {
+    /// PostgreSQL's own; needs a publication, which is made.
+    #[default]
+    Pgoutput,
+    /// wal2json, where it is installed (Debian: `postgresql-15-wal2json`); needs no publication.
+    Wal2json,
+}
+
+impl Plugin {
+    /// As the server calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Plugin::Pgoutput => "pgoutput",
+            Plugin::Wal2json => "wal2json",
+        }
+    }
+}
+
+/// How the WAL is followed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CdcOptions {
+    /// Who turns the WAL into messages.
+    pub plugin: Plugin,
+    /// Where to connect for replication, if not where the pool does: past a pooler, which cannot do it.
+    pub url: Option<String>,
+    /// Most events that wait in memory to be taken; what is beyond is read from the log.
+    pub max_buffered_events: usize,
+    /// Most bytes of events that wait in memory.
+    pub max_buffered_bytes: usize,
+}
+
+impl Default for CdcOptions {
+    fn default() -> Self {
+        CdcOptions {
+            plugin: Plugin::default(),
+            url: None,
+            max_buffered_events: 16_384,
+            max_buffered_bytes: 16 * 1024 * 1024,
+        }
+    }
+}
+
+impl CdcOptions {
+    /// Checks everything.
+    pub fn validate(&self) -> Result<(), AdminError> {
+        let invalid = |message: String| Err(AdminError::InvalidInput(message));
+        if !(1..=1_000_000).contains(&self.max_buffered_events) {
+            return invalid(format!("invalid max_buffered_events {}: it is 1 to 1,000,000", self.max_buffered_events));
+        }
+        if !(64 * 1024..=1024 * 1024 * 1024).contains(&self.max_buffered_bytes) {
+            return invalid(format!("invalid max_buffered_bytes {}: it is 64 KiB to 1 GiB", self.max_buffered_bytes));
+        }
+        Ok(())
+    }
+}

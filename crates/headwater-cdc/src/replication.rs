@@ -1,0 +1,210 @@
+//! A stream of changes from a slot.
+//!
+//! Who has authority: the server over what was acknowledged, and so over what it may forget. We acknowledge a commit's end only after what it carried
+//! is safe; while nothing is at hand, what the server says that it has passed, so that a quiet log retains no WAL. The server gives up a client that
+//! it does not hear; so we speak every few seconds, also while whoever takes the changes needs time, and ask for an answer when it is
+//! silent itself. A connection on which nothing was heard for [`SILENCE`] is dead.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::Utc;
+use pgwire_replication::Lsn;
+use pgwire_replication::protocol::framing::write_copy_data;
+use pgwire_replication::protocol::{
+    ReplicationCopyData, encode_standby_status_update, parse_copy_data, unix_to_pg_timestamp,
+};
+use tokio::time::{Instant, sleep_until};
+
+use crate::connection::{Connection, identifier, literal};
+use crate::error::Doing;
+use crate::{CdcError, Endpoint, Plugin};
+
+/// How often we speak.
+const SPEAK_EVERY: Duration = Duration::from_secs(5);
+/// A server that is silent for longer, though it was asked, is not there.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// What becomes of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotKind {
+    /// Made anew, and gone with the connection.
+    Temporary,
+    /// Made unless it is there, and kept.
+    Durable,
+}
+
+/// The server, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct System {
+    pub(crate) identifier: String,
+    pub(crate) timeline: u32,
+}
+
+/// Changes as they come.
+pub struct Replication {
+    connection: Connection,
+    slot: String,
+    plugin: Plugin,
+    system: System,
+    /// Safe up to here.
+    acknowledged: u64,
+    spoken_at: Instant,
+    heard_at: Instant,
+}
+
+/// One message of the plugin.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) data: Bytes,
+}
+
+impl Replication {
+    /// Starts to stream what commits from now on (or, from a durable slot that is there, what was not acknowledged). A publication that
+    /// the plugin needs must be there already: changes are decoded as the catalog was when they were made.
+    pub async fn start(
+        endpoint: &Endpoint,
+        slot: &str,
+        kind: SlotKind,
+        plugin: Plugin,
+        options: &[(&str, String)],
+    ) -> Result<Self, CdcError> {
+        let doing = Doing { slot, plugin: plugin.name() };
+        let mut connection = Connection::open(endpoint).await?;
+        let level = connection.query("SHOW wal_level", doing).await?;
+        match level.first().and_then(|row| row.first()).and_then(Option::as_deref) {
+            Some("logical") => {}
+            level => return Err(CdcError::WalLevel(level.unwrap_or("unknown").to_owned())),
+        }
+        let system = identify(&mut connection, doing).await?;
+        let name = identifier(slot);
+        let create = |temporary: &str| {
+            format!("CREATE_REPLICATION_SLOT {name}{temporary} LOGICAL {} NOEXPORT_SNAPSHOT", plugin.name())
+        };
+        match kind {
+            SlotKind::Temporary => _ = connection.query(&create(" TEMPORARY"), doing).await?,
+            SlotKind::Durable => match connection.query(&create(""), doing).await {
+                // 42710: it is there.
+                Ok(_) => {}
+                Err(CdcError::Server { code, .. }) if code == "42710" => {}
+                Err(error) => return Err(error),
+            },
+        }
+        let options: Vec<_> =
+            options.iter().map(|(name, value)| format!("{} {}", identifier(name), literal(value))).collect();
+        let start = format!("START_REPLICATION SLOT {name} LOGICAL 0/0 ({})", options.join(", "));
+        connection.start_copy(&start, doing).await?;
+        let now = Instant::now();
+        Ok(Replication {
+            connection,
+            slot: slot.to_owned(),
+            plugin,
+            system,
+            acknowledged: 0,
+            spoken_at: now,
+            heard_at: now,
+        })
+    }
+
+    /// The server's identifier and timeline: another one has another history.
+    pub fn system(&self) -> (&str, u32) {
+        (&self.system.identifier, self.system.timeline)
+    }
+
+    /// Everything up to here is safe, and need not come again.
+    pub fn acknowledge(&mut self, lsn: u64) {
+        self.acknowledged = self.acknowledged.max(lsn);
+    }
+
+    /// Whether a message can be had without waiting, as it seems.
+    pub(crate) fn has_more(&self) -> bool {
+        // A tag and a length.
+        self.connection.stream.buffer().len() >= 5
+    }
+
+    /// The next message; `None`: the server had nothing for us to take. `idle`: nothing is at hand that is not safe, so what the server has passed
+    /// without telling us of is acknowledged. May be dropped and called again.
+    pub(crate) async fn next(&mut self, idle: bool) -> Result<Option<Message>, CdcError> {
+        let speak_at = self.spoken_at + SPEAK_EVERY;
+        let read = self.connection.reader.read(&mut self.connection.stream);
+        let message = tokio::select! {
+            biased;
+            message = read => message?,
+            () = sleep_until(speak_at) => {
+                if self.heard_at.elapsed() >= SILENCE {
+                    return Err(CdcError::Connection(format!("the server was silent for {SILENCE:?}")));
+                }
+                self.speak(true).await?;
+                return Ok(None);
+            }
+        };
+        self.heard_at = Instant::now();
+        let doing = Doing { slot: &self.slot, plugin: self.plugin.name() };
+        match message.tag {
+            b'd' => {}
+            b'E' => return Err(CdcError::from_server(&message.payload, doing)),
+            // The copy has ended, as when the server stops.
+            b'c' => return Err(CdcError::Connection("the server ended the stream".into())),
+            _ => return Ok(None),
+        }
+        match parse_copy_data(message.payload)? {
+            ReplicationCopyData::XLogData { data, .. } => return Ok(Some(Message { data })),
+            ReplicationCopyData::KeepAlive { wal_end, reply_requested, .. } => {
+                if idle {
+                    self.acknowledge(wal_end.as_u64());
+                }
+                if reply_requested {
+                    self.speak(false).await?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for whoever takes the changes, and speaks meanwhile.
+    pub(crate) async fn while_waiting<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, CdcError>>,
+    ) -> Result<T, CdcError> {
+        tokio::pin!(work);
+        loop {
+            let speak_at = self.spoken_at + SPEAK_EVERY;
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    // Nothing was read meanwhile: that is not the server's silence.
+                    self.heard_at = Instant::now();
+                    return done;
+                }
+                () = sleep_until(speak_at) => self.speak(false).await?,
+            }
+        }
+    }
+
+    /// Tells the server what it may forget, if that was long ago.
+    pub(crate) async fn speak_if_due(&mut self) -> Result<(), CdcError> {
+        if self.spoken_at.elapsed() < SPEAK_EVERY {
+            return Ok(());
+        }
+        self.speak(false).await
+    }
+
+    async fn speak(&mut self, answer: bool) -> Result<(), CdcError> {
+        let now = unix_to_pg_timestamp(Utc::now().timestamp_micros());
+        let status = encode_standby_status_update(Lsn::from_u64(self.acknowledged), now, answer);
+        self.spoken_at = Instant::now();
+        match tokio::time::timeout(SILENCE, write_copy_data(&mut self.connection.stream, &status)).await {
+            Ok(written) => Ok(written?),
+            Err(_) => Err(CdcError::Connection(format!("nothing could be written for {SILENCE:?}"))),
+        }
+    }
+}
+
+async fn identify(connection: &mut Connection, doing: Doing<'_>) -> Result<System, CdcError> {
+    let rows = connection.query("IDENTIFY_SYSTEM", doing).await?;
+    let mut row = rows.into_iter().next().unwrap_or_default().into_iter();
+    match (row.next().flatten(), row.next().flatten().and_then(|timeline| timeline.parse().ok())) {
+        (Some(identifier), Some(timeline)) => Ok(System { identifier, timeline }),
+        _ => Err(CdcError::Protocol("the server does not identify itself".into())),
+    }
+}

@@ -1,0 +1,61 @@
+//! What a live source is doing.
+
+use chrono::{DateTime, Utc};
+
+/// The states of a live source: starting → streaming ⇄ (polling → recovering).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LiveState {
+    /// Tried for the first time; events are found by wake-ups and polling.
+    #[default]
+    Starting,
+    /// Events come from the WAL.
+    Streaming,
+    /// It failed, and is tried again after a pause; events are found by wake-ups and polling.
+    Polling,
+    /// Tried again; events are found by wake-ups and polling.
+    Recovering,
+}
+
+impl std::fmt::Display for LiveState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            LiveState::Starting => "starting",
+            LiveState::Streaming => "streaming",
+            LiveState::Polling => "polling",
+            LiveState::Recovering => "recovering",
+        })
+    }
+}
+
+/// A live source, as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveStatus {
+    /// What it does.
+    pub state: LiveState,
+    /// Since when, by this machine's clock.
+    pub since: DateTime<Utc>,
+    /// The slot that it reads, while it streams.
+    pub slot: Option<String>,
+    /// What went wrong last, and what to do about it.
+    pub error: Option<String>,
+    /// How often it began to stream.
+    pub streams: u64,
+    /// Events that came from the WAL.
+    pub received: u64,
+    /// Of these, how many the tail took; the others it had read from the log before, or they were too many to keep.
+    pub taken: u64,
+}
+
+impl Default for LiveStatus {
+    fn default() -> Self {
+        LiveStatus {
+            state: LiveState::Starting,
+            since: Utc::now(),
+            slot: None,
+            error: None,
+            streams: 0,
+            received: 0,
+            taken: 0,
+        }
+    }
+}

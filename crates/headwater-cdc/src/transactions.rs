@@ -1,0 +1,165 @@
+//! Transactions from a plugin's messages, with the events of one namespace.
+
+use headwater_core::Event;
+
+use crate::fields::Fields;
+
+/// Most events of one transaction that are kept; the rest is read from the log.
+const MAX_EVENTS: usize = 16_384;
+/// Most bytes of one transaction that are kept.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a message says.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Change {
+    Begin {
+        xid: u32,
+    },
+    /// A row of an event table.
+    Insert(Fields),
+    Commit {
+        end_lsn: u64,
+    },
+    /// Nothing for us.
+    Other,
+}
+
+/// A row of the namespace that cannot be turned into an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Poison {
+    /// Its place in the log, if that much could be told.
+    pub global_sequence: Option<u64>,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// A committed transaction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Transaction {
+    /// Its id in the server.
+    pub xid: u32,
+    /// Where it ends in the WAL: what is to be acknowledged.
+    pub end_lsn: u64,
+    /// The namespace's events, in the order in which they were written.
+    pub events: Vec<Event>,
+    /// What could not be turned into events.
+    pub poison: Vec<Poison>,
+    /// How many events were too many to keep.
+    pub left_out: u64,
+    /// What the events take in memory, roughly.
+    pub bytes: usize,
+}
+
+impl Transaction {
+    /// Whether it has nothing of the namespace.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.poison.is_empty() && self.left_out == 0
+    }
+}
+
+/// Puts transactions together.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    namespace_id: u16,
+    open: Option<Transaction>,
+}
+
+impl Transactions {
+    pub(crate) fn of(namespace_id: u16) -> Self {
+        Transactions { namespace_id, open: None }
+    }
+
+    /// Whether a transaction has begun and not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Takes a change; a commit completes a transaction.
+    pub(crate) fn take(&mut self, change: Change) -> Option<Transaction> {
+        match change {
+            Change::Begin { xid } => self.open = Some(Transaction { xid, ..Transaction::default() }),
+            Change::Insert(fields) => self.insert(fields),
+            Change::Commit { end_lsn } => {
+                return self.open.take().map(|transaction| Transaction { end_lsn, ..transaction });
+            }
+            Change::Other => {}
+        }
+        None
+    }
+
+    fn insert(&mut self, fields: Fields) {
+        let Some(open) = &mut self.open else { return };
+        if fields.namespace_id().is_some_and(|id| id != self.namespace_id) {
+            return;
+        }
+        if open.events.len() >= MAX_EVENTS || open.bytes >= MAX_BYTES {
+            open.left_out += 1;
+            return;
+        }
+        let global_sequence = fields.global_sequence();
+        match fields.into_event() {
+            Ok(event) => {
+                open.bytes += weight(&event);
+                open.events.push(event);
+            }
+            Err(error) => open.poison.push(Poison { global_sequence, error }),
+        }
+    }
+}
+
+/// What an event takes in memory, roughly.
+pub(crate) fn weight(event: &Event) -> usize {
+    512 + event.data.as_ref().map_or(0, |data| data.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(namespace_id: u16, sequence: u64, payload: &str) -> Change {
+        let mut fields = Fields::default();
+        for (column, text) in [
+            ("namespace_id", namespace_id.to_string()),
+            ("global_sequence", sequence.to_string()),
+            ("transaction_id", "700".to_owned()),
+            ("event_id", "0190a5d0-0000-7000-8000-000000000001".to_owned()),
+            ("event_type", "E".to_owned()),
+            ("schema_version", "1".to_owned()),
+            ("created_at", "2026-11-15 18:00:43+00".to_owned()),
+            ("recorded_at", "2026-11-15 18:00:43+00".to_owned()),
+            ("data", payload.to_owned()),
+        ] {
+            fields.set(column, text);
+        }
+        Change::Insert(fields)
+    }
+
+    #[test]
+    fn other_namespaces_are_left_out_and_what_is_broken_is_named() {
+        let mut transactions = Transactions::of(3);
+        assert_eq!(transactions.take(Change::Begin { xid: 9 }), None);
+        transactions.take(row(3, 1, "{}"));
+        transactions.take(row(4, 1, "{}"));
+        let mut broken = Fields::default();
+        broken.set("namespace_id", "3".into());
+        broken.set("global_sequence", "2".into());
+        transactions.take(Change::Insert(broken));
+        let done = transactions.take(Change::Commit { end_lsn: 77 }).unwrap();
+        assert_eq!((done.xid, done.end_lsn, done.events.len()), (9, 77, 1));
+        assert_eq!(done.poison, [Poison { global_sequence: Some(2), error: "there is no data".into() }]);
+        assert!(!transactions.is_open());
+    }
+
+    #[test]
+    fn a_transaction_too_large_to_keep_says_so() {
+        let mut transactions = Transactions::of(3);
+        transactions.take(Change::Begin { xid: 9 });
+        let payload = format!("\"{}\"", "x".repeat(1024 * 1024));
+        for sequence in 1..=40 {
+            transactions.take(row(3, sequence, &payload));
+        }
+        let done = transactions.take(Change::Commit { end_lsn: 77 }).unwrap();
+        assert_eq!(done.events.len() as u64 + done.left_out, 40);
+        assert!(done.bytes < MAX_BYTES + 2 * 1024 * 1024, "{}", done.bytes);
+    }
+}

@@ -1,0 +1,2 @@
+-- Makes a namespace's publication.
+SELECT headwater.publish_namespace($1)

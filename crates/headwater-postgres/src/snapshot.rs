@@ -1,0 +1,75 @@
+//! Which transactions have ended, for whoever hears of them before they can be seen: from the WAL.
+
+use headwater_core::{Fault, ReadError};
+
+use crate::error::read_error;
+use crate::{Database, sql};
+
+impl Database {
+    /// Whether everybody who looks from now on sees these transactions, given by their ids in the WAL.
+    pub async fn have_ended(&self, xids: &[u32]) -> Result<bool, ReadError> {
+        let mut conn = self.pin().await.map_err(read_error)?;
+        let text = sqlx::query_scalar::<_, String>(sql::SNAPSHOT).fetch_one(&mut *conn).await.map_err(read_error);
+        let text = conn.end(text, read_error).await?;
+        let snapshot = Snapshot::parse(&text).ok_or_else(|| {
+            let message = format!("failed to read the snapshot {text:?}");
+            ReadError::Unavailable(Fault { message, retryable: false, source: None })
+        })?;
+        Ok(xids.iter().all(|xid| snapshot.has_ended(*xid)))
+    }
+}
+
+/// As PostgreSQL prints it: `xmin:xmax:xip,xip`.
+#[derive(Debug, PartialEq, Eq)]
+struct Snapshot {
+    /// The lowest that is under way: all below have ended.
+    lowest: u64,
+    /// The first that was not given out when the last one ended.
+    next: u64,
+    under_way: Vec<u64>,
+}
+
+impl Snapshot {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let (lowest, next) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let listed = parts.next()?.split(',').filter(|xid| !xid.is_empty());
+        Some(Snapshot { lowest, next, under_way: listed.map(|xid| xid.parse().ok()).collect::<Option<_>>()? })
+    }
+
+    /// Ids in the WAL are the low half of those here, and never far from the next.
+    fn has_ended(&self, xid: u32) -> bool {
+        let behind = (self.next as u32).wrapping_sub(xid) as i32;
+        if behind <= 0 {
+            return false;
+        }
+        let xid = self.next - behind as u64;
+        xid < self.lowest || !self.under_way.contains(&xid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_has_ended_when_the_snapshot_shows_it() {
+        let snapshot = Snapshot::parse("10:20:10,15").unwrap();
+        assert_eq!(snapshot, Snapshot { lowest: 10, next: 20, under_way: vec![10, 15] });
+        let ended: Vec<u32> = (8..22).filter(|xid| snapshot.has_ended(*xid)).collect();
+        assert_eq!(ended, [8, 9, 11, 12, 13, 14, 16, 17, 18, 19]);
+        assert_eq!(Snapshot::parse("10:10:").unwrap().under_way, Vec::<u64>::new());
+        assert_eq!(Snapshot::parse("10:x:"), None);
+    }
+
+    #[test]
+    fn ids_of_the_wal_are_found_across_a_wraparound() {
+        let epoch = 7u64 << 32;
+        let snapshot = Snapshot { lowest: epoch - 2, next: epoch + 5, under_way: vec![epoch - 2, epoch + 4] };
+        assert!(snapshot.has_ended(u32::MAX), "the last of the epoch before");
+        assert!(!snapshot.has_ended(u32::MAX - 1), "which is under way");
+        assert!(snapshot.has_ended(3));
+        assert!(!snapshot.has_ended(4));
+        assert!(!snapshot.has_ended(5), "not given out");
+    }
+}
