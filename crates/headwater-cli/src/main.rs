@@ -7,6 +7,7 @@ mod connection;
 mod duration;
 mod event_args;
 mod failure;
+mod live_args;
 mod logging;
 mod output;
 mod progress;

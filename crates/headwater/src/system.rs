@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo};
 use headwater_postgres::{
-    Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus, WakeUps,
+    Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ReplicationSettings,
+    ReplicationSlot, ServerStatus, SlotDropped, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -100,6 +101,26 @@ impl Headwater {
     /// The server as it is.
     pub async fn status(&self) -> Result<ServerStatus, AdminError> {
         self.database.server_status().await
+    }
+
+    /// What following the WAL ([`Live::Cdc`]) needs of the server and of the role, as it is.
+    pub async fn replication_settings(&self) -> Result<ReplicationSettings, AdminError> {
+        self.database.replication_settings().await
+    }
+
+    /// Headwater's slots in this database: who reads them, and what they retain.
+    pub async fn replication_slots(&self) -> Result<Vec<ReplicationSlot>, AdminError> {
+        self.database.replication_slots().await
+    }
+
+    /// Drops a slot of Headwater's that nobody reads.
+    pub async fn drop_replication_slot(&self, slot: &str) -> Result<SlotDropped, AdminError> {
+        self.database.drop_replication_slot(slot).await
+    }
+
+    /// Makes the publication that following a namespace needs, for roles that may replicate and no more. Nodes make it themselves if they may.
+    pub async fn publish_namespace(&self, name: &str) -> Result<String, AdminError> {
+        self.database.publish_namespace(name).await
     }
 
     /// The pool, for the application's own queries and transactions.

@@ -2,6 +2,7 @@
 
 pub(crate) mod append;
 pub(crate) mod audit;
+pub(crate) mod cdc;
 pub(crate) mod consume;
 pub(crate) mod dead_letters;
 pub(crate) mod due;
@@ -37,6 +38,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,
+        Command::Cdc(cdc) => interruptible(cdc.run(&connection)).await,
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::commands::migrate::migrate;
 use crate::connection::{ConnectionArgs, LOCAL_PORT, without_password};
 use crate::failure::Failure;
+use crate::live_args::LiveKind;
 use crate::output::Output;
 use crate::signals::StopSignals;
 
@@ -36,6 +37,7 @@ const LOOK: Duration = Duration::from_secs(1);
 Examples:
   headwater up
   headwater up --namespace shop --namespace billing
+  headwater up --namespace shop --live cdc
   headwater up --data-dir /srv/headwater --port 0
   headwater up --database-url postgres://app@db.internal/app")]
 pub(crate) struct Up {
@@ -49,6 +51,9 @@ pub(crate) struct Up {
     /// A namespace to create unless it is there; may be repeated
     #[arg(long = "namespace", value_name = "NAME", num_args = 1..)]
     namespaces: Vec<String>,
+    /// cdc: publish all namespaces, so that consumers can follow the WAL (`headwater consume --live cdc`) as roles that own nothing
+    #[arg(long, value_enum, default_value_t)]
+    live: LiveKind,
 }
 
 impl Up {
@@ -109,10 +114,28 @@ impl Up {
             headwater.create_namespace(NamespaceConfig::new(name)).await?;
             eprintln!("namespace {name} is there");
         }
+        if self.live == LiveKind::Cdc {
+            self.publish(headwater).await?;
+        }
         eprintln!("ready; stop with Ctrl-C");
         // What others wait for: from here on all works. That nobody reads it is no reason to stop.
         let mut output = Output::new();
         _ = output.line(format_args!("DATABASE_URL={url}")).and_then(|()| output.finish());
+        Ok(())
+    }
+}
+
+impl Up {
+    /// What a server lacks is said, and nothing ends for it: whoever consumes polls then.
+    async fn publish(&self, headwater: &Headwater) -> Result<(), Failure> {
+        let settings = headwater.replication_settings().await?;
+        for name in &settings.not_published {
+            headwater.publish_namespace(name).await?;
+            eprintln!("namespace {name} is published");
+        }
+        if settings.wal_level != "logical" {
+            eprintln!("warning: wal_level is {}: set it to logical, or nobody can follow the WAL", settings.wal_level);
+        }
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ use headwater::{InstanceMode, Namespace, Node, NodeBuilder, PgSubscribers, Start
 use crate::connection::ConnectionArgs;
 use crate::duration::parse_short;
 use crate::failure::Failure;
+use crate::live_args::LiveArgs;
 use crate::logging::CONSUME;
 use crate::signals::{StopSignal, StopSignals};
 use crate::start;
@@ -36,7 +37,7 @@ use exec::Exec;
 
 /// How long the end may take beyond an event.
 const SHUTDOWN: Duration = Duration::from_secs(10);
-const OWNERSHIP: &str = "Ownership and wake-ups";
+pub(crate) const OWNERSHIP: &str = "Ownership and wake-ups";
 
 const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber mailer | while read -r event; do …; done
@@ -124,6 +125,8 @@ pub(crate) struct Consume {
     /// LISTEN here, as past PgBouncer
     #[arg(long, value_name = "URL", help_heading = OWNERSHIP)]
     listen_url: Option<String>,
+    #[command(flatten)]
+    live: LiveArgs,
 }
 
 impl Consume {
@@ -206,7 +209,7 @@ impl Consume {
         exec: Option<Arc<Exec>>,
     ) -> Result<NodeBuilder, Failure> {
         let name = self.node.clone().unwrap_or_else(default_node);
-        let mut builder = namespace.node(name).session_locks(!self.no_session_locks);
+        let mut builder = namespace.node(name).session_locks(!self.no_session_locks).live(self.live.live());
         if let Some(lease) = self.lease {
             builder = builder.lease(lease);
         }

@@ -1,0 +1,34 @@
+//! `headwater cdc`: status, doctor, drop-slot.
+
+mod doctor;
+mod drop_slot;
+mod status;
+
+use clap::Subcommand;
+
+use crate::connection::ConnectionArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Look after events from the WAL (`--live cdc`): who follows it, what it needs, what it retains
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cdc {
+    Status(status::Status),
+    Doctor(doctor::Doctor),
+    DropSlot(drop_slot::DropSlot),
+}
+
+impl Cdc {
+    pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        let headwater = connection.connect().await?;
+        let mut output = Output::new();
+        let outcome = match self {
+            Cdc::Status(status) => status.run(&headwater, &mut output).await,
+            Cdc::Doctor(doctor) => doctor.run(&headwater, &mut output).await,
+            Cdc::DropSlot(drop_slot) => drop_slot.run(&headwater, &mut output).await,
+        };
+        headwater.shutdown().await;
+        output.finish()?;
+        outcome
+    }
+}

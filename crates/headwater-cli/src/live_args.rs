@@ -1,0 +1,48 @@
+//! `--live`: where new events come from.
+
+use clap::{Args, ValueEnum};
+use headwater::{CdcOptions, Live, Plugin};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LiveKind {
+    /// Wake-ups say that there is something, and the log is read
+    #[default]
+    Wake,
+    /// From the WAL, by logical replication; while that cannot be had, as with wake
+    Cdc,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PluginKind {
+    #[default]
+    Pgoutput,
+    Wal2json,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LiveArgs {
+    /// Where new events come from; see `headwater cdc --help`
+    #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
+    live: LiveKind,
+    /// With --live cdc: replicate from here, as past PgBouncer
+    #[arg(long, value_name = "URL", help_heading = super::commands::consume::OWNERSHIP)]
+    cdc_url: Option<String>,
+    /// With --live cdc: who turns the WAL into messages, in the server
+    #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
+    cdc_plugin: PluginKind,
+}
+
+impl LiveArgs {
+    pub(crate) fn live(&self) -> Live {
+        match self.live {
+            LiveKind::Wake => Live::Wake,
+            LiveKind::Cdc => {
+                let plugin = match self.cdc_plugin {
+                    PluginKind::Pgoutput => Plugin::Pgoutput,
+                    PluginKind::Wal2json => Plugin::Wal2json,
+                };
+                Live::Cdc(CdcOptions { plugin, url: self.cdc_url.clone(), ..CdcOptions::default() })
+            }
+        }
+    }
+}

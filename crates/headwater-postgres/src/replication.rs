@@ -1,0 +1,132 @@
+//! What following the WAL needs and leaves behind, for whoever looks after it. The following itself is `headwater-cdc`.
+
+use headwater_core::AdminError;
+use serde::Serialize;
+use sqlx::Row;
+
+use crate::error::{admin_error, sqlstate};
+use crate::{Database, sql};
+
+/// What the names of Headwater's slots begin with.
+const SLOTS: &str = "headwater_n";
+
+/// A slot of Headwater's in this database.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplicationSlot {
+    /// Its name.
+    pub slot: String,
+    /// Who turns the WAL into messages.
+    pub plugin: String,
+    /// Whether it goes with the session that reads it.
+    pub temporary: bool,
+    /// The session that reads it; `None`: nobody does.
+    pub active_pid: Option<i32>,
+    /// What that session calls itself: the namespace and the node.
+    pub application_name: Option<String>,
+    /// `reserved` is well; `lost` is past help, and the next reader makes another.
+    pub wal_status: Option<String>,
+    /// So much more can be written before it may be lost; `None`: no limit.
+    pub safe_wal_bytes: Option<i64>,
+    /// So much WAL the server keeps for it.
+    pub retained_bytes: Option<i64>,
+    /// So much WAL was not acknowledged.
+    pub behind_bytes: Option<i64>,
+}
+
+/// What following the WAL needs of the server and of the role.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplicationSettings {
+    /// Must be `logical`.
+    pub wal_level: String,
+    /// Slots that there can be.
+    pub max_slots: i32,
+    /// Slots that there are, of all databases.
+    pub slots: i32,
+    /// Senders that there can be.
+    pub max_senders: i32,
+    /// Senders that there are.
+    pub senders: i32,
+    /// How much WAL a slot may make the server keep; `None`: all of it.
+    pub max_slot_wal_keep_bytes: Option<i64>,
+    /// Whether the server is a standby.
+    pub is_standby: bool,
+    /// Who asks.
+    pub role: String,
+    /// Whether it may replicate.
+    pub may_replicate: bool,
+    /// Whether it may make publications of Headwater's tables.
+    pub may_publish: bool,
+    /// Namespaces without a publication: the first node that follows them makes it.
+    pub not_published: Vec<String>,
+}
+
+/// What became of a slot that was to be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotDropped {
+    /// It is gone.
+    Dropped,
+    /// There is none of this name.
+    NotFound,
+    /// Somebody reads it.
+    InUse,
+}
+
+impl Database {
+    /// Headwater's slots in this database.
+    pub async fn replication_slots(&self) -> Result<Vec<ReplicationSlot>, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::REPLICATION_SLOTS).fetch_all(&mut *conn).await.map_err(admin_error);
+        let slot = |row: &sqlx::postgres::PgRow| ReplicationSlot {
+            slot: row.get("slot"),
+            plugin: row.get("plugin"),
+            temporary: row.get("temporary"),
+            active_pid: row.get("active_pid"),
+            application_name: row.get("application_name"),
+            wal_status: row.get("wal_status"),
+            safe_wal_bytes: row.get("safe_wal_size"),
+            retained_bytes: row.get("retained_bytes"),
+            behind_bytes: row.get("behind_bytes"),
+        };
+        Ok(conn.end(rows, admin_error).await?.iter().map(slot).collect())
+    }
+
+    /// What following the WAL needs, as it is here.
+    pub async fn replication_settings(&self) -> Result<ReplicationSettings, AdminError> {
+        self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let row = sqlx::query(sql::REPLICATION_SETTINGS).fetch_one(&mut *conn).await.map_err(admin_error);
+        let row = conn.end(row, admin_error).await?;
+        Ok(ReplicationSettings {
+            wal_level: row.get("wal_level"),
+            max_slots: row.get("max_slots"),
+            slots: row.get("slots"),
+            max_senders: row.get("max_senders"),
+            senders: row.get("senders"),
+            max_slot_wal_keep_bytes: Some(row.get::<i64, _>("max_slot_wal_keep_bytes")).filter(|bytes| *bytes >= 0),
+            is_standby: row.get("is_standby"),
+            role: row.get("role"),
+            may_replicate: row.get("may_replicate"),
+            may_publish: row.get("may_publish"),
+            not_published: row.get("not_published"),
+        })
+    }
+
+    /// Drops a slot of Headwater's that nobody reads, so that the server need not keep WAL for it. What was not read from it is in the log.
+    pub async fn drop_replication_slot(&self, slot: &str) -> Result<SlotDropped, AdminError> {
+        if !slot.starts_with(SLOTS) {
+            return Err(AdminError::InvalidInput(format!(
+                "slot {slot:?} is not Headwater's: its slots begin with {SLOTS}"
+            )));
+        }
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let dropped = match sqlx::query(sql::DROP_SLOT).bind(slot).execute(&mut *conn).await {
+            Ok(_) => Ok(SlotDropped::Dropped),
+            Err(error) => match sqlstate(&error) {
+                Some("42704") => Ok(SlotDropped::NotFound),
+                Some("55006") => Ok(SlotDropped::InUse),
+                _ => Err(admin_error(error)),
+            },
+        };
+        conn.end(dropped, admin_error).await
+    }
+}
