@@ -18,6 +18,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::read_error;
+use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
 
@@ -28,22 +29,53 @@ async fn events(conn: &mut PgConnection, query: Query<'_, Postgres, PgArguments>
 /// A page ends when its payloads reach so many bytes: memory is bounded, whatever is in the log.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// As [`events`], but ends at [`PAGE_BYTES`]; also says whether it did.
+/// Rows, as far as they were read.
+#[derive(Default)]
+struct Rows {
+    events: Vec<Event>,
+    /// How many there were, with those that are no events.
+    count: usize,
+    /// The last one's place.
+    last: Option<u64>,
+    /// Whether it ended at [`PAGE_BYTES`].
+    cut: bool,
+}
+
+impl Rows {
+    /// Whether there may be more.
+    fn is_full(&self, limit: u32) -> bool {
+        self.cut || self.count == limit as usize
+    }
+}
+
+/// As [`events`], but ends at [`PAGE_BYTES`], and steps over rows that are no events, having noted them.
 async fn bounded(
     conn: &mut PgConnection,
+    info: &NamespaceInfo,
     query: Query<'_, Postgres, PgArguments>,
-) -> Result<(Vec<Event>, bool), ReadError> {
-    let mut rows = query.fetch(conn);
-    let (mut events, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.try_next().await.map_err(read_error)? {
-        let event = event_of(&row)?;
-        bytes += event.data_text().len();
-        events.push(event);
-        if bytes >= PAGE_BYTES {
-            return Ok((events, true));
+) -> Result<Rows, ReadError> {
+    let (mut read, mut bytes) = (Rows::default(), 0);
+    let mut poison = Poisoned::default();
+    {
+        let mut rows = query.fetch(&mut *conn);
+        while let Some(row) = rows.try_next().await.map_err(read_error)? {
+            read.count += 1;
+            match event_of(&row) {
+                Ok(event) => {
+                    bytes += event.data_text().len();
+                    read.last = event.global_sequence;
+                    read.events.push(event);
+                }
+                Err(error) => read.last = Some(poison.add(&row, &error)?),
+            }
+            if bytes >= PAGE_BYTES {
+                read.cut = true;
+                break;
+            }
         }
     }
-    Ok((events, false))
+    poison.note(conn, info).await?;
+    Ok(read)
 }
 
 /// PostgreSQL counts in i64; what is above is beyond any event.
@@ -140,19 +172,22 @@ pub(crate) async fn log_page(
     }
     let mut beyond = None;
     if !query.is_filtered() {
-        let (mut rows, cut) = fetch(conn, info, query, query.up_to).await?;
+        let read = fetch(conn, info, query, query.up_to).await?;
+        let (full, first) =
+            (read.is_full(query.page_size), read.events.first().and_then(|event| event.global_sequence));
+        let mut rows = read.events;
         let contiguous = rows
             .iter()
             .zip(query.after.saturating_add(1)..)
             .take_while(|(event, next)| event.global_sequence == Some(*next));
         let run = contiguous.count();
-        if run > 0 || rows.is_empty() {
-            let more = cut || run < rows.len() || run == query.page_size as usize;
+        if run > 0 || read.count == 0 {
+            let more = full || run < rows.len() || run < read.count;
             rows.truncate(run);
             let cursor = query.after + run as u64;
             return Ok((LogPage { events: rows, gaps: Vec::new(), cursor, more }, settled));
         }
-        beyond = rows[0].global_sequence;
+        beyond = first.or(read.last.map(|last| last + 1));
     }
     let proof = horizon(conn, info).await?;
     if proof.horizon > query.after {
@@ -178,9 +213,10 @@ pub(crate) async fn settled_page(
     settled: u64,
 ) -> Result<LogPage, ReadError> {
     let end = query.up_to.map_or(settled, |up_to| up_to.min(settled));
-    let (events, cut) = fetch(conn, info, query, Some(end)).await?;
-    let full = cut || events.len() == query.page_size as usize;
-    let cursor = events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(end);
+    let read = fetch(conn, info, query, Some(end)).await?;
+    let full = read.is_full(query.page_size);
+    let cursor = read.last.filter(|_| full).unwrap_or(end);
+    let events = read.events;
     let gaps = if query.is_filtered() {
         Vec::new()
     } else {
@@ -222,13 +258,13 @@ async fn fetch(
     info: &NamespaceInfo,
     query: &LogQuery,
     up_to: Option<u64>,
-) -> Result<(Vec<Event>, bool), ReadError> {
+) -> Result<Rows, ReadError> {
     let statement = sqlx::query(sql::LOG_PAGE)
         .bind(i32::from(info.id))
         .bind(bigint(query.after))
         .bind(up_to.map(bigint))
         .bind(query.page_size as i32);
-    bounded(conn, filters(statement, query)).await
+    bounded(conn, info, filters(statement, query)).await
 }
 
 /// What is visible after a cursor and in gaps before it, and how far the log is settled. Gaps are looked into after the proof, in a
@@ -242,20 +278,20 @@ pub(crate) async fn look_ahead(
 ) -> Result<LookAhead, ReadError> {
     let query = LogQuery::after(after).page_size(limit);
     if gaps.is_empty() {
-        let (events, cut) = fetch(conn, info, &query, None).await?;
-        let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
+        let read = fetch(conn, info, &query, None).await?;
+        let (more, seen, events) = (read.is_full(limit), read.last.unwrap_or(after), read.events);
         if seen == after + events.len() as u64 {
-            let more = cut || events.len() == limit as usize;
             return Ok(LookAhead { events, seen, settled: seen, more, ..LookAhead::default() });
         }
     }
     let proof = horizon(conn, info).await?;
     // The gaps after the rest: who sees an event also sees what its stream had before, though that came in a gap.
-    let (events, cut) = fetch(conn, info, &query, None).await?;
-    let (filled, more_filled) = in_gaps(conn, info, gaps).await?;
-    let looked_into = filled.last().and_then(|event| event.global_sequence).filter(|_| more_filled).unwrap_or(u64::MAX);
-    let more = more_filled || cut || limit > 0 && events.len() == limit as usize;
-    let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
+    let read = fetch(conn, info, &query, None).await?;
+    let in_gaps = in_gaps(conn, info, gaps).await?;
+    let more_filled = in_gaps.is_full(MAX_PAGE_SIZE);
+    let looked_into = in_gaps.last.filter(|_| more_filled).unwrap_or(u64::MAX);
+    let more = more_filled || limit > 0 && read.is_full(limit);
+    let (seen, events, filled) = (read.last.unwrap_or(after), read.events, in_gaps.events);
     Ok(LookAhead {
         events,
         filled,
@@ -266,18 +302,16 @@ pub(crate) async fn look_ahead(
     })
 }
 
-/// What is visible in gaps; also whether there is more.
-async fn in_gaps(conn: &mut PgConnection, info: &NamespaceInfo, gaps: &Gaps) -> Result<(Vec<Event>, bool), ReadError> {
+/// What is visible in gaps.
+async fn in_gaps(conn: &mut PgConnection, info: &NamespaceInfo, gaps: &Gaps) -> Result<Rows, ReadError> {
     if gaps.is_empty() {
-        return Ok((Vec::new(), false));
+        return Ok(Rows::default());
     }
     let firsts: Vec<i64> = gaps.ranges().iter().map(|(first, _)| bigint(*first)).collect();
     let lasts: Vec<i64> = gaps.ranges().iter().map(|(_, last)| bigint(*last)).collect();
     let statement =
         sqlx::query(sql::GAP_EVENTS).bind(i32::from(info.id)).bind(firsts).bind(lasts).bind(MAX_PAGE_SIZE as i32);
-    let (events, cut) = bounded(conn, statement).await?;
-    let full = events.len() == MAX_PAGE_SIZE as usize;
-    Ok((events, cut || full))
+    bounded(conn, info, statement).await
 }
 
 fn filters<'q>(statement: Query<'q, Postgres, PgArguments>, query: &'q LogQuery) -> Query<'q, Postgres, PgArguments> {

@@ -1,5 +1,6 @@
 //! Events from rows, and JSON to and from jsonb without a parse in between.
 
+use chrono::{DateTime, TimeDelta, Utc};
 use headwater_core::{Event, Json, ReadError, StreamId};
 use sqlx::Row;
 use sqlx::encode::IsNull;
@@ -43,6 +44,28 @@ impl sqlx::Decode<'_, Postgres> for PgJson {
     }
 }
 
+/// A timestamptz. The driver's own adds without looking, and PostgreSQL has times that it cannot hold, `infinity` among them.
+struct PgTime(DateTime<Utc>);
+
+impl sqlx::Type<Postgres> for PgTime {
+    fn type_info() -> PgTypeInfo {
+        <DateTime<Utc> as sqlx::Type<Postgres>>::type_info()
+    }
+}
+
+impl sqlx::Decode<'_, Postgres> for PgTime {
+    fn decode(value: PgValueRef<'_>) -> Result<Self, BoxDynError> {
+        if value.format() == PgValueFormat::Text {
+            return <DateTime<Utc> as sqlx::Decode<Postgres>>::decode(value).map(PgTime);
+        }
+        // Microseconds since 2000.
+        let micros = <i64 as sqlx::Decode<Postgres>>::decode(value)?;
+        let epoch = DateTime::from_timestamp(946_684_800, 0).unwrap_or_default();
+        let time = epoch.checked_add_signed(TimeDelta::microseconds(micros));
+        time.map(PgTime).ok_or_else(|| format!("a time {micros} µs after 2000 is out of range").into())
+    }
+}
+
 /// An event from a row with the columns of `sql/statements/log_page.sql`, by position: names are looked up row by row.
 pub(crate) fn event(row: &PgRow) -> Result<Event, ReadError> {
     decode(row).map_err(read_error)
@@ -67,8 +90,8 @@ fn decode(row: &PgRow) -> Result<Event, sqlx::Error> {
             Some(PgJson(headers)) => headers.decode().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
             None => Default::default(),
         },
-        created_at: row.try_get(12)?,
-        recorded_at: row.try_get(13)?,
+        created_at: row.try_get::<PgTime, _>(12)?.0,
+        recorded_at: row.try_get::<Option<PgTime>, _>(13)?.map(|time| time.0),
         transaction_id: Some(row.try_get::<i64, _>(14)? as u64),
     })
 }

@@ -15,7 +15,7 @@ macro_rules! texts {
 
 /// Migrations, in order: applied once, frozen once shipped.
 pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due");
+    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_poison");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -70,6 +70,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "leave_groups",
     "ledger_at",
     "ledger_holds",
+    "ledger_with",
     "letters_handled",
     "lock_queue",
     "lock_subscribers",
@@ -81,6 +82,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "merge_open",
     "nack",
     "namespace_row",
+    "note_poison",
     "partition_of",
     "pause_subscriber",
     "position_at",
@@ -89,6 +91,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "queue_status",
     "read_log",
     "read_stream",
+    "redeliver_poison",
     "redrivable_letters",
     "redrive",
     "register_subscriber",
@@ -171,14 +174,17 @@ pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const NOTE_POISON: &str = sql!("statements", "note_poison");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
 pub(crate) const PIN: &str = sql!("session", "pin");
 pub(crate) const PING: &str = sql!("statements", "ping");
+pub(crate) const POISON: &str = sql!("statements", "poison");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
+pub(crate) const REDELIVER_POISON: &str = sql!("statements", "redeliver_poison");
 pub(crate) const REDRIVABLE_LETTERS: &str = sql!("statements", "redrivable_letters");
 pub(crate) const REDRIVE: &str = sql!("statements", "redrive");
 pub(crate) const REDRIVEN: &str = sql!("statements", "redriven");

@@ -58,5 +58,5 @@ pub use headwater_core::{
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
     DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore,
-    PgSubscribers, ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped,
+    PgSubscribers, PoisonEvent, ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped,
 };

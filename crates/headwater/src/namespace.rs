@@ -2,10 +2,12 @@
 
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use headwater_core::{
-    Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
-    NamespaceInfo, ReadError, StreamId, StreamQuery,
+    AdminError, Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent,
+    LogPage, LogQuery, NamespaceInfo, ReadError, StreamId, StreamQuery,
 };
-use headwater_postgres::{Due, DueEvent, Fired, PgLog, PgQueue, PgStateStore, PgSubscribers, SubscribersOptions};
+use headwater_postgres::{
+    Due, DueEvent, Fired, PgLog, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, SubscribersOptions,
+};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -51,6 +53,17 @@ impl Namespace {
     /// A node of this name, to run subscribers of the namespace in this process.
     pub fn node(&self, name: impl Into<String>) -> crate::NodeBuilder {
         crate::NodeBuilder::on_postgres(name.into(), self.log.clone()).live(self.live.clone())
+    }
+
+    /// Rows of the log that cannot be turned into events, the first one first: readers step over them. With those that were redelivered, if
+    /// asked for.
+    pub async fn poison(&self, redelivered: bool, limit: u32) -> Result<Vec<PoisonEvent>, AdminError> {
+        self.log.database().poison(&self.info().name, redelivered, limit).await
+    }
+
+    /// Has an event that was poison, and whose row has been repaired, delivered to the subscribers that are past it, late. Answers how many will be told.
+    pub async fn redeliver_poison(&self, global_sequence: u64) -> Result<u32, AdminError> {
+        self.log.database().redeliver_poison(&self.info().name, global_sequence).await
     }
 
     /// The log itself, for code that works with any [`EventLog`].

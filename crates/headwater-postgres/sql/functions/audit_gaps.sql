@@ -1,5 +1,5 @@
 -- headwater.audit_gaps(namespace, max_events)
--- Events where a gap was recorded as permanent: there must be none.
+-- Events where a gap was recorded as permanent: there must be none, but for what is or was poison.
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.audit_gaps(namespace text, max_events int DEFAULT 1000)
 RETURNS TABLE (global_sequence bigint, event_id uuid) LANGUAGE plpgsql STABLE AS $$
@@ -14,6 +14,8 @@ BEGIN
           JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= g.first_sequence
            AND e.global_sequence <= g.last_sequence
          WHERE g.namespace_id = ns.namespace_id AND g.proof <> 'poison'
+           AND NOT EXISTS (SELECT FROM headwater.poison_events p
+                            WHERE p.namespace_id = ns.namespace_id AND p.global_sequence = e.global_sequence)
          LIMIT audit_gaps.max_events) f
      ORDER BY f.global_sequence;
 END

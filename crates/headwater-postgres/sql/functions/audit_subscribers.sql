@@ -2,7 +2,7 @@
 -- Compares what subscribers (NULL: all) settled since counting began with what the log holds there, without what their ledgers still have: in
 -- number, and in the sum of the sequences. Both are of one snapshot. Reads every event of the range: hours of the log take seconds, years longer.
 -- Compared is what lies after the base, and of what lies before it the ledger as it was when counting began: what comes late from there was
--- counted too.
+-- counted too. What is poison is no event.
 --   sums_differ_by   the log's sum less the settled one
 --   missing          the one that was not settled, if it is one
 -- Raises: WH001, WH012. Locks, writes: nothing.
@@ -14,6 +14,8 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     ns      headwater.namespaces := headwater.namespace_row(audit_subscribers.namespace);
     unknown text;
+    poison  bigint[] := ARRAY(SELECT p.global_sequence FROM headwater.poison_events p
+                               WHERE p.namespace_id = ns.namespace_id AND NOT p.redelivered);
 BEGIN
     SELECT a.id INTO unknown FROM unnest(subscriber_ids) a(id)
      WHERE NOT EXISTS (SELECT FROM headwater.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = a.id) LIMIT 1;
@@ -35,19 +37,21 @@ BEGIN
           FROM headwater.subscribers s
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater.events e
-                 WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position) after_base
+                 WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position
+                   AND e.global_sequence <> ALL (poison)) after_base
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
                   FROM generate_series(1, cardinality(s.audit_ledger), 2) AS i
                   JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= s.audit_ledger[i]
-                   AND e.global_sequence <= s.audit_ledger[i + 1]) before_base
+                   AND e.global_sequence <= s.audit_ledger[i + 1] AND e.global_sequence <> ALL (poison)) before_base
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
                   FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
                   JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence <= s.position
                    AND e.global_sequence >= s.pending_gaps[i] AND e.global_sequence <= s.pending_gaps[i + 1]
-                 WHERE e.global_sequence > s.audit_base
-                    OR headwater.ledger_holds(s.audit_ledger, ARRAY[e.global_sequence, e.global_sequence])) held
+                 WHERE e.global_sequence <> ALL (poison)
+                   AND (e.global_sequence > s.audit_base
+                        OR headwater.ledger_holds(s.audit_ledger, ARRAY[e.global_sequence, e.global_sequence]))) held
          WHERE s.namespace_id = ns.namespace_id AND (subscriber_ids IS NULL OR s.subscriber_id = ANY (subscriber_ids))
       ) c
      ORDER BY c.subscriber_id, c.partition;

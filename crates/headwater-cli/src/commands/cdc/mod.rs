@@ -1,7 +1,9 @@
-//! `headwater cdc`: status, doctor, drop-slot.
+//! `headwater cdc`: status, doctor, drop-slot, poison, redeliver.
 
 mod doctor;
 mod drop_slot;
+mod poison;
+mod redeliver;
 mod status;
 
 use clap::Subcommand;
@@ -16,6 +18,8 @@ pub(crate) enum Cdc {
     Status(status::Status),
     Doctor(doctor::Doctor),
     DropSlot(drop_slot::DropSlot),
+    Poison(poison::Poison),
+    Redeliver(redeliver::Redeliver),
 }
 
 impl Cdc {
@@ -26,6 +30,8 @@ impl Cdc {
             Cdc::Status(status) => status.run(&headwater, &mut output).await,
             Cdc::Doctor(doctor) => doctor.run(&headwater, &mut output).await,
             Cdc::DropSlot(drop_slot) => drop_slot.run(&headwater, &mut output).await,
+            Cdc::Poison(poison) => poison.run(&headwater, &mut output).await,
+            Cdc::Redeliver(redeliver) => redeliver.run(&headwater, &mut output).await,
         };
         headwater.shutdown().await;
         output.finish()?;

@@ -1,0 +1,30 @@
+-- headwater.note_poison(namespace, sequences, errors)
+-- Notes rows of the log that a reader could not turn into events, and why: they are permanent gaps from now on, which hold nobody up. What is
+-- noted already stays as it is. Answers how many are new.
+-- Raises: WH001, WH002 (lists that are NULL or differ in length). Locks: nothing. Writes: poison and permanent gaps.
+CREATE OR REPLACE FUNCTION headwater.note_poison(namespace text, sequences bigint[], errors text[])
+RETURNS int LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns    headwater.namespaces := headwater.namespace_row(note_poison.namespace);
+    noted int;
+BEGIN
+    IF sequences IS NULL OR errors IS NULL OR cardinality(sequences) <> cardinality(errors) THEN
+        PERFORM headwater.fail('WH002', 'sequences and errors must be lists of the same length',
+            jsonb_build_object('what', 'sequences', 'value', cardinality(sequences)), 'give one error for each sequence');
+    END IF;
+    WITH new AS (
+        INSERT INTO headwater.poison_events (namespace_id, global_sequence, error)
+        SELECT ns.namespace_id, p.global_sequence, left(p.error, 2000)
+          FROM unnest(note_poison.sequences, note_poison.errors) AS p(global_sequence, error)
+            ON CONFLICT DO NOTHING
+        RETURNING global_sequence
+    ), gaps AS (
+        INSERT INTO headwater.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
+        SELECT ns.namespace_id, new.global_sequence, new.global_sequence, 'poison' FROM new
+            ON CONFLICT DO NOTHING
+    )
+    SELECT count(*) INTO noted FROM new;
+    RETURN noted;
+END
+$$;

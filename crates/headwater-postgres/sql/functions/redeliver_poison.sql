@@ -1,0 +1,33 @@
+-- headwater.redeliver_poison(namespace, global_sequence)
+-- After a row that was poison has been repaired: has it delivered to whoever is past it, late, as an event that committed after its gap was
+-- passed. It goes into their ledgers, in a new term without an owner: what the last one had under way may come again. Those that are not past it
+-- read it like any other. Queues are left alone: emit the event again for them. Answers how many partitions of subscribers will be told.
+-- Raises: WH001, WH002 (it is not poison, or was redelivered). Locks: the namespace's subscribers. Writes: the poison's row, subscribers.
+CREATE OR REPLACE FUNCTION headwater.redeliver_poison(namespace text, global_sequence bigint)
+RETURNS int LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns       headwater.namespaces := headwater.namespace_row(redeliver_poison.namespace);
+    new_term bigint;
+    told     int;
+BEGIN
+    UPDATE headwater.poison_events p SET redelivered = true, redelivered_at = clock_timestamp()
+     WHERE p.namespace_id = ns.namespace_id AND p.global_sequence = redeliver_poison.global_sequence AND NOT p.redelivered;
+    IF NOT FOUND THEN
+        PERFORM headwater.fail('WH002', format('event %s is not poison', coalesce(global_sequence::text, 'NULL')),
+            jsonb_build_object('what', 'global_sequence', 'value', global_sequence),
+            'see what is: SELECT * FROM headwater.poison_events WHERE NOT redelivered');
+    END IF;
+    PERFORM headwater.lock_subscribers(ns.namespace_id, NULL);
+    new_term := nextval('headwater.terms');
+    UPDATE headwater.subscribers s
+       SET pending_gaps = headwater.ledger_with(s.pending_gaps, redeliver_poison.global_sequence),
+           audit_ledger = CASE WHEN s.audit_base >= redeliver_poison.global_sequence
+                               THEN headwater.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
+           term = new_term, began_in_term = new_term, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
+           locked = false, updated_at = clock_timestamp()
+     WHERE s.namespace_id = ns.namespace_id AND s.position >= redeliver_poison.global_sequence AND s.mode <> 'shared';
+    GET DIAGNOSTICS told = ROW_COUNT;
+    RETURN told;
+END
+$$;
