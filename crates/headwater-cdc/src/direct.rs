@@ -6,31 +6,26 @@
 //! with the connection: nothing is left behind that could retain WAL.
 //!
 //! The server sends a transaction once its commit is on disk, which is before others can see it. So the feed gets it only after a snapshot has
-//! shown that it has ended ([`Database::have_ended`]): what comes from the WAL can be read, like all that the tail hands on.
+//! shown that it has ended ([`seen_by_all`]): what comes from the WAL can be read, like all that the tail hands on.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use headwater_core::{NamespaceInfo, jittered};
 use headwater_postgres::Database;
 use tokio::time::{Instant, sleep};
 
-use crate::pgoutput::Pgoutput;
-use crate::replication::{Message, Replication};
-use crate::transactions::{Change, Transactions};
-use crate::{CdcError, CdcOptions, Endpoint, Feed, LiveState, Plugin, SlotKind, Transaction, pgoutput, wal2json};
+use crate::pump::{Sink, endpoint, plugin_options, pump, seen_by_all};
+use crate::replication::Replication;
+use crate::{CdcError, CdcOptions, Feed, LiveState, SlotKind, Transaction};
 
 /// Between tries, doubling from the one to the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A stream that lived for so long was well: the pauses begin anew.
 const WELL: Duration = Duration::from_secs(10);
-/// Between looks whether a transaction can be seen by now.
-const FIRST_LOOK: Duration = Duration::from_micros(200);
-const LONGEST_LOOK: Duration = Duration::from_millis(20);
-/// Most transactions, and bytes, that are taken together.
-const BATCH: usize = 256;
-const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// Streams a namespace's new events into a feed.
 #[derive(Debug)]
@@ -81,21 +76,10 @@ impl Direct {
         }
     }
 
-    async fn stream(&self, said: &mut Option<String>) -> Result<std::convert::Infallible, CdcError> {
-        let endpoint = match &self.options.url {
-            Some(url) => Endpoint::parse(url)?,
-            None if self.database.is_behind_pooler() => {
-                let reason = "the pool goes through a pooler: name the server itself in CdcOptions::url";
-                return Err(CdcError::InvalidInput(reason.into()));
-            }
-            None => Endpoint::of(&self.database.pool().connect_options())?,
-        };
-        let endpoint = endpoint.application_name(format!("headwater-cdc {} {}", self.info.name, self.node));
+    async fn stream(&self, said: &mut Option<String>) -> Result<Infallible, CdcError> {
+        let endpoint = endpoint(&self.database, &self.info, &self.node, &self.options)?;
         let plugin = self.options.plugin;
-        let options = match plugin {
-            Plugin::Pgoutput => pgoutput::options(&self.publish().await?),
-            Plugin::Wal2json => wal2json::options(),
-        };
+        let options = plugin_options(&self.database, &self.info, plugin).await?;
         let slot = format!("headwater_n{}_{:016x}", self.info.id, rand::random::<u64>());
         let mut replication = Replication::start(&endpoint, &slot, SlotKind::Temporary, plugin, &options).await?;
         self.feed.enter(LiveState::Streaming, Some(&slot), None);
@@ -103,67 +87,15 @@ impl Direct {
             Some(_) => tracing::info!(namespace = self.info.name, slot, "events come from the WAL again"),
             None => tracing::debug!(namespace = self.info.name, slot, "events come from the WAL"),
         }
-        let mut decoder = Decoder::new(plugin);
-        let mut transactions = Transactions::of(self.info.id);
-        let mut batch: Vec<Transaction> = Vec::new();
-        loop {
-            let bytes: usize = batch.iter().map(|transaction| transaction.bytes).sum();
-            // Together what has come together; never waiting for more.
-            if !batch.is_empty() && (!replication.has_more() || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
-                let end = batch.last().map_or(0, |transaction| transaction.end_lsn);
-                let ours: Vec<_> = batch.drain(..).filter(|transaction| !transaction.is_empty()).collect();
-                if !ours.is_empty() {
-                    replication.while_waiting(self.seen_by_all(&ours)).await?;
-                    self.feed.add(ours);
-                }
-                replication.acknowledge(end);
-                replication.speak_if_due().await?;
-            }
-            let idle = batch.is_empty() && !transactions.is_open();
-            let Some(message) = replication.next(idle).await? else { continue };
-            batch.extend(transactions.take(decoder.decode(&message)?));
-        }
+        pump(&mut replication, plugin, self.info.id, self).await
     }
+}
 
-    async fn publish(&self) -> Result<String, CdcError> {
-        self.database.publish_namespace(&self.info.name).await.map_err(|error| match &error {
-            headwater_core::AdminError::Unavailable(fault) if !fault.retryable => {
-                CdcError::NotAllowed(format!("failed to publish the namespace: {}", fault.message))
-            }
-            _ => CdcError::Connection(format!("failed to publish the namespace: {error}")),
-        })
-    }
-
-    /// Returns when everybody who looks now sees these.
-    async fn seen_by_all(&self, transactions: &[Transaction]) -> Result<(), CdcError> {
-        let xids: Vec<u32> = transactions.iter().map(|transaction| transaction.xid).collect();
-        let mut pause = FIRST_LOOK;
-        while !self.database.have_ended(&xids).await? {
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_LOOK);
-        }
+#[async_trait]
+impl Sink for Direct {
+    async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError> {
+        seen_by_all(&self.database, &transactions).await?;
+        self.feed.add(transactions);
         Ok(())
-    }
-}
-
-/// A plugin's messages, understood.
-pub(crate) enum Decoder {
-    Pgoutput(Pgoutput),
-    Wal2json,
-}
-
-impl Decoder {
-    pub(crate) fn new(plugin: Plugin) -> Self {
-        match plugin {
-            Plugin::Pgoutput => Decoder::Pgoutput(Pgoutput::default()),
-            Plugin::Wal2json => Decoder::Wal2json,
-        }
-    }
-
-    pub(crate) fn decode(&mut self, message: &Message) -> Result<Change, CdcError> {
-        match self {
-            Decoder::Pgoutput(pgoutput) => pgoutput.decode(message.data.clone()),
-            Decoder::Wal2json => wal2json::decode(&message.data),
-        }
     }
 }

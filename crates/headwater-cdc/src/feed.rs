@@ -125,9 +125,8 @@ impl Feed {
             for event in transaction.events {
                 let bytes = weight(&event);
                 let Some(sequence) = event.global_sequence else { continue };
-                match buffer.events.insert(sequence, event) {
-                    Some(same) => buffer.bytes -= weight(&same).min(buffer.bytes),
-                    None => {}
+                if let Some(same) = buffer.events.insert(sequence, event) {
+                    buffer.bytes -= weight(&same);
                 }
                 buffer.bytes += bytes;
             }

@@ -1,7 +1,7 @@
 //! The log from the WAL: PostgreSQL's logical replication as a live source.
 //!
 //! [`Direct`] streams a namespace's new events from a temporary slot into a [`Feed`], from which a node's tail takes them instead of
-//! reading the log. What is not in the feed, the tail reads: so a stream that breaks, at any time and for whatever reason, costs
+//! reading the log; [`Inbox`] does so by way of a table, which one node fills for all. What is not in the feed, the tail reads: so a stream that breaks, at any time and for whatever reason, costs
 //! speed and never an event. CDC accelerates, polling guarantees, gaps heal.
 
 mod connection;
@@ -10,8 +10,10 @@ mod endpoint;
 mod error;
 mod feed;
 mod fields;
+mod inbox;
 mod options;
 mod pgoutput;
+mod pump;
 mod replication;
 mod status;
 mod transactions;
@@ -21,7 +23,8 @@ pub use direct::Direct;
 pub use endpoint::Endpoint;
 pub use error::CdcError;
 pub use feed::{Feed, Taken};
-pub use options::{CdcOptions, Plugin};
+pub use inbox::Inbox;
+pub use options::{CdcMode, CdcOptions, Plugin};
 pub use replication::{Replication, SlotKind};
 pub use status::{LiveState, LiveStatus};
 pub use transactions::{Poison, Transaction};

@@ -1,5 +1,7 @@
 //! What can be chosen.
 
+use std::time::Duration;
+
 use headwater_core::AdminError;
 
 /// Who turns the WAL into messages, in the server.
@@ -22,9 +24,32 @@ impl Plugin {
     }
 }
 
+/// Who reads the WAL.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CdcMode {
+    /// Each node, from a temporary slot of its own: nothing is stored, and nothing left behind.
+    #[default]
+    Direct,
+    /// One node at a time, from one durable slot of the namespace, into the table `headwater.cdc_inbox`, which all nodes read: one stream, however many
+    /// nodes; and a second write of each event.
+    Inbox {
+        /// How long what was dispatched stays there.
+        keep_for: Duration,
+    },
+}
+
+impl CdcMode {
+    /// An inbox that keeps what was dispatched for an hour.
+    pub fn inbox() -> Self {
+        CdcMode::Inbox { keep_for: Duration::from_secs(3600) }
+    }
+}
+
 /// How the WAL is followed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CdcOptions {
+    /// Who reads the WAL.
+    pub mode: CdcMode,
     /// Who turns the WAL into messages.
     pub plugin: Plugin,
     /// Where to connect for replication, if not where the pool does: past a pooler, which cannot do it.
@@ -38,6 +63,7 @@ pub struct CdcOptions {
 impl Default for CdcOptions {
     fn default() -> Self {
         CdcOptions {
+            mode: CdcMode::default(),
             plugin: Plugin::default(),
             url: None,
             max_buffered_events: 16_384,

@@ -1,7 +1,7 @@
 //! `--live`: where new events come from.
 
 use clap::{Args, ValueEnum};
-use headwater::{CdcOptions, Live, Plugin};
+use headwater::{CdcMode, CdcOptions, Live, Plugin};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LiveKind {
@@ -19,11 +19,23 @@ pub(crate) enum PluginKind {
     Wal2json,
 }
 
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeKind {
+    /// Each process, from a temporary slot of its own
+    #[default]
+    Direct,
+    /// One process at a time, from a durable slot, into a table that all read
+    Inbox,
+}
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LiveArgs {
     /// Where new events come from; see `headwater cdc --help`
     #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
     live: LiveKind,
+    /// With --live cdc: who reads the WAL
+    #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
+    cdc_mode: ModeKind,
     /// With --live cdc: replicate from here, as past PgBouncer
     #[arg(long, value_name = "URL", help_heading = super::commands::consume::OWNERSHIP)]
     cdc_url: Option<String>,
@@ -41,7 +53,11 @@ impl LiveArgs {
                     PluginKind::Pgoutput => Plugin::Pgoutput,
                     PluginKind::Wal2json => Plugin::Wal2json,
                 };
-                Live::Cdc(CdcOptions { plugin, url: self.cdc_url.clone(), ..CdcOptions::default() })
+                let mode = match self.cdc_mode {
+                    ModeKind::Direct => CdcMode::Direct,
+                    ModeKind::Inbox => CdcMode::inbox(),
+                };
+                Live::Cdc(CdcOptions { mode, plugin, url: self.cdc_url.clone(), ..CdcOptions::default() })
             }
         }
     }

@@ -8,6 +8,7 @@ mod coalescer;
 mod database;
 mod due;
 mod error;
+mod inbox;
 mod log;
 mod migrate;
 mod namespaces;
@@ -26,6 +27,7 @@ mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
 pub use due::{Due, DueEvent, Fired};
+pub use inbox::{InboxRow, PgInbox, Received};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;

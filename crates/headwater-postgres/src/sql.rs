@@ -14,8 +14,7 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_poison");
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_poison", "0007_cdc_inbox");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -31,6 +30,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "audit_subscribers",
     "cancel_due",
     "causation_chain",
+    "cdc_begin",
+    "cdc_receive",
+    "cdc_tidy",
     "check_claim",
     "check_event",
     "check_max_events",
@@ -133,6 +135,11 @@ pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
+pub(crate) const CDC_BEGIN: &str = sql!("statements", "cdc_begin");
+pub(crate) const CDC_INBOX_HEAD: &str = sql!("statements", "cdc_inbox_head");
+pub(crate) const CDC_INBOX_PAGE: &str = sql!("statements", "cdc_inbox_page");
+pub(crate) const CDC_RECEIVE: &str = sql!("statements", "cdc_receive");
+pub(crate) const CDC_TIDY: &str = sql!("statements", "cdc_tidy");
 pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
 pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");

@@ -38,7 +38,7 @@ pub use namespace::Namespace;
 pub use node::{Node, NodeBuilder, NodeStatus, SubscriberStatus, TransactionScope, WakeUpSource};
 pub use system::{Headwater, HeadwaterBuilder};
 
-pub use headwater_cdc::{CdcError, CdcOptions, LiveState, LiveStatus, Plugin};
+pub use headwater_cdc::{CdcError, CdcMode, CdcOptions, LiveState, LiveStatus, Plugin};
 #[doc(hidden)]
 pub use headwater_core::__private;
 pub use headwater_core::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use headwater_cdc::{Direct, Feed};
+use headwater_cdc::{CdcMode, Direct, Feed, Inbox};
 use headwater_core::{
     Event, EventLog, EventObserver, HandlerError, Instance, Observed, ReliableDeliveryConfig, Saga, StartFrom,
     SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore, names,
@@ -425,7 +425,11 @@ impl NodeBuilder {
         let live = match (self.live, &self.backend) {
             (Live::Cdc(options), Backend::Postgres(log)) => {
                 let feed = Arc::new(Feed::new(&options));
-                let source = Direct::new(log.database().clone(), log.info().clone(), &self.name, options, feed.clone());
+                let (database, info, into) = (log.database().clone(), log.info().clone(), feed.clone());
+                let source: BoxFuture<'static, ()> = match options.mode {
+                    CdcMode::Direct => Box::pin(Direct::new(database, info, &self.name, options, into).run()),
+                    CdcMode::Inbox { .. } => Box::pin(Inbox::new(database, info, &self.name, options, into).run()),
+                };
                 Some(super::LiveSource { feed, source })
             }
             _ => None,

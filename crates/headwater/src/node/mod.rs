@@ -20,7 +20,8 @@ mod turn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_cdc::{Direct, Feed, LiveStatus};
+use futures::future::BoxFuture;
+use headwater_cdc::{Feed, LiveStatus};
 use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberMode, SubscriberStore};
 use headwater_postgres::{PgLog, PgSubscribers, WakeUps};
 use tokio::sync::{Mutex, watch};
@@ -61,7 +62,7 @@ struct Firing {
 /// Events from the WAL, and what brings them.
 struct LiveSource {
     feed: Arc<Feed>,
-    source: Direct,
+    source: BoxFuture<'static, ()>,
 }
 
 /// What a node is made of.
@@ -123,7 +124,7 @@ impl Node {
         let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll, feed));
         let mut others = JoinSet::new();
         if let Some(live) = parts.live {
-            others.spawn(live.source.run());
+            others.spawn(live.source);
         }
         let following = tail.clone();
         others.spawn(async move { following.follow(parts.wake_ups).await });

@@ -1,0 +1,125 @@
+//! From a stream to whoever takes it: transactions, as they have come together.
+
+use async_trait::async_trait;
+use headwater_core::NamespaceInfo;
+use headwater_postgres::Database;
+use tokio::time::sleep;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use crate::pgoutput::Pgoutput;
+use crate::replication::{Message, Replication};
+use crate::transactions::{Change, Transactions};
+use crate::{CdcError, CdcOptions, Endpoint, Plugin, Transaction, pgoutput, wal2json};
+
+/// Between looks whether a transaction can be seen by now.
+const FIRST_LOOK: Duration = Duration::from_micros(200);
+const LONGEST_LOOK: Duration = Duration::from_millis(20);
+/// Most transactions, and bytes, that are taken together.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Takes transactions that have something of the namespace. When it returns, they are safe, and are acknowledged.
+#[async_trait]
+pub(crate) trait Sink: Sync {
+    async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError>;
+}
+
+/// Passes transactions on until the stream ends. What has nothing of the namespace is acknowledged and goes no further: were anything written
+/// for it, that would be WAL again, and so on for ever.
+pub(crate) async fn pump(
+    replication: &mut Replication,
+    plugin: Plugin,
+    namespace_id: u16,
+    sink: &dyn Sink,
+) -> Result<Infallible, CdcError> {
+    let mut decoder = Decoder::new(plugin);
+    let mut transactions = Transactions::of(namespace_id);
+    let mut batch: Vec<Transaction> = Vec::new();
+    loop {
+        let bytes: usize = batch.iter().map(|transaction| transaction.bytes).sum();
+        // Together what has come together; never waiting for more.
+        if !batch.is_empty() && (!replication.has_more() || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
+            let end = batch.last().map_or(0, |transaction| transaction.end_lsn);
+            let ours: Vec<_> = batch.drain(..).filter(|transaction| !transaction.is_empty()).collect();
+            if !ours.is_empty() {
+                replication.while_waiting(sink.take(ours)).await?;
+            }
+            replication.acknowledge(end);
+            replication.speak_if_due().await?;
+        }
+        let idle = batch.is_empty() && !transactions.is_open();
+        let Some(message) = replication.next(idle).await? else { continue };
+        batch.extend(transactions.take(decoder.decode(&message)?));
+    }
+}
+
+/// Where to replicate from.
+pub(crate) fn endpoint(
+    database: &Database,
+    info: &NamespaceInfo,
+    node: &str,
+    options: &CdcOptions,
+) -> Result<Endpoint, CdcError> {
+    let endpoint = match &options.url {
+        Some(url) => Endpoint::parse(url)?,
+        None if database.is_behind_pooler() => {
+            let reason = "the pool goes through a pooler: name the server itself in CdcOptions::url";
+            return Err(CdcError::InvalidInput(reason.into()));
+        }
+        None => Endpoint::of(&database.pool().connect_options())?,
+    };
+    Ok(endpoint.application_name(format!("headwater-cdc {} {node}", info.name)))
+}
+
+/// What the plugin is started with, its publication made.
+pub(crate) async fn plugin_options(
+    database: &Database,
+    info: &NamespaceInfo,
+    plugin: Plugin,
+) -> Result<Vec<(&'static str, String)>, CdcError> {
+    if plugin == Plugin::Wal2json {
+        return Ok(wal2json::options());
+    }
+    let publication = database.publish_namespace(&info.name).await.map_err(|error| match &error {
+        headwater_core::AdminError::Unavailable(fault) if !fault.retryable => {
+            CdcError::NotAllowed(format!("failed to publish the namespace: {}", fault.message))
+        }
+        _ => CdcError::Connection(format!("failed to publish the namespace: {error}")),
+    })?;
+    Ok(pgoutput::options(&publication))
+}
+
+/// Returns when everybody who looks now sees these. The server sends a transaction once its commit is on disk, which is before others can see it.
+pub(crate) async fn seen_by_all(database: &Database, transactions: &[Transaction]) -> Result<(), CdcError> {
+    let xids: Vec<u32> = transactions.iter().map(|transaction| transaction.xid).collect();
+    let mut pause = FIRST_LOOK;
+    while !database.have_ended(&xids).await? {
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_LOOK);
+    }
+    Ok(())
+}
+
+/// A plugin's messages, understood.
+enum Decoder {
+    Pgoutput(Pgoutput),
+    Wal2json,
+}
+
+impl Decoder {
+    fn new(plugin: Plugin) -> Self {
+        match plugin {
+            Plugin::Pgoutput => Decoder::Pgoutput(Pgoutput::default()),
+            Plugin::Wal2json => Decoder::Wal2json,
+        }
+    }
+
+    fn decode(&mut self, message: &Message) -> Result<Change, CdcError> {
+        match self {
+            Decoder::Pgoutput(pgoutput) => pgoutput.decode(message.data.clone()),
+            Decoder::Wal2json => wal2json::decode(&message.data),
+        }
+    }
+}

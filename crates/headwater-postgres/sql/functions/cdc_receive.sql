@@ -1,0 +1,32 @@
+-- headwater.cdc_receive(namespace, slot, commit_lsns, nths, sequences, events, errors)
+-- Stores what came from a slot, and wakes the nodes. What was stored before, as after a crash between this and the acknowledgement, is left as it is.
+-- An event that is NULL with an error is poison. Answers how many are new.
+-- Raises: WH001, WH002 (lists that are NULL or differ in length). Locks: nothing. Writes: the inbox; notifies.
+CREATE OR REPLACE FUNCTION headwater.cdc_receive(
+    namespace text, slot text, commit_lsns pg_lsn[], nths int[], sequences bigint[], events text[], errors text[]
+) RETURNS int LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns     headwater.namespaces := headwater.namespace_row(cdc_receive.namespace);
+    stored int;
+BEGIN
+    IF slot IS NULL OR cardinality(commit_lsns) IS DISTINCT FROM cardinality(nths)
+       OR cardinality(nths) IS DISTINCT FROM cardinality(sequences) OR cardinality(sequences) IS DISTINCT FROM cardinality(events)
+       OR cardinality(events) IS DISTINCT FROM cardinality(errors) OR errors IS NULL THEN
+        PERFORM headwater.fail('WH002', 'the lists must be of the same length, and the slot given',
+            jsonb_build_object('what', 'commit_lsns', 'value', cardinality(commit_lsns)), 'give one of each for every row');
+    END IF;
+    INSERT INTO headwater.cdc_inbox (namespace_id, slot, commit_lsn, nth, global_sequence, event, error, status)
+    SELECT ns.namespace_id, cdc_receive.slot, r.commit_lsn, r.nth, r.global_sequence, r.event::json, r.error,
+           CASE WHEN r.error IS NULL THEN 'RECEIVED' ELSE 'POISON' END
+      FROM unnest(commit_lsns, nths, sequences, events, errors) WITH ORDINALITY
+           AS r(commit_lsn, nth, global_sequence, event, error, place)
+     ORDER BY r.place
+        ON CONFLICT (slot, commit_lsn, nth) DO NOTHING;
+    GET DIAGNOSTICS stored = ROW_COUNT;
+    IF stored > 0 THEN
+        PERFORM pg_notify('headwater_' || cdc_receive.namespace, '');
+    END IF;
+    RETURN stored;
+END
+$$;
