@@ -74,6 +74,20 @@ need_pgbouncer() {
     have pgbouncer || apt_install pgbouncer
 }
 
+# wal2json, for the tests that follow the WAL by it: for the server that Debian packages.
+need_wal2json() {
+    local bin
+    bin=$(pg_bin) || return 0
+    case $bin in
+    /usr/lib/postgresql/*/bin)
+        [ -e "$bin/../lib/wal2json.so" ] || apt_install "postgresql-$(basename "$(dirname "$bin")")-wal2json"
+        ;;
+    esac
+}
+
+# openssl, for tests that make a certificate.
+need_openssl() { have openssl || apt_install openssl; }
+
 # PostgreSQL's server binaries, without the server that Debian's package would set up and start.
 need_postgres() {
     local bin conf=/etc/postgresql-common/createcluster.conf

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
-use headwater::{Event, EventObserver, HandlerError, Headwater, StartFrom, SubscriberStore};
+use headwater::{
+    CdcMode, CdcOptions, Event, EventObserver, HandlerError, Headwater, Live, LiveState, StartFrom, SubscriberStore,
+};
 use sqlx::postgres::{PgConnectOptions, PgListener};
 use sqlx::{ConnectOptions, PgConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -61,6 +63,10 @@ pub(crate) struct Options {
 pub(crate) enum Mode {
     /// A node.
     Headwater,
+    /// A node that follows the WAL.
+    Direct,
+    /// A node that has its events from an inbox.
+    Inbox,
     /// LISTEN, then one SELECT.
     Notify,
     /// A SELECT every 100 ms.
@@ -68,9 +74,11 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Headwater => "headwater",
+            Mode::Direct => "direct",
+            Mode::Inbox => "inbox",
             Mode::Notify => "notify",
             Mode::Poller => "poller",
         }
@@ -88,7 +96,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     for round in 0..options.rounds {
         let (front, back) = modes.split_at(round % modes.len().max(1));
         for mode in back.iter().chain(front) {
-            let sample = measure(&server, &mut conn, *mode, &options).await?;
+            let sample = measure(&server, &mut conn, *mode, options.rate, options.seconds_per_round).await?;
             let (median, p99) = (sample.latency(0.5).unwrap_or_default(), sample.latency(0.99).unwrap_or_default());
             eprintln!("round {} {:<12} median {median:>8.3} ms, p99 {p99:>8.3} ms", round + 1, mode.name());
             samples.entry(mode.name()).or_default().push(sample);
@@ -113,22 +121,23 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-async fn measure(
+pub(crate) async fn measure(
     server: &BenchServer,
     conn: &mut PgConnection,
     mode: Mode,
-    options: &Options,
+    rate: f64,
+    seconds: f64,
 ) -> anyhow::Result<Sample> {
     let payloads = Payloads::new();
     let mut other = Other::start(server, mode, "latency-1", &format!("{SUBSCRIBER}-{}", now_ns())).await?;
-    let events = (options.rate * options.seconds_per_round).max(1.0) as u64;
+    let events = (rate * seconds).max(1.0) as u64;
     let mut committed = HashMap::new();
-    let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / options.rate));
+    let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
     let started = Instant::now();
     for number in 0..events {
         tick.tick().await;
         let sequence = match mode {
-            Mode::Headwater => {
+            Mode::Headwater | Mode::Direct | Mode::Inbox => {
                 let appended = server.namespace.emit(payloads.event(number)).await?;
                 (appended.global_sequence(), now_ns())
             }
@@ -202,15 +211,15 @@ async fn failover(server: &BenchServer, kills: usize) -> anyhow::Result<Option<f
 }
 
 /// The process that waits for events.
-struct Other {
-    child: Child,
+pub(crate) struct Other {
+    pub(crate) child: Child,
     /// What it handled, and when.
     handled: mpsc::UnboundedReceiver<(u64, u64)>,
 }
 
 impl Other {
     /// Starts it and waits until it is ready.
-    async fn start(server: &BenchServer, mode: Mode, node: &str, subscriber: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn start(server: &BenchServer, mode: Mode, node: &str, subscriber: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(env::current_exe()?)
             .args(["latency-child", "--url", &server.url, "--mode", mode.name(), "--node", node])
             .args(["--subscriber", subscriber])
@@ -234,7 +243,7 @@ impl Other {
     }
 
     /// Waits until it has handled an event, and says when.
-    async fn until(&mut self, sequence: u64) -> anyhow::Result<u64> {
+    pub(crate) async fn until(&mut self, sequence: u64) -> anyhow::Result<u64> {
         loop {
             match timeout(PATIENCE, self.handled.recv()).await.context("the event was not handled")? {
                 Some((handled, at)) if handled == sequence => return Ok(at),
@@ -262,7 +271,7 @@ pub(crate) struct ChildOptions {
 pub(crate) async fn run_child(options: ChildOptions) -> anyhow::Result<()> {
     let work = async {
         match options.mode {
-            Mode::Headwater => follow(&options).await,
+            Mode::Headwater | Mode::Direct | Mode::Inbox => follow(&options).await,
             Mode::Notify | Mode::Poller => select(&options).await,
         }
     };
@@ -291,11 +300,18 @@ async fn follow(options: &ChildOptions) -> anyhow::Result<()> {
     let headwater = Headwater::connect(&options.url).await?;
     let namespace = headwater.namespace(NAMESPACE).await?;
     let reporter = Reporter(options.subscriber.clone());
-    let node = namespace.node(&options.node).subscribe(reporter).start_from(StartFrom::Now).start().await?;
+    let live = match options.mode {
+        Mode::Direct => Live::Cdc(CdcOptions::default()),
+        Mode::Inbox => Live::Cdc(CdcOptions { mode: CdcMode::inbox(), ..CdcOptions::default() }),
+        _ => Live::Wake,
+    };
+    let builder = namespace.node(&options.node).subscribe(reporter).start_from(StartFrom::Now).live(live);
+    let node = builder.start().await?;
     let alone = options.subscriber.starts_with(SUBSCRIBER);
     loop {
         let status = node.status();
-        if status.listening && (!alone || status.subscribers[0].owned) {
+        let streams = status.live.is_none_or(|live| live.state == LiveState::Streaming);
+        if status.listening && streams && (!alone || status.subscribers[0].owned) {
             break;
         }
         sleep(Duration::from_millis(10)).await;

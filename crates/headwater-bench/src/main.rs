@@ -1,11 +1,12 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups`, `queue` and `idle`
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `cdc`, `fanout`, `groups`, `queue` and `idle`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
 mod append;
 mod catch_up;
+mod cdc;
 mod contenders;
 mod cpu;
 mod drive;
@@ -42,6 +43,8 @@ enum Command {
     CatchUp(catch_up::Options),
     /// From a commit to a handler in another process, against NOTIFY and a poller; and failover
     Latency(latency::Options),
+    /// Events from the WAL, against NOTIFY and a poller
+    Cdc(cdc::Options),
     /// What many subscribers of a node read, against one
     Fanout(fanout::Options),
     /// A partitioned subscriber over several processes, against an exclusive one; and rebalancing
@@ -78,6 +81,7 @@ async fn main() -> anyhow::Result<()> {
         Command::CatchUpChild(options) => catch_up::run_child(options).await,
         Command::Latency(options) => latency::run(options).await,
         Command::LatencyChild(options) => latency::run_child(options).await,
+        Command::Cdc(options) => cdc::run(options).await,
         Command::Fanout(options) => fanout::run(options).await,
         Command::Groups(options) => groups::run(options).await,
         Command::GroupsChild(options) => groups::run_child(options).await,

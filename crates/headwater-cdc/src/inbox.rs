@@ -122,8 +122,8 @@ impl Inbox {
         let endpoint = endpoint(&self.database, &self.info, &self.node, &self.options)?;
         let plugin = self.options.plugin;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
-        let slot = self.inbox.slot();
-        let mut replication = Replication::start(&endpoint, &slot, SlotKind::Durable, plugin, &options).await?;
+        let slot = self.inbox.slot().await?;
+        let mut replication = Replication::start(&endpoint, slot, SlotKind::Durable, plugin, &options).await?;
         let (system, timeline) = replication.system();
         if !self.inbox.begin(system, timeline, &self.node).await? {
             tracing::warn!(namespace = self.info.name, "the server is another than before: the inbox begins anew");
@@ -145,9 +145,9 @@ impl Inbox {
         loop {
             match self.inbox.head().await {
                 Ok((head, true)) => {
-                    let slot = self.inbox.slot();
+                    let slot = self.inbox.slot().await.ok();
                     self.dispatched.store(head, Ordering::Release);
-                    self.feed.enter(LiveState::Streaming, Some(&slot), None);
+                    self.feed.enter(LiveState::Streaming, slot, None);
                     let reason = match self.dispatch(wake_ups.as_mut()).await {
                         Ok(()) => self.reason(),
                         Err(error) => error.to_string(),

@@ -2,7 +2,7 @@
 //!
 //! Who has authority: the server over what was acknowledged, and so over what it may forget. We acknowledge a commit's end only after what it carried
 //! is safe; while nothing is at hand, what the server says that it has passed, so that a quiet log retains no WAL. The server gives up a client that
-//! it does not hear; so we speak every few seconds, also while whoever takes the changes needs time, and ask for an answer when it is
+//! it does not hear; so we speak every second, also while whoever takes the changes needs time, and ask for an answer when it is
 //! silent itself. A connection on which nothing was heard for [`SILENCE`] is dead.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::error::Doing;
 use crate::{CdcError, Endpoint, Plugin};
 
 /// How often we speak.
-const SPEAK_EVERY: Duration = Duration::from_secs(5);
+const SPEAK_EVERY: Duration = Duration::from_secs(1);
 /// A server that is silent for longer, though it was asked, is not there.
 const SILENCE: Duration = Duration::from_secs(20);
 

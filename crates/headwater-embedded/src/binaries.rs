@@ -84,6 +84,15 @@ impl Binaries {
         self.dir.join(name)
     }
 
+    /// Whether the server has a setting of this name.
+    pub(crate) fn know_setting(&self, name: &str) -> bool {
+        let described = Command::new(self.program("postgres")).arg("--describe-config").output();
+        described.is_ok_and(|output| {
+            let text = String::from_utf8_lossy(&output.stdout);
+            text.lines().any(|line| line.split('\t').next() == Some(name))
+        })
+    }
+
     fn in_dir(dir: &Path) -> Result<Self, EmbeddedError> {
         // Every program is run from `/`, so a relative path would not do.
         let dir = dir.canonicalize().map_err(EmbeddedError::io("find", dir))?;
@@ -141,6 +150,13 @@ mod tests {
         assert_eq!(version("postgres (PostgreSQL) 18.4\n"), Some((18, 4)));
         assert_eq!(version("postgres (PostgreSQL) 19beta2\n"), Some((19, 0)));
         assert_eq!(version("nonsense"), None);
+    }
+
+    #[test]
+    fn a_server_says_which_settings_it_has() {
+        let binaries = Binaries::find(None).expect("there is a server");
+        assert!(binaries.know_setting("wal_level"));
+        assert!(!binaries.know_setting("no_such_setting"));
     }
 
     #[test]

@@ -94,8 +94,12 @@ impl ServerBuilder {
 
     /// Starts the server and returns when it takes connections.
     pub fn start(self) -> Result<Server, EmbeddedError> {
-        let settings = settings::resolve(self.folder.is_some(), self.fsync, self.settings)?;
+        let mut settings = settings::resolve(self.folder.is_some(), self.fsync, self.settings)?;
         let binaries = Binaries::find(self.bin_dir.as_deref())?;
+        // From some minor versions on, only the output plugins that are named can be used; before, naming them is an error.
+        if self.folder.is_none() && binaries.know_setting(settings::OUTPUT_PLUGINS.0) {
+            settings.insert(0, (settings::OUTPUT_PLUGINS.0.into(), settings::OUTPUT_PLUGINS.1.into()));
+        }
         let folder = match &self.folder {
             Some(path) => Folder::durable(path)?,
             None => Folder::disposable()?,

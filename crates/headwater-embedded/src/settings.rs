@@ -20,6 +20,9 @@ const COMMON: [(&str, &str); 11] = [
     ("log_line_prefix", "%m [%p] %q%u@%d "),
 ];
 
+/// What disposable servers get where it is known: Headwater's tests follow the WAL by both.
+pub(crate) const OUTPUT_PLUGINS: (&str, &str) = ("output_plugin_libraries", "pgoutput, wal2json");
+
 /// Settings that have a method of their own, or that the handle relies on.
 const OWNED: [(&str, &str); 6] = [
     ("port", "use .port()"),

@@ -1,5 +1,6 @@
 //! The inbox of a namespace: what whoever has its durable slot has stored, for all nodes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{Event, NamespaceInfo, ReadError};
@@ -36,25 +37,33 @@ pub struct Received {
 pub struct PgInbox {
     database: Database,
     info: NamespaceInfo,
+    slot: Arc<tokio::sync::OnceCell<String>>,
 }
 
 impl PgInbox {
     /// That of a namespace.
     pub fn new(database: Database, info: NamespaceInfo) -> Self {
-        PgInbox { database, info }
+        PgInbox { database, info, slot: Arc::default() }
     }
 
-    /// The slot that fills it.
-    pub fn slot(&self) -> String {
-        format!("headwater_n{}", self.info.id)
+    /// The slot that fills it: named after the database too, since the names of slots are a server's.
+    pub async fn slot(&self) -> Result<&str, ReadError> {
+        let name = self.slot.get_or_try_init(|| async {
+            let mut conn = self.database.pin().await.map_err(read_error)?;
+            let oid = sqlx::query_scalar::<_, i64>(sql::DATABASE_OID).fetch_one(&mut *conn).await.map_err(read_error);
+            let oid = conn.end(oid, read_error).await?;
+            Ok(format!("headwater_n{}_d{oid}", self.info.id))
+        });
+        name.await.map(String::as_str)
     }
 
     /// Says who reads the slot. Answers whether what is in the inbox is of the same history; if not, it is gone.
     pub async fn begin(&self, system_identifier: &str, timeline: u32, node: &str) -> Result<bool, ReadError> {
+        let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let kept = sqlx::query_scalar(sql::CDC_BEGIN)
             .bind(&self.info.name)
-            .bind(self.slot())
+            .bind(slot)
             .bind(system_identifier)
             .bind(timeline as i32)
             .bind(node)
@@ -68,10 +77,11 @@ impl PgInbox {
     pub async fn receive(&self, rows: &[InboxRow]) -> Result<u32, ReadError> {
         let lsn = |lsn: u64| format!("{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF);
         let event = |event: &Event| serde_json::to_string(event).ok();
+        let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let stored = sqlx::query_scalar::<_, i32>(sql::CDC_RECEIVE)
             .bind(&self.info.name)
-            .bind(self.slot())
+            .bind(slot)
             .bind(rows.iter().map(|row| lsn(row.place.0)).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.place.1 as i32).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.global_sequence.map(|sequence| sequence as i64)).collect::<Vec<_>>())
@@ -102,10 +112,11 @@ impl PgInbox {
 
     /// The number of the last row, and whether somebody reads the slot.
     pub async fn head(&self) -> Result<(i64, bool), ReadError> {
+        let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let row = sqlx::query(sql::CDC_INBOX_HEAD)
             .bind(i32::from(self.info.id))
-            .bind(self.slot())
+            .bind(slot)
             .fetch_one(&mut *conn)
             .await
             .map_err(read_error);

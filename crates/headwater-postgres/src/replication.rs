@@ -120,6 +120,7 @@ impl Database {
         }
         let mut conn = self.pin().await.map_err(admin_error)?;
         let dropped = match sqlx::query(sql::DROP_SLOT).bind(slot).execute(&mut *conn).await {
+            Ok(done) if done.rows_affected() == 0 => Ok(SlotDropped::NotFound),
             Ok(_) => Ok(SlotDropped::Dropped),
             Err(error) => match sqlstate(&error) {
                 Some("42704") => Ok(SlotDropped::NotFound),

@@ -13,7 +13,7 @@ use crate::output::{Output, plural};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  headwater cdc drop-slot headwater_n1
+  headwater cdc drop-slot headwater_n1_d16384
   headwater cdc drop-slot --orphans --yes")]
 pub(crate) struct DropSlot {
     /// The slot, as `headwater cdc status` shows it

@@ -1,0 +1,245 @@
+//! `headwater-bench cdc`: events from the WAL, beside NOTIFY and a poller that looks every 100 ms.
+//!
+//! Latency: from the commit here to the handler in another process. Reads: what 100 subscribers of a node read of the log's tables, beside 100 pollers.
+//! Throughput: how fast a subscriber keeps up with producers, and how fast they are, beside a node that is woken. Memory: of a node, when a transaction of
+//! 100,000 events commits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use headwater::{Append, CdcOptions, Headwater, Live, LiveState, Node, StartFrom, SubscriberStore};
+use sqlx::PgConnection;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::handlers::idle_batches;
+use crate::latency::{self, Mode, Other};
+use crate::payload::Payloads;
+use crate::report::{Figure, Report, Target};
+use crate::server::{BenchServer, NAMESPACE};
+use crate::stats::{Sample, median};
+
+/// How often a poller looks.
+const POLL: Duration = Duration::from_millis(100);
+const SUBSCRIBERS: u32 = 100;
+const PRODUCERS: u64 = 32;
+/// Events of the transaction that a node's memory is measured with.
+const LARGE: u64 = 100_000;
+
+/// Options of `cdc`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Prints one JSON object to stdout
+    #[arg(long)]
+    json: bool,
+    /// Events a second
+    #[arg(long, default_value_t = 200.0, value_name = "N")]
+    rate: f64,
+    /// Seconds that each contender is measured for in a round
+    #[arg(long, default_value_t = 3.0, value_name = "S")]
+    seconds_per_round: f64,
+    /// Rounds
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    rounds: usize,
+    /// Events that producers append while a subscriber keeps up
+    #[arg(long, default_value_t = 40_000, value_name = "N")]
+    events: u64,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let settings = [("wal_level", "logical"), ("plan_cache_mode", "force_generic_plan")];
+    let server = BenchServer::start_with(&settings).await?;
+    let mut conn = server.connect().await?;
+    sqlx::raw_sql(include_str!("../sql/latency_table.sql")).execute(&mut conn).await?;
+    let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
+    let mut appends: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    let modes = [Mode::Direct, Mode::Inbox, Mode::Headwater, Mode::Poller];
+    for round in 0..options.rounds {
+        let (front, back) = modes.split_at(round % modes.len());
+        for mode in back.iter().chain(front) {
+            let sample = latency::measure(&server, &mut conn, *mode, options.rate, options.seconds_per_round).await?;
+            let (median, p99) = (sample.latency(0.5).unwrap_or_default(), sample.latency(0.99).unwrap_or_default());
+            eprintln!("round {} {:<12} median {median:>8.3} ms, p99 {p99:>8.3} ms", round + 1, mode.name());
+            samples.entry(mode.name()).or_default().push(sample);
+        }
+        for (name, live) in [("live_direct", Live::Cdc(CdcOptions::default())), ("live_wake", Live::Wake)] {
+            let (sample, appended) = keep_up(&server, live, options.events).await?;
+            eprintln!("round {} {name:<12} {:>8.0} events/s, appended {appended:>8.0}/s", round + 1, sample.rate());
+            samples.entry(name).or_default().push(sample);
+            appends.entry(name).or_default().push(appended);
+        }
+    }
+    let reads = reads(&server, &mut conn, &options).await?;
+    let polled = polled(&server, &mut conn, &options).await?;
+    let memory = memory(&server).await?;
+
+    let figures = samples.iter().map(|(name, samples)| (*name, Figure::of(samples)));
+    let mut report = Report::new(server.settings.clone(), figures);
+    let medians = |name: &str| report.figure(name).and_then(|figure| figure.median_ms);
+    let p99s = |name: &str| report.figure(name).and_then(|figure| figure.p99_ms);
+    let rates = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
+    let appended = |name: &str| median(appends.get(name)?.iter().copied());
+    let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
+    let ratios = [
+        ("latency_p50_ms", medians("direct"), Target::AtMost(5.0)),
+        ("latency_p99_ms", p99s("direct"), Target::AtMost(25.0)),
+        ("latency_inbox_p50_ms", medians("inbox"), Target::AtMost(20.0)),
+        ("latency_inbox_p99_ms", p99s("inbox"), Target::AtMost(100.0)),
+        ("latency_p50_vs_poller", over(medians("direct"), medians("poller")), Target::AtMost(0.2)),
+        ("db_reads_100_subs_vs_poll", over(Some(reads), Some(polled)), Target::AtMost(0.05)),
+        ("throughput_direct_vs_poll", over(rates("live_direct"), rates("live_wake")), Target::AtLeast(0.8)),
+        ("write_overhead", over(appended("live_direct"), appended("live_wake")), Target::AtLeast(0.8)),
+        ("memory_mib_100000_events", Some(memory), Target::AtMost(256.0)),
+    ];
+    ratios.into_iter().for_each(|(name, value, target)| report.ratio(name, value, target));
+    server.headwater.shutdown().await;
+    report.print(options.json)
+}
+
+async fn streaming(node: &Node) {
+    let streams = || node.status().live.is_none_or(|live| live.state == LiveState::Streaming);
+    while !(streams() && node.status().subscribers.iter().all(|one| one.owned)) {
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// How fast a subscriber handles what producers append as fast as they can; and how fast they did.
+async fn keep_up(server: &BenchServer, live: Live, events: u64) -> anyhow::Result<(Sample, f64)> {
+    let builder = server.namespace.node("keep-up").start_from(StartFrom::Now).live(live);
+    let node = idle_batches(builder, "keep-up".into()).start().await?;
+    streaming(&node).await;
+    let started = Instant::now();
+    let mut producers = JoinSet::new();
+    for _ in 0..PRODUCERS {
+        let namespace = server.namespace.clone();
+        producers.spawn(async move {
+            let payloads = Payloads::new();
+            let mut last = 0;
+            for number in 0..events / PRODUCERS {
+                last = namespace.emit(payloads.event(number)).await?.global_sequence();
+            }
+            anyhow::Ok(last)
+        });
+    }
+    let mut last = 0;
+    while let Some(done) = producers.join_next().await {
+        last = last.max(done??);
+    }
+    let appended = events as f64 / started.elapsed().as_secs_f64();
+    node.wait_for("keep-up", last).await?;
+    let elapsed = started.elapsed();
+    node.shutdown().await?;
+    server.namespace.subscribers().remove("keep-up", true).await?;
+    Ok((Sample::new(events, elapsed, Vec::new()), appended))
+}
+
+async fn emit_at_rate(server: &BenchServer, options: &Options) -> anyhow::Result<(u64, u64)> {
+    let payloads = Payloads::new();
+    let events = (options.rate * options.seconds_per_round).max(1.0) as u64;
+    let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / options.rate));
+    let mut last = 0;
+    for number in 0..events {
+        tick.tick().await;
+        last = server.namespace.emit(payloads.event(number)).await?.global_sequence();
+    }
+    Ok((events, last))
+}
+
+/// Rows that the sessions of a node with 100 subscribers read from the log's tables, for one event.
+async fn reads(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<f64> {
+    const APPLICATION: &str = "cdc-reads";
+    let headwater = Headwater::builder().application_name(APPLICATION).connect(&server.url).await?;
+    let namespace = headwater.namespace(NAMESPACE).await?;
+    let ids: Vec<_> = (0..SUBSCRIBERS).map(|number| format!("cdc-{number}")).collect();
+    let live = Live::Cdc(CdcOptions::default());
+    let builder = namespace.node("cdc-reads").start_from(StartFrom::Now).live(live);
+    let before = rows(monitor).await?;
+    let node = ids.iter().fold(builder, |node, id| idle_batches(node, id.clone())).start().await?;
+    streaming(&node).await;
+    let (events, last) = emit_at_rate(server, options).await?;
+    for id in &ids {
+        node.wait_for(id, last).await?;
+    }
+    node.shutdown().await?;
+    headwater.shutdown().await;
+    gone(monitor, APPLICATION).await?;
+    let read = (rows(monitor).await? - before) as f64 / events as f64;
+    eprintln!("100 subscribers of a node read {read:.2} rows an event");
+    Ok(read)
+}
+
+/// The same of 100 pollers.
+async fn polled(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<f64> {
+    let before = rows(monitor).await?;
+    let head = server.head().await?;
+    let mut pollers = JoinSet::new();
+    let (stop, stopped) = tokio::sync::watch::channel(0_i64);
+    for mut conn in server.connections(SUBSCRIBERS as usize).await? {
+        let (namespace_id, stopped) = (server.namespace_id(), stopped.clone());
+        pollers.spawn(async move {
+            let mut after = head;
+            loop {
+                let rows: Vec<(i64,)> = sqlx::query_as(include_str!("../sql/poll_sequences.sql"))
+                    .bind(namespace_id)
+                    .bind(after)
+                    .bind(1_000_i64)
+                    .fetch_all(&mut conn)
+                    .await?;
+                after = rows.last().map_or(after, |(sequence,)| *sequence);
+                let last = *stopped.borrow();
+                if last > 0 && after >= last {
+                    return anyhow::Ok(sqlx::Connection::close(conn).await?);
+                }
+                sleep(POLL).await;
+            }
+        });
+    }
+    let (events, last) = emit_at_rate(server, options).await?;
+    stop.send_replace(last as i64);
+    while let Some(done) = pollers.join_next().await {
+        done??;
+    }
+    // Counts are passed on when a session ends, or soon after.
+    let mut read = 0.0;
+    for _ in 0..50 {
+        read = (rows(monitor).await? - before) as f64 / events as f64;
+        if read >= f64::from(SUBSCRIBERS) {
+            break;
+        }
+        sleep(POLL).await;
+    }
+    eprintln!("100 pollers read {read:.2} rows an event");
+    ensure!(read > 1.0, "the pollers read nothing");
+    Ok(read)
+}
+
+/// The most memory that a node in another process had, in MiB, when a transaction of 100,000 events committed.
+async fn memory(server: &BenchServer) -> anyhow::Result<f64> {
+    let mut other = Other::start(server, Mode::Direct, "memory-1", "latency-memory").await?;
+    let payloads = Payloads::new();
+    let append = (0..LARGE).fold(Append::new(), |append, number| append.event(payloads.event(number)));
+    let appended = server.namespace.append_all(append).await?;
+    let last = appended.events.last().context("it has events")?.global_sequence;
+    other.until(last).await?;
+    let pid = other.child.id().context("it runs")?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("memory can be measured on Linux only")?;
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok());
+    other.child.kill().await?;
+    Ok(peak.context("a line of /proc/…/status is missing")? / 1024.0)
+}
+
+async fn rows(monitor: &mut PgConnection) -> anyhow::Result<i64> {
+    Ok(sqlx::query_scalar(include_str!("../sql/rows_read.sql")).fetch_one(monitor).await?)
+}
+
+async fn gone(monitor: &mut PgConnection, application: &str) -> anyhow::Result<()> {
+    let gone = "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = $1";
+    while !sqlx::query_scalar::<_, bool>(gone).bind(application).fetch_one(&mut *monitor).await? {
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}

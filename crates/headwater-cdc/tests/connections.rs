@@ -1,0 +1,130 @@
+//! How the server is reached, and what it refuses: on servers of their own, since passwords, certificates and slots are a server's.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use headwater_cdc::{CdcError, Endpoint, Plugin, Replication, SlotKind};
+use headwater_embedded::Server;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+async fn run(server: &Server, sql: &str) {
+    let mut conn = PgConnection::connect(&server.url("headwater")).await.unwrap();
+    for statement in sql.split(";;") {
+        sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut conn).await.unwrap();
+    }
+}
+
+async fn start(url: &str, slot: &str, kind: SlotKind) -> Result<Replication, CdcError> {
+    let options = [("proto_version", "1".to_owned()), ("publication_names", "\"p\"".to_owned())];
+    Replication::start(&Endpoint::parse(url)?, slot, kind, Plugin::Pgoutput, &options).await
+}
+
+async fn temporary(url: &str) -> Result<Replication, CdcError> {
+    start(url, &format!("s_{}", uuid::Uuid::now_v7().simple()), SlotKind::Temporary).await
+}
+
+/// As the server's user has it: it reads nothing that others could.
+fn give(server: &Server, path: &Path) {
+    let owner = fs::metadata(server.data_dir()).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+}
+
+#[tokio::test]
+async fn passwords_sockets_and_certificates_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    run(
+        &server,
+        "CREATE PUBLICATION p;; SET password_encryption = 'md5'; CREATE ROLE by_md5 LOGIN REPLICATION PASSWORD 'p@ss/wörd';;
+         SET password_encryption = 'scram-sha-256'; CREATE ROLE by_scram LOGIN REPLICATION PASSWORD 'p@ss/wörd';
+         CREATE ROLE by_text LOGIN REPLICATION PASSWORD 'p@ss/wörd'; CREATE ROLE plain LOGIN",
+    )
+    .await;
+    let hba = server.data_dir().join("pg_hba.conf");
+    let rules = "host all by_md5 127.0.0.1/32 md5\nhost all by_scram 127.0.0.1/32 scram-sha-256\n\
+                 host all by_text 127.0.0.1/32 password\n";
+    fs::write(&hba, rules.to_owned() + &fs::read_to_string(&hba).unwrap()).unwrap();
+    run(&server, "SELECT pg_reload_conf()").await;
+    let port = server.port();
+    for user in ["by_md5", "by_scram", "by_text"] {
+        temporary(&format!("postgres://{user}:p%40ss%2Fw%C3%B6rd@127.0.0.1:{port}/headwater")).await.expect(user);
+        for wrong in [format!("{user}:wrong"), user.to_owned()] {
+            let refused = temporary(&format!("postgres://{wrong}@127.0.0.1:{port}/headwater")).await.err();
+            assert!(matches!(refused, Some(CdcError::NotAllowed(_))), "{wrong}: {refused:?}");
+        }
+    }
+    let refused = temporary(&format!("postgres://plain@127.0.0.1:{port}/headwater")).await.err();
+    assert!(matches!(refused, Some(CdcError::NotAllowed(_))), "{refused:?}");
+    let url = server.url("headwater");
+    let user = url.split("//").nth(1).unwrap().split('@').next().unwrap();
+    let socket = format!("postgres:///headwater?host={}&port={port}&user={user}", server.socket_dir().display());
+    temporary(&socket).await.expect("by the socket");
+
+    // A certificate, signed by itself, for localhost.
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = (server.data_dir().join("server.crt"), server.data_dir().join("server.key"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&cert)
+        .output()
+        .expect("failed to run openssl");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let root = folder.path().join("root.crt");
+    fs::copy(&cert, &root).unwrap();
+    give(&server, &cert);
+    give(&server, &key);
+    let hba_rules = fs::read_to_string(&hba).unwrap().replace("host all by_scram", "hostssl all by_scram");
+    fs::write(&hba, hba_rules).unwrap();
+    run(&server, "ALTER SYSTEM SET ssl = on;; SELECT pg_reload_conf()").await;
+    let secure = |mode: &str| {
+        format!(
+            "postgres://by_scram:p%40ss%2Fw%C3%B6rd@localhost:{port}/headwater?sslmode={mode}&sslrootcert={}",
+            root.display()
+        )
+    };
+    for mode in ["require", "verify-ca", "verify-full"] {
+        temporary(&secure(mode)).await.expect(mode);
+    }
+    let unknown = secure("verify-full").split("&sslrootcert").next().unwrap().to_owned();
+    let refused = temporary(&unknown).await.err();
+    assert!(matches!(refused, Some(CdcError::Connection(_))), "nobody we trust has signed it: {refused:?}");
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_is_told_apart_own_server() {
+    let server = Server::builder().setting("max_replication_slots", "2").start().expect("failed to start a server");
+    run(&server, "CREATE PUBLICATION p").await;
+    let url = server.url("headwater");
+    // Quotes and all: only what PostgreSQL allows in a slot's name gets past it.
+    let named = start(&url, "no\"; DROP", SlotKind::Temporary).await.err();
+    assert!(matches!(&named, Some(CdcError::Server { code, .. }) if code == "42602"), "{named:?}");
+    let reader = start(&url, "s1", SlotKind::Durable).await.expect("the first");
+    let busy = start(&url, "s1", SlotKind::Durable).await.err();
+    assert!(matches!(&busy, Some(CdcError::SlotBusy { slot, .. }) if slot == "s1"), "{busy:?}");
+    let (system, timeline) = reader.system();
+    assert!(system.parse::<u64>().is_ok() && timeline == 1, "{system} {timeline}");
+    drop(reader);
+    start(&url, "s2", SlotKind::Durable).await.expect("the second");
+    let full = start(&url, "s3", SlotKind::Durable).await.err();
+    assert!(matches!(full, Some(CdcError::Exhausted(_))), "{full:?}");
+    let endpoint = Endpoint::parse(&url).unwrap();
+    let plugin = Replication::start(&endpoint, "s1", SlotKind::Durable, Plugin::Wal2json, &[]).await.err();
+    assert!(
+        plugin.is_none() || !matches!(plugin, Some(CdcError::SlotLost { .. })),
+        "the slot has its own plugin: {plugin:?}"
+    );
+    let gone = temporary("postgres://127.0.0.1:1/headwater").await.err();
+    assert!(matches!(gone, Some(CdcError::Connection(_))), "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_logical_wal_says_so_own_server() {
+    let server = Server::builder().setting("wal_level", "replica").start().expect("failed to start a server");
+    let refused = temporary(&server.url("headwater")).await.err();
+    assert!(matches!(&refused, Some(CdcError::WalLevel(level)) if level == "replica"), "{refused:?}");
+}

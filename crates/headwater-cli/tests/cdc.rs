@@ -1,0 +1,116 @@
+//! `cdc`, and `consume --live cdc`: in processes of their own, which die.
+
+mod common;
+
+use std::time::Instant;
+
+use common::{Cli, Said};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Shows the slots again and again, until they are as expected.
+#[track_caller]
+fn slots_until(cli: &Cli, as_expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let begin = Instant::now();
+    loop {
+        let slots = cli.run(["cdc", "status", "--json"]).ok().json_lines();
+        if as_expected(&slots) {
+            return slots;
+        }
+        assert!(begin.elapsed().as_secs() < 30, "{slots:#?}");
+    }
+}
+
+fn is_read_by(slots: &[Value], node: &str) -> bool {
+    slots.len() == 1 && slots[0]["application_name"] == format!("headwater-cdc shop {node}")
+}
+
+#[tokio::test]
+async fn a_consumer_that_is_killed_leaves_no_slot_behind() {
+    let cli = Cli::with_shop().await;
+    assert_eq!(cli.run(["cdc", "status"]).ok().out, "nobody follows the WAL\n");
+    let consumer = cli.consume("m", &["--live", "cdc", "--node", "n1"]);
+    let slots = slots_until(&cli, |slots| is_read_by(slots, "n1"));
+    assert_eq!((&slots[0]["temporary"], &slots[0]["plugin"]), (&true.into(), &"pgoutput".into()));
+    cli.emit(1..=3);
+    assert_eq!([(); 3].map(|()| consumer.sequence()), [1, 2, 3]);
+    let status = cli.run(["cdc", "status"]).ok().out;
+    assert!(status.contains("shop n1") && status.contains("temporary"), "{status}");
+    let slot = slots[0]["slot"].as_str().unwrap();
+    cli.run(["cdc", "drop-slot", slot, "--yes"]).fails(5, "is being read");
+    consumer.stop(Signal::KILL);
+    slots_until(&cli, <[Value]>::is_empty);
+    cli.run(["cdc", "drop-slot", slot, "--yes"]).fails(4, "does not exist");
+    cli.run(["cdc", "drop-slot", "theirs", "--yes"]).fails(2, "not Headwater's");
+    let again = cli.consume_all("m", &["--live", "cdc"]).ok();
+    assert!(again.sequences().iter().all(|sequence| *sequence == 3), "at most what was not written: {again:?}");
+}
+
+#[tokio::test]
+async fn who_has_the_slot_is_killed_and_the_next_receives() {
+    let cli = Cli::with_shop().await;
+    let args = |node: &'static str| ["--live", "cdc", "--cdc-mode", "inbox", "--node", node];
+    let first = cli.consume("ours", &args("n1"));
+    slots_until(&cli, |slots| is_read_by(slots, "n1"));
+    let second = cli.consume("theirs", &args("n2"));
+    cli.emit(1..=3);
+    assert_eq!([(); 3].map(|()| first.sequence()), [1, 2, 3]);
+    assert_eq!([(); 3].map(|()| second.sequence()), [1, 2, 3]);
+    first.stop(Signal::KILL);
+    let slots = slots_until(&cli, |slots| is_read_by(slots, "n2"));
+    assert_eq!(slots[0]["temporary"], false);
+    cli.emit(4..=6);
+    assert_eq!([(); 3].map(|()| second.sequence()), [4, 5, 6]);
+    second.stop(Signal::TERM).ok();
+    slots_until(&cli, |slots| slots[0]["active_pid"].is_null());
+    let warned = cli.run(["cdc", "doctor"]).ok().out;
+    assert!(warned.contains("read by nobody") && warned.contains("max_slot_wal_keep_size: no limit"), "{warned}");
+    let dropped = cli.run(["cdc", "drop-slot", "--orphans", "--yes"]).ok().out;
+    assert!(dropped.starts_with("dropped headwater_n1_d"), "{dropped}");
+    assert_eq!(cli.run(["cdc", "status"]).ok().out, "nobody follows the WAL\n");
+    let audit: Said = cli.run(["audit", "-n", "shop"]);
+    audit.ok();
+}
+
+#[tokio::test]
+async fn the_doctor_says_what_is_missing() {
+    let cli = Cli::with_shop().await;
+    let found = cli.run(["cdc", "doctor"]).ok().out;
+    assert!(found.contains("ok    wal_level: logical") && found.contains("not published yet: shop"), "{found}");
+    let findings = cli.run(["cdc", "doctor", "--json"]).ok().json_lines();
+    assert!(findings.iter().any(|finding| finding["check"] == "role" && finding["verdict"] == "ok"), "{findings:#?}");
+    let role = format!("plain_{}", uuid::Uuid::now_v7().simple());
+    let make = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA headwater TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA headwater TO {role}"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(make)).execute(&mut cli.db.session().await).await.unwrap();
+    let url = format!("{}?user={role}", cli.db.url);
+    let refused = cli.run(["cdc", "doctor", "--database-url", &url]).fails(7, "nodes poll the log");
+    assert!(refused.out.contains("FAIL  role") && refused.out.contains("FAIL  publications"), "{}", refused.out);
+}
+
+#[tokio::test]
+async fn poison_is_listed_and_redelivered() {
+    let cli = Cli::with_shop().await;
+    cli.emit(1..=1);
+    let insert = "INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+                                                event_type, headers, data)
+                  SELECT nextval(n.sequence), pg_current_xact_id()::text::bigint, now(), now(), n.namespace_id, gen_random_uuid(),
+                         'Broken', '[1]', '{}' FROM headwater.namespaces n";
+    let mut session = cli.db.session().await;
+    sqlx::query(insert).execute(&mut session).await.unwrap();
+    cli.emit(3..=3);
+    assert_eq!(cli.consume_all("m", &[]).ok().sequences(), [1, 3]);
+    assert_eq!(cli.run(["cdc", "poison", "-n", "shop", "--json"]).ok().json()["global_sequence"], 2);
+    cli.run(["cdc", "redeliver", "-n", "shop", "2"]).fails(2, "not repaired");
+    cli.run(["cdc", "redeliver", "-n", "shop", "9"]).fails(2, "there is no event 9");
+    sqlx::query("UPDATE headwater.events SET headers = NULL WHERE global_sequence = 2")
+        .execute(&mut session)
+        .await
+        .unwrap();
+    assert_eq!(cli.run(["cdc", "redeliver", "-n", "shop", "2"]).ok().out, "1 partition will be told of event 2\n");
+    let late = cli.run(["consume", "-n", "shop", "-s", "m", "--count", "1"]).ok();
+    assert_eq!(late.sequences(), [2]);
+    assert_eq!(cli.run(["cdc", "poison", "-n", "shop"]).ok().out, "there is no poison\n");
+    assert!(cli.run(["cdc", "poison", "-n", "shop", "--all"]).ok().out.contains("headers"), "with its error");
+}

@@ -1,0 +1,2 @@
+-- The number of this database: slots are a server's, and their names too.
+SELECT oid::bigint FROM pg_database WHERE datname = current_database()
