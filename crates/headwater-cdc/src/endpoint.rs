@@ -46,13 +46,14 @@ impl Endpoint {
                 Place::Unix(PathBuf::from(options.get_host()).join(format!(".s.PGSQL.{}", options.get_port())))
             }
             None => {
+                // As the driver prints them: a path behind this word, or the certificate itself.
                 let certificate = |name: &str| {
                     let pair = url.query_pairs().find(|(key, _)| key == name);
-                    pair.map(|(_, value)| value.into_owned()).map(|value| match value.starts_with("-----BEGIN") {
-                        true => Err(CdcError::InvalidInput(format!(
+                    pair.map(|(_, value)| match value.strip_prefix("file: ") {
+                        Some(path) => Ok(PathBuf::from(path)),
+                        None => Err(CdcError::InvalidInput(format!(
                             "{name} is given as text: replication needs it as a file"
                         ))),
-                        false => Ok(PathBuf::from(value)),
                     })
                 };
                 let ca_pem_path = certificate("sslrootcert").transpose()?;

@@ -24,7 +24,7 @@ BEGIN
        SET pending_gaps = headwater.ledger_with(s.pending_gaps, redeliver_poison.global_sequence),
            audit_ledger = CASE WHEN s.audit_base >= redeliver_poison.global_sequence
                                THEN headwater.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
-           term = new_term, began_in_term = new_term, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
+           term = new_term, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
            locked = false, updated_at = clock_timestamp()
      WHERE s.namespace_id = ns.namespace_id AND s.position >= redeliver_poison.global_sequence AND s.mode <> 'shared';
     GET DIAGNOSTICS told = ROW_COUNT;
