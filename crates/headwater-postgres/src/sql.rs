@@ -75,12 +75,15 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "lock_subscribers",
     "log_page",
     "log_page_back",
+    "look_at",
+    "look_by",
     "maintain_namespace",
     "matching_letters",
     "member_lock",
     "merge_open",
     "nack",
     "namespace_row",
+    "newest_state",
     "partition_of",
     "pause_subscriber",
     "position_at",
@@ -116,7 +119,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 5;
+pub(crate) const FUNCTIONS_REVISION: i64 = 6;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
