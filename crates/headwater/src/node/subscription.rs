@@ -27,15 +27,15 @@ pub(super) struct Subscription {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claims {
     pub(super) visibility: Duration,
-    /// Events that are claimed ahead of those that are handled.
-    pub(super) prefetch: u32,
+    /// Events that are claimed ahead of those that are handled; `None`: by how fast that goes.
+    pub(super) prefetch: Option<u32>,
     /// Events that a batch or a transaction holds.
     pub(super) batch_size: Option<u32>,
 }
 
 impl Default for Claims {
     fn default() -> Self {
-        Claims { visibility: Duration::from_secs(30), prefetch: 0, batch_size: None }
+        Claims { visibility: Duration::from_secs(30), prefetch: None, batch_size: None }
     }
 }
 
@@ -83,7 +83,7 @@ impl Subscription {
         if !(Duration::from_secs(1)..=Duration::from_secs(43_200)).contains(&visibility) {
             return invalid(format!("invalid visibility {visibility:?}: it is 1 s to 12 hours"));
         }
-        if prefetch > 10_000 {
+        if let Some(prefetch) = prefetch.filter(|events| *events > 10_000) {
             return invalid(format!("invalid prefetch {prefetch}: it is 0 to 10000"));
         }
         if let Some(events) = batch_size.filter(|events| !(1..=1_000).contains(events)) {
@@ -127,6 +127,21 @@ impl Subscription {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn takes_batches(&self) -> bool {
+        match &self.work {
+            Work::Batch(_) => true,
+            Work::Transaction(..) => self.mode == SubscriberMode::Shared,
+            Work::Each(_) => false,
+        }
+    }
+
+    pub(super) fn set_batch_size(&mut self, events: u32) {
+        match self.mode {
+            SubscriberMode::Shared => self.claims.batch_size = Some(events),
+            _ => self.config.catch_up_batch_size = events,
+        }
     }
 
     /// Most events that one run of a handler of a shared subscriber holds.

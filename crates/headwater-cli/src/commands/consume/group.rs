@@ -31,7 +31,7 @@ pub(super) struct GroupArgs {
     /// How long an event stays with a process that is not heard of [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "shared", help_heading = SHARING)]
     visibility: Option<Duration>,
-    /// Events that a process takes ahead of those that it handles [default: 0]
+    /// Events that a process takes ahead of those that it handles [default: what it handles in 100 ms]
     #[arg(long, value_name = "N", requires = "shared", help_heading = SHARING)]
     prefetch: Option<u32>,
 }

@@ -1,6 +1,5 @@
 //! Calls of a worker to the database: each a task, whose answer the worker's loop takes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,11 +121,7 @@ impl Shared {
 
     /// Hands back what was claimed and is not begun, so that other workers need not wait for it.
     pub(super) fn hand_back_waiting(self: &Arc<Self>, hand: &mut Hand) {
-        let mut by_claim: HashMap<Uuid, Vec<u64>> = HashMap::new();
-        for job in hand.waiting.drain(..) {
-            by_claim.entry(job.claim_id).or_default().push(job.event.global_sequence.unwrap_or_default());
-        }
-        for (claim_id, sequences) in by_claim {
+        for (claim_id, sequences) in hand.take_waiting(None) {
             hand.calls.spawn(self.clone().give_back(claim_id, sequences, Duration::ZERO, Return::Untouched));
         }
     }
@@ -164,12 +159,30 @@ impl Shared {
 
     /// Keeps the claims whose time has come.
     pub(super) fn extend_due(self: &Arc<Self>, hand: &mut Hand, now: Instant) {
+        let mut due = Vec::new();
         for (claim_id, claim) in &mut hand.claims {
             if claim.extend_at.is_some_and(|at| at <= now) {
                 claim.extend_at = None;
-                hand.calls.spawn(self.clone().extend(*claim_id));
+                due.push(*claim_id);
             }
         }
+        for claim_id in due {
+            if !self.give_up_waiting(hand, claim_id) {
+                hand.calls.spawn(self.clone().extend(claim_id));
+            }
+        }
+    }
+
+    /// Of a claim that was made ahead, without being told to: hands back what was not begun in all the time. Returns whether that was all of it.
+    fn give_up_waiting(self: &Arc<Self>, hand: &mut Hand, claim_id: Uuid) -> bool {
+        if self.subscription.claims.prefetch.is_some() {
+            return false;
+        }
+        let Some(sequences) = hand.take_waiting(Some(claim_id)).remove(&claim_id) else { return false };
+        hand.pace.stuck(self.subscription.claims.visibility / 2);
+        let all = hand.claims.get(&claim_id).is_some_and(|claim| claim.left == sequences.len());
+        hand.calls.spawn(self.clone().give_back(claim_id, sequences, Duration::ZERO, Return::Untouched));
+        all
     }
 
     async fn extend(self: Arc<Self>, claim_id: Uuid) -> Answer {

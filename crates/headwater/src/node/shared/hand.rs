@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::calls::Answer;
+use super::pace::Pace;
 use super::work::Done;
+use crate::node::ring::weight;
 
 #[derive(Default)]
 pub(super) struct Hand {
@@ -28,11 +30,12 @@ pub(super) struct Hand {
     pub(super) acks: Vec<Uuid>,
     /// When an event that was handed back here is due again.
     pub(super) retries: Vec<Instant>,
+    pub(super) pace: Pace,
 }
 
 pub(super) struct Open {
     /// Events that are not settled.
-    left: usize,
+    pub(super) left: usize,
     /// Of those that are: whether one is to be acked. Else the claim ended with the last that was settled.
     to_ack: bool,
     /// `None`: it is being extended.
@@ -64,6 +67,7 @@ impl Hand {
         for Claim { claim_id, redelivery_count, events } in claims {
             let open = Open { left: events.len(), to_ack: false, extend_at: Some(extend_at), tasks: Vec::new() };
             self.claims.insert(claim_id, open);
+            events.iter().for_each(|event| self.pace.weighed(weight(event)));
             let job = |event| Job { claim_id, redelivery_count, event: Arc::new(event) };
             self.waiting.extend(events.into_iter().map(job));
         }
@@ -93,6 +97,19 @@ impl Hand {
             claim.tasks.retain(|task| !task.is_finished());
             claim.tasks.push(task);
         }
+    }
+
+    /// Takes what waits of a claim, or of all. Returns the events of each.
+    pub(super) fn take_waiting(&mut self, of: Option<Uuid>) -> HashMap<Uuid, Vec<u64>> {
+        let mut taken: HashMap<Uuid, Vec<u64>> = HashMap::new();
+        self.waiting.retain(|job| {
+            let takes = of.is_none_or(|claim_id| claim_id == job.claim_id);
+            if takes {
+                taken.entry(job.claim_id).or_default().push(job.event.global_sequence.unwrap_or_default());
+            }
+            !takes
+        });
+        taken
     }
 
     pub(super) fn ended(&mut self, task: Id) {

@@ -12,6 +12,7 @@
 
 mod calls;
 mod hand;
+mod pace;
 mod work;
 
 use std::sync::Arc;
@@ -36,6 +37,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// Between tries while the database cannot be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Events of one claim: more would not save anything.
+const MOST_AT_ONCE: usize = 1_000;
 /// Calls of a kind at once.
 const CALLS: usize = 2;
 
@@ -136,13 +139,16 @@ impl Shared {
             Work::Transaction(..) if room < batch => 0,
             Work::Transaction(..) => batch,
             _ if room * 2 < capacity => 0,
-            _ => room,
+            _ => room.min(MOST_AT_ONCE),
         }
     }
 
     /// How many events to have ready beyond those that are handled.
-    fn ahead(&self, _hand: &Hand) -> usize {
-        self.subscription.claims.prefetch as usize
+    fn ahead(&self, hand: &Hand) -> usize {
+        match self.subscription.claims.prefetch {
+            Some(events) => hand.pace.limit(events as usize),
+            None => hand.pace.ahead(self.subscription.config.concurrency),
+        }
     }
 
     /// Starts as much as may run at once.
@@ -159,6 +165,7 @@ impl Shared {
 
     fn settle(self: &Arc<Self>, hand: &mut Hand, task: tokio::task::Id, done: Done) {
         hand.ended(task);
+        hand.pace.handled(done.events.len(), done.took);
         for (job, outcome) in done.events {
             if !hand.claims.contains_key(&job.claim_id) {
                 continue;
