@@ -15,6 +15,7 @@ use sqlx::PgConnection;
 use super::Node;
 use super::due::LONGEST_SLEEP;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
+use super::limiter::Limiter;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 
@@ -261,6 +262,13 @@ impl NodeBuilder {
         self
     }
 
+    /// The last subscriber, which is shared, handles events of these types before all others that wait: whenever it claims, it looks for them first, and claims
+    /// them also while it has others claimed ahead. Where they come without end, the others wait without end.
+    pub fn priority(self, event_types: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let types = event_types.into_iter().map(Into::into).collect();
+        self.claims("priority", |claims| claims.priority = types)
+    }
+
     /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has partitions for that,
     /// and leases instead of claims.
     pub fn ordered_by_key(mut self) -> Self {
@@ -311,6 +319,7 @@ impl NodeBuilder {
             claims: Claims::default(),
             filter,
             work,
+            limiter: Limiter::new(None),
         });
         self
     }
@@ -336,6 +345,16 @@ impl NodeBuilder {
         match self.subscriptions.last_mut() {
             Some(subscription) => subscription.config.start_from = start,
             None => self.config.start_from = start,
+        }
+        self
+    }
+
+    /// How many events of the last subscriber are handled a second at most, here: see [`rate_limit`](ReliableDeliveryConfig::rate_limit). It is for each node,
+    /// so three nodes handle three times as many. Before the first: of each.
+    pub fn rate_limit(mut self, per_second: f64) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.config.rate_limit = Some(per_second),
+            None => self.config.rate_limit = Some(per_second),
         }
         self
     }
@@ -448,8 +467,11 @@ impl NodeBuilder {
     }
 
     /// Checks everything, registers the subscribers, and starts them.
-    pub async fn start(self) -> Result<Node, SubscriberError> {
+    pub async fn start(mut self) -> Result<Node, SubscriberError> {
         self.validate()?;
+        for subscription in &mut self.subscriptions {
+            subscription.limiter = Limiter::new(subscription.config.rate_limit);
+        }
         let mut wake_ups = Vec::new();
         let mut firing = None;
         let mut listening = None;

@@ -58,11 +58,13 @@ pub(super) struct Shared {
 pub(super) struct Calls {
     extensions: Semaphore,
     returns: Semaphore,
+    acks: Semaphore,
 }
 
 impl Default for Calls {
     fn default() -> Self {
-        Calls { extensions: Semaphore::new(CALLS), returns: Semaphore::new(CALLS) }
+        let some = || Semaphore::new(CALLS);
+        Calls { extensions: some(), returns: some(), acks: some() }
     }
 }
 
@@ -70,37 +72,42 @@ impl Default for Calls {
 struct Asking {
     /// `None`: as soon as there is room.
     at: Option<Instant>,
+    /// Something is new: there may be events of priority, for which there is always room.
+    for_urgent: bool,
     pause: Duration,
 }
 
 impl Shared {
     pub(super) async fn run(self: Arc<Self>) {
         let mut hand = Hand::default();
-        let mut asking = Asking { at: None, pause: FIRST_PAUSE };
+        let mut asking = Asking { at: None, for_urgent: false, pause: FIRST_PAUSE };
         let mut control = self.control.clone();
         let mut changes = self.tail.changes();
         self.status.set(RunnerState::Live, None);
         loop {
             let stopping = control.borrow_and_update().stopping;
-            if stopping {
-                self.hand_back_waiting(&mut hand);
-            } else {
-                self.start_waiting(&mut hand);
-            }
+            let granted_at = match stopping {
+                // A claim that is under way would only take it again.
+                true if hand.claiming => None,
+                true => self.hand_back_waiting(&mut hand),
+                false => self.start_waiting(&mut hand),
+            };
             let room = self.room(&hand);
-            let idle = !stopping && !hand.claiming && room > 0;
-            if idle && asking.at.is_none_or(|at| at <= Instant::now()) {
+            let urgent = self.urgent_room(&hand);
+            let idle = !stopping && !hand.claiming && (room > 0 || urgent > 0);
+            let asks = room > 0 && asking.at.is_none_or(|at| at <= Instant::now());
+            if idle && (asks || urgent > 0 && asking.for_urgent) {
                 changes.borrow_and_update();
-                self.begin_claim(&mut hand, room);
+                asking.for_urgent = false;
+                self.begin_claim(&mut hand, room, urgent);
                 continue;
             }
             self.begin_ack(&mut hand);
             if stopping && hand.is_empty() {
                 return;
             }
-            let ask = asking.at.into_iter().chain(hand.retries.iter().copied()).filter(|_| idle).min();
-            let extend = hand.claims.values().filter_map(|claim| claim.extend_at).min();
-            let alarm = [ask, extend].into_iter().flatten().min();
+            let ask = asking.at.into_iter().chain(hand.retries.iter().copied()).filter(|_| idle && room > 0).min();
+            let alarm = [ask, hand.next_due(), granted_at].into_iter().flatten().min();
             tokio::select! {
                 Some(ended) = hand.running.join_next_with_id() => match ended {
                     Ok((task, done)) => self.settle(&mut hand, task, done),
@@ -108,7 +115,7 @@ impl Shared {
                     Err(aborted) => hand.ended(aborted.id()),
                 },
                 Some(Ok(answer)) = hand.calls.join_next() => self.take_answer(&mut hand, &mut asking, answer),
-                _ = changes.changed(), if idle => asking.at = None,
+                _ = changes.changed(), if idle => (asking.at, asking.for_urgent) = (None, true),
                 _ = control.changed() => {}
                 () = until(alarm) => {
                     let now = Instant::now();
@@ -116,6 +123,7 @@ impl Shared {
                         asking.at = None;
                     }
                     self.extend_due(&mut hand, now);
+                    self.ack_parts(&mut hand, now);
                 }
             }
         }
@@ -133,13 +141,28 @@ impl Shared {
     fn room(&self, hand: &Hand) -> usize {
         let batch = self.subscription.events_at_once();
         let capacity = self.subscription.config.concurrency as usize * batch + self.ahead(hand);
+        // What the rate limit lets nobody here handle soon is for others.
+        let capacity = capacity.min(self.subscription.limiter.burst().unwrap_or(capacity));
         let room = capacity.saturating_sub(hand.events());
         match &self.subscription.work {
             // A claim is a transaction: two that ack parts of one claim would wait for each other.
-            Work::Transaction(..) if room < batch => 0,
-            Work::Transaction(..) => batch,
+            Work::Transaction(..) if room < batch.min(capacity) => 0,
+            Work::Transaction(..) => batch.min(capacity),
             _ if room * 2 < capacity => 0,
             _ => room.min(MOST_AT_ONCE),
+        }
+    }
+
+    /// How many events of priority to claim now, whatever else waits: as many as can be handled at once.
+    fn urgent_room(&self, hand: &Hand) -> usize {
+        if self.subscription.claims.priority.is_empty() {
+            return 0;
+        }
+        let (batch, waiting) = (self.subscription.events_at_once(), hand.urgent());
+        match &self.subscription.work {
+            Work::Transaction(..) if waiting > 0 => 0,
+            Work::Transaction(..) => batch,
+            _ => (self.subscription.config.concurrency as usize * batch).min(MOST_AT_ONCE).saturating_sub(waiting),
         }
     }
 
@@ -151,16 +174,19 @@ impl Shared {
         }
     }
 
-    /// Starts as much as may run at once.
-    fn start_waiting(self: &Arc<Self>, hand: &mut Hand) {
+    /// Starts as much as may run at once. Returns when more may, if that is a question of time.
+    fn start_waiting(self: &Arc<Self>, hand: &mut Hand) -> Option<Instant> {
         while hand.running.len() < self.subscription.config.concurrency as usize {
             let of_one_claim = matches!(self.subscription.work, Work::Transaction(..));
-            let jobs = hand.next(self.subscription.events_at_once(), of_one_claim);
-            if jobs.is_empty() {
-                return;
-            }
-            hand.start(jobs, |jobs, whole| self.clone().work(jobs, whole));
+            let events = hand.ready(self.subscription.events_at_once(), of_one_claim);
+            let granted = match self.subscription.limiter.take(events) {
+                Ok(0) => return None,
+                Ok(granted) => granted,
+                Err(at) => return Some(at),
+            };
+            hand.start(granted, |jobs, whole| self.clone().work(jobs, whole));
         }
+        None
     }
 
     fn settle(self: &Arc<Self>, hand: &mut Hand, task: tokio::task::Id, done: Done) {
@@ -173,11 +199,11 @@ impl Shared {
             match outcome {
                 Outcome::Handled => {
                     self.status.count(1);
-                    hand.settled(job.claim_id, 1, true);
+                    hand.handled(&job);
                 }
                 Outcome::Committed => {
                     self.status.count(1);
-                    hand.settled(job.claim_id, 1, false);
+                    hand.settled(job.claim_id, 1);
                 }
                 Outcome::Failed(error) => self.hand_back(hand, job, error),
                 Outcome::Lost => hand.drop_claim(job.claim_id),
@@ -187,15 +213,17 @@ impl Shared {
 
     fn take_answer(&self, hand: &mut Hand, asking: &mut Asking, answer: Answer) {
         match answer {
-            Answer::Claimed { begun, claims, unacked } => {
+            Answer::Claimed { begun, urgent, claims, unacked } => {
                 hand.claiming = false;
                 hand.acks.extend(unacked);
                 let now = Instant::now();
+                let extend_at = begun + self.subscription.claims.visibility / 2;
+                let urgent = hand.take(urgent, extend_at, true);
                 match claims {
                     Ok(claims) => {
                         asking.pause = FIRST_PAUSE;
                         self.status.set(RunnerState::Live, None);
-                        let claimed = hand.take(claims, begun + self.subscription.claims.visibility / 2);
+                        let claimed = urgent + hand.take(claims, extend_at, false);
                         asking.at = (claimed == 0).then(|| now + jittered(POLL, 0.2, rand::random()));
                     }
                     Err(error) => {
@@ -212,9 +240,10 @@ impl Shared {
             }
             Answer::HandedBack { claim_id, events, due_in } => {
                 hand.retries.push(Instant::now() + due_in);
-                hand.settled(claim_id, events, false);
+                hand.settled(claim_id, events);
             }
             Answer::NotHandedBack { claim_id } => hand.drop_claim(claim_id),
+            Answer::PartAcked { claim_id, unacked } => hand.part_acked(claim_id, unacked),
             Answer::Extended { claim_id, next } => {
                 if let Some(claim) = hand.claims.get_mut(&claim_id) {
                     claim.extend_at = Some(next);
