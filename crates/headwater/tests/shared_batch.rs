@@ -5,9 +5,10 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Shop, quick, soon, until};
+use common::{Shop, quick, soon, state, until};
 use headwater::{
-    ClaimRequest, DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, SubscriberStore,
+    ClaimRequest, DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, RunnerState,
+    SubscriberStore,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -173,6 +174,37 @@ async fn a_shutdown_hands_back_what_was_claimed_ahead() {
     assert_eq!((witness.sizes(), held(&shop).await), (vec![5], (1, 45)));
     queue.ack(claims[0].claim_id, None).await.unwrap();
     assert_eq!(shop.info("work").await.position, last);
+}
+
+#[tokio::test]
+async fn a_pause_ends_what_has_begun_and_hands_back_the_rest_on_all_nodes() {
+    let shop = Shop::open().await;
+    let first = shop.emit_many(50).await - 49;
+    let (one, two) = (Witness::closed(), Witness::closed());
+    let node = |witness: &Witness, name: &str| witness.node(&shop, name).batch_size(5).prefetch(20);
+    let nodes = [node(&one, "one").start().await.unwrap(), node(&two, "two").start().await.unwrap()];
+    one.began(1).await;
+    two.began(1).await;
+    let subscribers = shop.shop.subscribers();
+    subscribers.set_paused("work", true).await.unwrap();
+    until(|| async { held(&shop).await == (2, 10) }).await;
+    for node in &nodes {
+        until(|| async { state(node).0 == RunnerState::Paused }).await;
+    }
+    one.gate.close();
+    two.gate.close();
+    until(|| async { held(&shop).await == (0, 0) }).await;
+    assert_eq!((one.sizes(), two.sizes()), (vec![5], vec![5]));
+    let last = shop.emit_many(5).await;
+    subscribers.set_paused("work", false).await.unwrap();
+    settled(&shop, last).await;
+    let mut all = [one.sequences(), two.sequences()].concat();
+    all.sort_unstable();
+    assert_eq!(all, (first..=last).collect::<Vec<_>>());
+    for node in nodes {
+        until(|| async { state(&node).0 == RunnerState::Live }).await;
+        node.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@
 //! extended, each time that half of it has passed. One that was lost all the same (this process hung, or could not reach the database) is
 //! another's: its events are dropped here, and what they would have settled is refused there.
 //!
-//! States: waiting (for new events, for a retry that is due, or for the poll that finds what other workers left), and working. One loop decides; handlers
+//! States: waiting (for new events, for a retry that is due, or for the poll that finds what other workers left), working, and paused, in which what
+//! was not begun is handed back, and what was is ended. One loop decides; handlers
 //! (`work.rs`) and calls to the database (`calls.rs`) are tasks, so that none waits for another. What failing calls do:
 //! - a handler that fails: its event is handed back, to be delivered again after a pause, to any worker, or to become a dead letter;
 //! - a transaction that fails: rolled back, with its ack; then each of its events has one of its own;
@@ -18,7 +19,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{RunnerState, jittered};
+use headwater_core::{RunnerState, SubscriberError, jittered};
 use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
@@ -85,8 +86,15 @@ impl Shared {
         let mut changes = self.tail.changes();
         self.status.set(RunnerState::Live, None);
         loop {
-            let stopping = control.borrow_and_update().stopping;
-            let granted_at = match stopping {
+            let (stopping, paused) = {
+                let told = control.borrow_and_update();
+                (told.stopping, told.paused)
+            };
+            let resting = stopping || paused;
+            if paused {
+                self.status.set(RunnerState::Paused, None);
+            }
+            let granted_at = match resting {
                 // A claim that is under way would only take it again.
                 true if hand.claiming => None,
                 true => self.hand_back_waiting(&mut hand),
@@ -94,7 +102,7 @@ impl Shared {
             };
             let room = self.room(&hand);
             let urgent = self.urgent_room(&hand);
-            let idle = !stopping && !hand.claiming && (room > 0 || urgent > 0);
+            let idle = !resting && !hand.claiming && (room > 0 || urgent > 0);
             let asks = room > 0 && asking.at.is_none_or(|at| at <= Instant::now());
             if idle && (asks || urgent > 0 && asking.for_urgent) {
                 changes.borrow_and_update();
@@ -228,7 +236,12 @@ impl Shared {
                     }
                     Err(error) => {
                         tracing::warn!(subscriber_id = self.id(), %error, "failed to claim events, trying again");
-                        self.status.set(RunnerState::Disconnected, Some(error.to_string()));
+                        // Whoever watches sees then that the subscriber was removed.
+                        let state = match error {
+                            SubscriberError::NotFound(_) => RunnerState::StandingBy,
+                            _ => RunnerState::Disconnected,
+                        };
+                        self.status.set(state, Some(error.to_string()));
                         asking.at = Some(now + jittered(asking.pause, 0.5, rand::random()));
                         asking.pause = (asking.pause * 2).min(LONGEST_PAUSE);
                     }
@@ -254,7 +267,7 @@ impl Shared {
     }
 
     /// A claim that could not be extended. In a transaction, the ack tells whether it was lost or is done.
-    fn lost(&self, hand: &mut Hand, claim_id: uuid::Uuid, error: &headwater_core::SubscriberError) {
+    fn lost(&self, hand: &mut Hand, claim_id: uuid::Uuid, error: &SubscriberError) {
         let Some(claim) = hand.claims.get(&claim_id) else { return };
         if matches!(self.subscription.work, Work::Transaction(..)) && !claim.tasks.is_empty() {
             return;
