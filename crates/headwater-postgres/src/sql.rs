@@ -28,6 +28,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_due",
     "append_writes",
     "audit_gaps",
+    "audit_queues",
     "audit_subscribers",
     "cancel_due",
     "causation_chain",
@@ -116,7 +117,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 5;
+pub(crate) const FUNCTIONS_REVISION: i64 = 6;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -125,6 +126,7 @@ pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
+pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
