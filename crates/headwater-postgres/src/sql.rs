@@ -28,6 +28,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_due",
     "append_writes",
     "audit_gaps",
+    "audit_queues",
     "audit_subscribers",
     "cancel_due",
     "causation_chain",
@@ -128,6 +129,7 @@ pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
+pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
@@ -172,6 +174,7 @@ pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
 pub(crate) const PIN: &str = sql!("session", "pin");

@@ -364,6 +364,20 @@ pub enum AuditFinding {
         /// to here.
         position: u64,
     },
+    /// The queue of a shared subscriber contradicts itself: events would be delivered twice, or not at all.
+    QueueContradicts {
+        /// The subscriber.
+        subscriber_id: String,
+        /// How: `held_twice`, `held_and_open`, `beyond_frontier`, `frontier_beyond_log` or `letter_forgotten`, as the SQL function
+        /// `headwater.audit_queues` tells.
+        problem: String,
+        /// The first event,
+        first: u64,
+        /// the last,
+        last: u64,
+        /// and how many there are.
+        events: u64,
+    },
 }
 
 /// What an audit found.

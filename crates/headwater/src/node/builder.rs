@@ -15,9 +15,12 @@ use sqlx::PgConnection;
 use super::Node;
 use super::due::LONGEST_SLEEP;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
+use super::limiter::Limiter;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 
+/// Of the pool, for all that is no transaction of a handler.
+const CONNECTIONS_FOR_OTHERS: u32 = 2;
 /// Enough for as many instances, with several keys at once in each.
 const ORDERED_PARTITIONS: u32 = 64;
 
@@ -165,14 +168,69 @@ impl NodeBuilder {
         worker: impl EventObserver<D> + 'static,
     ) -> Self {
         let work = Work::Each(Arc::new(Observer { observer: worker, data: PhantomData }));
-        let mut node = self.add::<D>(subscriber_id.into(), work).needs_postgres("subscribe_shared");
-        if let Some(subscription) = node.subscriptions.last_mut() {
-            subscription.mode = SubscriberMode::Shared;
-        }
-        node
+        self.add::<D>(subscriber_id.into(), work).shared("subscribe_shared")
     }
 
-    /// How many events of the last subscriber are handled at once here: of an exclusive or partitioned one, of different keys.
+    /// As [`subscribe_shared`](NodeBuilder::subscribe_shared), with the transaction that also acks the event: what the handler does in it happens exactly
+    /// once, whichever worker does it, and however often the event comes.
+    ///
+    /// For speed, a transaction holds up to 10 events ([`batch_size`](NodeBuilder::batch_size)): if one of them fails, all are rolled back, and each is handled in a
+    /// transaction of its own. [`concurrency`](NodeBuilder::concurrency) is how many transactions there are at once; each holds a connection of the pool.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use headwater::{Event, Json, Namespace};
+    /// # async fn book(_: &Event<Json>, _: &mut sqlx::PgConnection) -> Result<(), sqlx::Error> { Ok(()) }
+    /// # async fn run(orders: Namespace) -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = orders
+    ///     .node("worker-1")
+    ///     .subscribe_shared_transactional("bookings", |event: Arc<Event<Json>>, tx| {
+    ///         Box::pin(async move {
+    ///             book(&event, tx).await?;
+    ///             Ok(())
+    ///         })
+    ///     })
+    ///     .concurrency(4)
+    ///     .start()
+    ///     .await?;
+    /// # node.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subscribe_shared_transactional<D, F>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        D: Observed,
+        F: for<'t> Fn(Arc<Event<D>>, &'t mut PgConnection) -> BoxFuture<'t, Result<(), HandlerError>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let handler = Arc::new(TransactionFn { handler, data: PhantomData });
+        self.add::<D>(subscriber_id.into(), Work::Transaction(handler, TransactionScope::Batch))
+            .shared("subscribe_shared_transactional")
+    }
+
+    /// As [`subscribe_shared`](NodeBuilder::subscribe_shared), with as many events at once as are there, up to [`batch_size`](NodeBuilder::batch_size): all are
+    /// acked when the handler returns. If it fails, it is given them one by one, and those that fail then are tried again later, by any worker.
+    /// [`concurrency`](NodeBuilder::concurrency) is how many batches are handled at once.
+    pub fn subscribe_shared_batch<D, F, R>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        D: Observed,
+        F: Fn(Vec<Arc<Event<D>>>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.subscribe_batch(subscriber_id, handler).shared("subscribe_shared_batch")
+    }
+
+    fn shared(mut self, what: &str) -> Self {
+        if let Some(subscription) = self.subscriptions.last_mut() {
+            subscription.mode = SubscriberMode::Shared;
+        }
+        self.needs_postgres(what)
+    }
+
+    /// How many events of the last subscriber are handled at once here: of an exclusive or partitioned one, of different keys; of a shared one with a batch or
+    /// transactional handler, how many batches or transactions.
     pub fn concurrency(mut self, events: u32) -> Self {
         match self.subscriptions.last_mut() {
             Some(subscription) => subscription.config.concurrency = events,
@@ -186,9 +244,29 @@ impl NodeBuilder {
         self.claims("visibility", |claims| claims.visibility = visibility)
     }
 
-    /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles. Default: 0.
+    /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles, so that the next are there when they are
+    /// done. Other workers do not get these meanwhile. 0: it claims what it handles, and nothing else. Default: as many as it handles in about 100 ms, at
+    /// most 1,000, so none where an event takes longer; and what it has not begun after half of [`visibility`](NodeBuilder::visibility), it hands back.
+    /// In any case about 32 MiB of events.
     pub fn prefetch(self, events: u32) -> Self {
-        self.claims("prefetch", |claims| claims.prefetch = events)
+        self.claims("prefetch", |claims| claims.prefetch = Some(events))
+    }
+
+    /// How many events the batch handler of the last subscriber is given at most. Default:
+    /// [`catch_up_batch_size`](ReliableDeliveryConfig::catch_up_batch_size). If it is shared and transactional: how many events a transaction holds. Default: 10.
+    pub fn batch_size(mut self, events: u32) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) if subscription.takes_batches() => subscription.set_batch_size(events),
+            _ => self.mistakes.push("batch_size stands behind no batch or shared transactional subscriber".into()),
+        }
+        self
+    }
+
+    /// The last subscriber, which is shared, handles events of these types before all others that wait: whenever it claims, it looks for them first, and claims
+    /// them also while it has others claimed ahead. Where they come without end, the others wait without end.
+    pub fn priority(self, event_types: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let types = event_types.into_iter().map(Into::into).collect();
+        self.claims("priority", |claims| claims.priority = types)
     }
 
     /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has partitions for that,
@@ -241,6 +319,7 @@ impl NodeBuilder {
             claims: Claims::default(),
             filter,
             work,
+            limiter: Limiter::new(None),
         });
         self
     }
@@ -266,6 +345,16 @@ impl NodeBuilder {
         match self.subscriptions.last_mut() {
             Some(subscription) => subscription.config.start_from = start,
             None => self.config.start_from = start,
+        }
+        self
+    }
+
+    /// How many events of the last subscriber are handled a second at most, here: see [`rate_limit`](ReliableDeliveryConfig::rate_limit). It is for each node,
+    /// so three nodes handle three times as many. Before the first: of each.
+    pub fn rate_limit(mut self, per_second: f64) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.config.rate_limit = Some(per_second),
+            None => self.config.rate_limit = Some(per_second),
         }
         self
     }
@@ -362,9 +451,27 @@ impl NodeBuilder {
         Ok(())
     }
 
+    /// Transactions of shared subscribers hold connections, and claims that are theirs are extended with others.
+    fn check_connections(&self, connections: u32) -> Result<(), SubscriberError> {
+        let transactional = |subscription: &&Subscription| {
+            subscription.mode == SubscriberMode::Shared && matches!(subscription.work, Work::Transaction(..))
+        };
+        let wanted: u32 = self.subscriptions.iter().filter(transactional).map(|s| s.config.concurrency).sum();
+        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
+        if wanted > most {
+            return Err(SubscriberError::InvalidInput(format!(
+                "invalid concurrency {wanted} of transactional handlers of shared subscribers: with {connections} connections, it is 1 to {most}"
+            )));
+        }
+        Ok(())
+    }
+
     /// Checks everything, registers the subscribers, and starts them.
-    pub async fn start(self) -> Result<Node, SubscriberError> {
+    pub async fn start(mut self) -> Result<Node, SubscriberError> {
         self.validate()?;
+        for subscription in &mut self.subscriptions {
+            subscription.limiter = Limiter::new(subscription.config.rate_limit);
+        }
         let mut wake_ups = Vec::new();
         let mut firing = None;
         let mut listening = None;
@@ -372,6 +479,7 @@ impl NodeBuilder {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
                 // A pooler in transaction mode gives nobody a session to hold locks in, or to listen on.
+                self.check_connections(log.database().pool().options().get_max_connections())?;
                 let pooler = log.database().is_behind_pooler();
                 let options = SubscribersOptions { session_locks: self.session_locks && !pooler };
                 let postgres = PgSubscribers::new(log.database().clone(), log.info().clone(), options);

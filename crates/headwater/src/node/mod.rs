@@ -6,6 +6,7 @@ pub(crate) mod due;
 mod groups;
 mod handler;
 mod keeper;
+mod limiter;
 mod pages;
 mod ring;
 mod runner;
