@@ -70,7 +70,8 @@ fn held(shop: &Shop, name: &str) -> (NodeBuilder, mpsc::UnboundedReceiver<()>, A
 
 /// Ends all claims now, as their time would.
 async fn expire(shop: &Shop) {
-    let expire = "UPDATE headwater.claims SET visible_at = clock_timestamp() WHERE NOT done";
+    let expire =
+        "UPDATE headwater.claims SET visible_at = clock_timestamp(), state.look_at = '-infinity' WHERE NOT done";
     let expired = sqlx::query(expire).execute(shop.headwater.pool()).await.unwrap();
     assert_eq!(expired.rows_affected(), 1);
 }

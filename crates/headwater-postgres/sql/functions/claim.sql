@@ -22,9 +22,9 @@ DECLARE
     ns  headwater.namespaces;
     r   record;
 BEGIN
-    IF claim.event_types IS NULL THEN
+    IF claim.event_types IS NULL AND claim.settled IS NULL THEN
         run := headwater.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
-                                   claim.settled, claim.acks);
+                                   claim.acks);
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_id IS NOT NULL THEN

@@ -26,9 +26,9 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_c
 DECLARE
     run record;
 BEGIN
-    IF claim_ranges.event_types IS NULL THEN
+    IF claim_ranges.event_types IS NULL AND claim_ranges.settled IS NULL THEN
         run := headwater.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
-                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled, claim_ranges.acks);
+                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks);
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_id IS NOT NULL THEN

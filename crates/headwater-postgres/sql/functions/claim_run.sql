@@ -1,4 +1,4 @@
--- headwater.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, settled, acks)
+-- headwater.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks)
 -- What headwater.claim_with_care does where there is nothing to care for but the next events of the log, in few steps, since these cost more
 -- than its rows. Answers the claim: all events in its range, which ends before a hole in the log. `idle`: there is nothing to claim, to ack or
 -- to note. Neither, with nothing written, when care is needed: input that is wrong, a subscriber that is paused, not shared or new, letters to
@@ -6,7 +6,7 @@
 -- and no events. Callers set what keeps its plans to the indexes.
 -- Raises: WH014 if one of the acks is lost. Locks: the queue. Writes: claims, acked letters.
 CREATE OR REPLACE FUNCTION headwater.claim_run(
-    namespace text, subscriber_id text, max_events int, visibility interval, worker text, max_attempts int, settled bigint, acks uuid[],
+    namespace text, subscriber_id text, max_events int, visibility interval, worker text, max_attempts int, acks uuid[],
     OUT namespace_id int, OUT claim_id uuid, OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz,
     OUT idle boolean
 ) LANGUAGE plpgsql AS $$
@@ -33,15 +33,11 @@ BEGIN
                least(n.look_at, n.moment + claim_run.visibility))::headwater.queue_state
       FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
      CROSS JOIN LATERAL (
-         SELECT least(n.frontier + claim_run.max_events, claim_run.settled) AS last WHERE claim_run.settled > n.frontier
-          UNION ALL
-         SELECT max(e.global_sequence) FROM (
+         SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
              SELECT e.global_sequence FROM headwater.events e
               WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
-                AND (claim_run.settled > n.frontier) IS NOT TRUE
-              ORDER BY e.global_sequence LIMIT claim_run.max_events) e
-         HAVING max(e.global_sequence) = n.frontier + count(*)) e
-     WHERE NOT n.done AND n.moment < n.look_at
+              ORDER BY e.global_sequence LIMIT claim_run.max_events) e) e
+     WHERE NOT n.done AND n.moment < n.look_at AND e.last = n.frontier + e.events
     RETURNING claim_id, first_sequence, last_sequence, visible_at
       INTO claim_run.claim_id, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at;
     claim_run.idle := false;
@@ -60,7 +56,7 @@ BEGIN
             SELECT r.* INTO claim_run.namespace_id, claim_run.claim_id, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at,
                    claim_run.idle
               FROM headwater.claim_run(claim_run.namespace, claim_run.subscriber_id, run.before_a_hole::int, claim_run.visibility,
-                                       claim_run.worker, claim_run.max_attempts, claim_run.settled, claim_run.acks) r;
+                                       claim_run.worker, claim_run.max_attempts, claim_run.acks) r;
         END IF;
     ELSIF claim_run.acks IS NOT NULL THEN
         WITH gone AS (

@@ -11,7 +11,10 @@ BEGIN
     IF q.expired_from < moment THEN
         RETURN moment;
     END IF;
-    IF q.last_visible_at > moment THEN
+    -- Claims that were extended last longer than any did when it was made.
+    IF q.last_visible_at > moment OR EXISTS (SELECT FROM headwater.claims c
+                                              WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
+                                                AND c.visible_at > moment AND NOT c.done) THEN
         -- Within the window alone: what expires later may be rows by the thousand that are gone, and still have to be passed.
         SELECT c.visible_at INTO expires FROM headwater.claims c
          WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key AND c.visible_at > moment AND c.visible_at <= moment + window_

@@ -64,6 +64,11 @@ impl Shop {
         self.look_again().await;
     }
 
+    /// Nothing is to be looked for, however slow this machine is.
+    pub(crate) async fn look_never(&mut self) {
+        run(&mut self.session, "UPDATE headwater.claims SET state.look_at = 'infinity'").await;
+    }
+
     /// Claims tell when they expire, and retries when they are due; what was told of those is wrong now.
     pub(crate) async fn look_again(&mut self) {
         run(&mut self.session, "UPDATE headwater.claims SET state.look_at = '-infinity'").await;

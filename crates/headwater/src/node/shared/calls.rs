@@ -13,6 +13,8 @@ use super::{FIRST_PAUSE, LONGEST_PAUSE, Shared};
 pub(super) enum Answer {
     Claimed {
         begun: Instant,
+        /// Events.
+        asked: usize,
         /// Of priority.
         urgent: Vec<Claim>,
         claims: Result<Vec<Claim>, SubscriberError>,
@@ -58,7 +60,8 @@ impl Shared {
     pub(super) fn begin_claim(self: &Arc<Self>, hand: &mut Hand, events: usize, urgent: usize) {
         let now = Instant::now();
         hand.retries.retain(|at| *at > now);
-        hand.claiming = true;
+        hand.claiming += 1;
+        hand.asked += events;
         let acks = std::mem::take(&mut hand.acks);
         hand.calls.spawn(self.clone().claim(events, urgent, acks));
     }
@@ -77,7 +80,7 @@ impl Shared {
             request.event_types = self.subscription.claims.priority.clone();
             match self.claim_and_ack(&mut request, &mut unacked).await {
                 Ok(claims) => first = claims,
-                error => return Answer::Claimed { begun, urgent: first, claims: error, unacked },
+                error => return Answer::Claimed { begun, asked: events, urgent: first, claims: error, unacked },
             }
         }
         let left = events.saturating_sub(first.iter().map(|claim| claim.events.len()).sum());
@@ -87,7 +90,7 @@ impl Shared {
             request.event_types = self.subscription.filter.event_types.clone();
             claims = self.claim_and_ack(&mut request, &mut unacked).await;
         }
-        Answer::Claimed { begun, urgent: first, claims, unacked }
+        Answer::Claimed { begun, asked: events, urgent: first, claims, unacked }
     }
 
     /// Afterwards, nothing is left to ack in the request; `unacked` has what is to be tried again.

@@ -26,10 +26,14 @@ pub(super) struct Hand {
     sizes: HashMap<Id, usize>,
     /// Calls to the database under way,
     pub(super) calls: JoinSet<Answer>,
-    /// one of them a claim,
-    pub(super) claiming: bool,
+    /// of them claims,
+    pub(super) claiming: usize,
+    /// which asked for so many events,
+    pub(super) asked: usize,
     /// one of them acks.
     pub(super) acking: bool,
+    /// The last claim got all that it asked for: there is more.
+    pub(super) backlog: bool,
     /// Claims that are done, and not acked yet.
     pub(super) acks: Vec<Uuid>,
     /// When an event that was handed back here is due again.
@@ -72,9 +76,9 @@ impl Hand {
         self.running.is_empty() && self.waiting.is_empty() && self.calls.is_empty() && self.acks.is_empty()
     }
 
-    /// Events that wait or are being handled.
+    /// Events that wait, are being handled, or may come.
     pub(super) fn events(&self) -> usize {
-        self.waiting.len() + self.sizes.values().sum::<usize>()
+        self.waiting.len() + self.sizes.values().sum::<usize>() + self.asked
     }
 
     /// Takes up what was claimed. Returns how many events that is.

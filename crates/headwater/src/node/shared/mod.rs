@@ -39,7 +39,9 @@ const POLL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Events of one claim: more would not save anything.
-const MOST_AT_ONCE: usize = 1_000;
+const MOST_AT_ONCE: usize = 500;
+/// Claims at once, where there is more than one can take: while the events of one are read, another is made.
+const CLAIMS: usize = 2;
 /// Calls of a kind at once.
 const CALLS: usize = 2;
 
@@ -96,13 +98,13 @@ impl Shared {
             }
             let granted_at = match resting {
                 // A claim that is under way would only take it again.
-                true if hand.claiming => None,
+                true if hand.claiming > 0 => None,
                 true => self.hand_back_waiting(&mut hand),
                 false => self.start_waiting(&mut hand),
             };
             let room = self.room(&hand);
             let urgent = self.urgent_room(&hand);
-            let idle = !resting && !hand.claiming && (room > 0 || urgent > 0);
+            let idle = !resting && hand.claiming < self.claims_at_once(&hand) && (room > 0 || urgent > 0);
             let asks = room > 0 && asking.at.is_none_or(|at| at <= Instant::now());
             if idle && (asks || urgent > 0 && asking.for_urgent) {
                 changes.borrow_and_update();
@@ -159,6 +161,11 @@ impl Shared {
             _ if room * 2 < capacity => 0,
             _ => room.min(MOST_AT_ONCE),
         }
+    }
+
+    fn claims_at_once(&self, hand: &Hand) -> usize {
+        let ahead = hand.backlog && self.ahead(hand) > 0 && self.subscription.claims.priority.is_empty();
+        if ahead { CLAIMS } else { 1 }
     }
 
     /// How many events of priority to claim now, whatever else waits: as many as can be handled at once.
@@ -221,8 +228,9 @@ impl Shared {
 
     fn take_answer(&self, hand: &mut Hand, asking: &mut Asking, answer: Answer) {
         match answer {
-            Answer::Claimed { begun, urgent, claims, unacked } => {
-                hand.claiming = false;
+            Answer::Claimed { begun, asked, urgent, claims, unacked } => {
+                hand.claiming -= 1;
+                hand.asked -= asked;
                 hand.acks.extend(unacked);
                 let now = Instant::now();
                 let extend_at = begun + self.subscription.claims.visibility / 2;
@@ -232,6 +240,7 @@ impl Shared {
                         asking.pause = FIRST_PAUSE;
                         self.status.set(RunnerState::Live, None);
                         let claimed = urgent + hand.take(claims, extend_at, false);
+                        hand.backlog = claimed >= asked;
                         asking.at = (claimed == 0).then(|| now + jittered(POLL, 0.2, rand::random()));
                     }
                     Err(error) => {
