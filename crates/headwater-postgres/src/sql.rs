@@ -15,7 +15,7 @@ macro_rules! texts {
 
 /// Migrations, in order: applied once, frozen once shipped.
 pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due");
+    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_settled_ahead");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -151,6 +151,7 @@ pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
 pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
+pub(crate) const FORGET_AHEAD: &str = sql!("statements", "forget_ahead");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
 pub(crate) const GET_STATE: &str = sql!("statements", "get_state");
@@ -193,6 +194,7 @@ pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
+pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");

@@ -19,6 +19,8 @@ BEGIN
             'stop it there first, or force its removal');
     END IF;
     PERFORM headwater.forget_claims(ns.namespace_id, remove_subscriber.subscriber_id);
+    DELETE FROM headwater.settled_ahead a
+     WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater.states t WHERE t.namespace_id = ns.namespace_id AND t.owner = remove_subscriber.subscriber_id;

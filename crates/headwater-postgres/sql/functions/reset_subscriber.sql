@@ -4,7 +4,7 @@
 -- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay. A change of the number of
 -- partitions is dropped. Of a shared subscriber, claims and retries
 -- go; what was redriven is queued again, and events that have a dead letter are delivered like any other.
--- Raises: WH001, WH002, WH006, WH012. Locks: the queue, the row. Writes: the subscriber, claims, retries, letters.
+-- Raises: WH001, WH002, WH006, WH012. Locks: the queue, the row. Writes: the subscriber, what was settled ahead, claims, retries, letters.
 CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -34,6 +34,8 @@ BEGIN
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;
     END LOOP;
+    DELETE FROM headwater.settled_ahead a
+     WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = reset_subscriber.subscriber_id;
     PERFORM headwater.forget_claims(ns.namespace_id, reset_subscriber.subscriber_id);
 END
 $$;

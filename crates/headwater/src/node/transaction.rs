@@ -90,6 +90,9 @@ impl Turn<'_> {
             Err(failure) => return Ok(Err(failure)),
         };
         let sequences: Vec<u64> = events.iter().map(|event| sequence(event)).collect();
+        if self.ahead {
+            return self.settle_ahead(tx, &sequences).await;
+        }
         let advance = self.progress.advance_with(&sequences);
         if let Err(error) = self.runner.commit_with(tx, self.fence, &advance).await? {
             return Ok(Err(Failure { at: None, error }));
@@ -97,6 +100,25 @@ impl Turn<'_> {
         self.progress.done_with(&sequences);
         events.iter().for_each(|_| self.note_handled());
         self.wrote();
+        self.publish();
+        Ok(Ok(()))
+    }
+
+    /// Commits a transaction with effects, and with a note that these events are settled. The checkpoint moves later.
+    async fn settle_ahead(
+        &mut self,
+        mut tx: Transaction<'static, Postgres>,
+        sequences: &[u64],
+    ) -> Result<Result<(), Failure>, Stop> {
+        let postgres = self.runner.postgres()?;
+        let noted = postgres.settle_ahead_in(&mut tx, self.fence, self.progress.last_written(), sequences).await;
+        if let Err(error) = self.runner.commit_if(noted, tx).await? {
+            return Ok(Err(Failure { at: None, error }));
+        }
+        for sequence in sequences {
+            self.progress.done(*sequence);
+            self.note_handled();
+        }
         self.publish();
         Ok(Ok(()))
     }
@@ -165,8 +187,18 @@ impl Runner {
         fence: &Fence,
         advance: &Advance,
     ) -> Result<Result<(), HandlerError>, Stop> {
+        let moved = self.postgres()?.advance_in(&mut tx, fence, advance).await;
+        self.commit_if(moved, tx).await
+    }
+
+    /// Commits if the last step was done, as above.
+    async fn commit_if(
+        &self,
+        done: Result<(), SubscriberError>,
+        tx: Transaction<'static, Postgres>,
+    ) -> Result<Result<(), HandlerError>, Stop> {
         let postgres = self.postgres()?;
-        let outcome = match postgres.advance_in(&mut tx, fence, advance).await {
+        let outcome = match done {
             Ok(()) => postgres.commit(tx).await,
             Err(error) => {
                 postgres.rollback(tx).await;
@@ -178,6 +210,14 @@ impl Runner {
             Err(error @ SubscriberError::Unavailable(_)) if !error.is_retryable() => Ok(Err(error.into())),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Forgets notes of groups that the checkpoint has passed. What is left of them does no harm.
+    pub(super) async fn forget_ahead(&self, fence: &Fence) -> Result<(), Stop> {
+        if let Err(error) = self.postgres()?.forget_ahead(fence).await {
+            tracing::warn!(subscriber_id = self.id(), %error, "failed to delete notes of groups: the next batch does");
+        }
+        Ok(())
     }
 
     fn postgres(&self) -> Result<&PgSubscribers, Stop> {

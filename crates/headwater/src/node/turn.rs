@@ -59,6 +59,8 @@ pub(super) struct Turn<'r> {
     writing: Option<JoinHandle<Result<(), Stop>>>,
     keyed: Keyed,
     pub(super) groups: Groups,
+    /// Groups are settled ahead of the checkpoint at present.
+    pub(super) ahead: bool,
     /// When to ask for another look at the log, for groups.
     pub(super) look_at: Option<Instant>,
 }
@@ -104,6 +106,7 @@ impl<'r> Turn<'r> {
             writing: None,
             keyed: Keyed::default(),
             groups: Groups::default(),
+            ahead: false,
             look_at: None,
         }
     }
@@ -570,7 +573,7 @@ impl<'r> Turn<'r> {
     }
 
     /// Writes the checkpoint.
-    async fn write(&mut self) -> Result<(), Stop> {
+    pub(super) async fn write(&mut self) -> Result<(), Stop> {
         self.finish_writing().await?;
         self.publish();
         if let Some(advance) = self.progress.unwritten_advance() {
