@@ -18,6 +18,8 @@ use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 
+/// Of the pool, for all that is no transaction of a handler.
+const CONNECTIONS_FOR_OTHERS: u32 = 2;
 /// Enough for as many instances, with several keys at once in each.
 const ORDERED_PARTITIONS: u32 = 64;
 
@@ -165,14 +167,57 @@ impl NodeBuilder {
         worker: impl EventObserver<D> + 'static,
     ) -> Self {
         let work = Work::Each(Arc::new(Observer { observer: worker, data: PhantomData }));
-        let mut node = self.add::<D>(subscriber_id.into(), work).needs_postgres("subscribe_shared");
-        if let Some(subscription) = node.subscriptions.last_mut() {
-            subscription.mode = SubscriberMode::Shared;
-        }
-        node
+        self.add::<D>(subscriber_id.into(), work).shared("subscribe_shared")
     }
 
-    /// How many events of the last subscriber are handled at once here: of an exclusive or partitioned one, of different keys.
+    /// As [`subscribe_shared`](NodeBuilder::subscribe_shared), with the transaction that also acks the event: what the handler does in it happens exactly
+    /// once, whichever worker does it, and however often the event comes.
+    ///
+    /// For speed, a transaction holds up to 10 events ([`batch_size`](NodeBuilder::batch_size)): if one of them fails, all are rolled back, and each is handled in a
+    /// transaction of its own. [`concurrency`](NodeBuilder::concurrency) is how many transactions there are at once; each holds a connection of the pool.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use headwater::{Event, Json, Namespace};
+    /// # async fn book(_: &Event<Json>, _: &mut sqlx::PgConnection) -> Result<(), sqlx::Error> { Ok(()) }
+    /// # async fn run(orders: Namespace) -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = orders
+    ///     .node("worker-1")
+    ///     .subscribe_shared_transactional("bookings", |event: Arc<Event<Json>>, tx| {
+    ///         Box::pin(async move {
+    ///             book(&event, tx).await?;
+    ///             Ok(())
+    ///         })
+    ///     })
+    ///     .concurrency(4)
+    ///     .start()
+    ///     .await?;
+    /// # node.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subscribe_shared_transactional<D, F>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        D: Observed,
+        F: for<'t> Fn(Arc<Event<D>>, &'t mut PgConnection) -> BoxFuture<'t, Result<(), HandlerError>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let handler = Arc::new(TransactionFn { handler, data: PhantomData });
+        self.add::<D>(subscriber_id.into(), Work::Transaction(handler, TransactionScope::Batch))
+            .shared("subscribe_shared_transactional")
+    }
+
+    fn shared(mut self, what: &str) -> Self {
+        if let Some(subscription) = self.subscriptions.last_mut() {
+            subscription.mode = SubscriberMode::Shared;
+        }
+        self.needs_postgres(what)
+    }
+
+    /// How many events of the last subscriber are handled at once here: of an exclusive or partitioned one, of different keys; of a shared one with a batch or
+    /// transactional handler, how many batches or transactions.
     pub fn concurrency(mut self, events: u32) -> Self {
         match self.subscriptions.last_mut() {
             Some(subscription) => subscription.config.concurrency = events,
@@ -189,6 +234,19 @@ impl NodeBuilder {
     /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles. Default: 0.
     pub fn prefetch(self, events: u32) -> Self {
         self.claims("prefetch", |claims| claims.prefetch = events)
+    }
+
+    /// How many events a transaction of the last subscriber, which is shared and transactional, holds. Default: 10.
+    pub fn batch_size(mut self, events: u32) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription)
+                if subscription.mode == SubscriberMode::Shared && !matches!(subscription.work, Work::Each(_)) =>
+            {
+                subscription.claims.batch_size = Some(events);
+            }
+            _ => self.mistakes.push("batch_size stands behind no batch or shared transactional subscriber".into()),
+        }
+        self
     }
 
     /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has partitions for that,
@@ -362,6 +420,21 @@ impl NodeBuilder {
         Ok(())
     }
 
+    /// Transactions of shared subscribers hold connections, and claims that are theirs are extended with others.
+    fn check_connections(&self, connections: u32) -> Result<(), SubscriberError> {
+        let transactional = |subscription: &&Subscription| {
+            subscription.mode == SubscriberMode::Shared && matches!(subscription.work, Work::Transaction(..))
+        };
+        let wanted: u32 = self.subscriptions.iter().filter(transactional).map(|s| s.config.concurrency).sum();
+        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
+        if wanted > most {
+            return Err(SubscriberError::InvalidInput(format!(
+                "invalid concurrency {wanted} of transactional handlers of shared subscribers: with {connections} connections, it is 1 to {most}"
+            )));
+        }
+        Ok(())
+    }
+
     /// Checks everything, registers the subscribers, and starts them.
     pub async fn start(self) -> Result<Node, SubscriberError> {
         self.validate()?;
@@ -372,6 +445,7 @@ impl NodeBuilder {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
                 // A pooler in transaction mode gives nobody a session to hold locks in, or to listen on.
+                self.check_connections(log.database().pool().options().get_max_connections())?;
                 let pooler = log.database().is_behind_pooler();
                 let options = SubscribersOptions { session_locks: self.session_locks && !pooler };
                 let postgres = PgSubscribers::new(log.database().clone(), log.info().clone(), options);

@@ -8,6 +8,9 @@ use headwater_core::{
 
 use super::handler::{TransactionScope, Work};
 
+/// Events of a shared subscriber that a transaction holds: so many save most of the commits, and not much is done again if one fails.
+const SHARED_TRANSACTION: u32 = 10;
+
 pub(super) struct Subscription {
     pub(super) subscriber_id: String,
     pub(super) config: ReliableDeliveryConfig,
@@ -26,11 +29,13 @@ pub(super) struct Claims {
     pub(super) visibility: Duration,
     /// Events that are claimed ahead of those that are handled.
     pub(super) prefetch: u32,
+    /// Events that a batch or a transaction holds.
+    pub(super) batch_size: Option<u32>,
 }
 
 impl Default for Claims {
     fn default() -> Self {
-        Claims { visibility: Duration::from_secs(30), prefetch: 0 }
+        Claims { visibility: Duration::from_secs(30), prefetch: 0, batch_size: None }
     }
 }
 
@@ -59,7 +64,7 @@ impl Subscription {
         for event_type in &self.filter.event_types {
             names::check_event_type(event_type)?;
         }
-        if self.config.concurrency > 1 && !matches!(self.work, Work::Each(_)) {
+        if self.config.concurrency > 1 && !matches!(self.work, Work::Each(_)) && self.mode != SubscriberMode::Shared {
             return Err(SubscriberError::InvalidInput(format!(
                 "invalid concurrency {} of subscriber {:?}: batch and transactional handlers handle one thing at a time",
                 self.config.concurrency, self.subscriber_id
@@ -72,7 +77,7 @@ impl Subscription {
     }
 
     fn validate_claims(&self) -> Result<(), SubscriberError> {
-        let Claims { visibility, prefetch } = self.claims;
+        let Claims { visibility, prefetch, batch_size } = self.claims;
         let invalid =
             |what: String| Err(SubscriberError::InvalidInput(format!("subscriber {:?}: {what}", self.subscriber_id)));
         if !(Duration::from_secs(1)..=Duration::from_secs(43_200)).contains(&visibility) {
@@ -80,6 +85,14 @@ impl Subscription {
         }
         if prefetch > 10_000 {
             return invalid(format!("invalid prefetch {prefetch}: it is 0 to 10000"));
+        }
+        if let Some(events) = batch_size.filter(|events| !(1..=1_000).contains(events)) {
+            return invalid(format!("invalid batch_size {events}: it is 1 to 1000"));
+        }
+        if let Work::Transaction(_, TransactionScope::Key | TransactionScope::KeyAndActor) = self.work {
+            return invalid(
+                "the events of a shared subscriber have no order: transaction_per is Event or Batch".into(),
+            );
         }
         if self.config.on_exhaustion != OnExhaustion::DeadLetter {
             return invalid("the events of a shared subscriber have no order: on_exhaustion is DeadLetter".into());
@@ -114,6 +127,16 @@ impl Subscription {
             }
         }
         Ok(())
+    }
+
+    /// Most events that one run of a handler of a shared subscriber holds.
+    pub(super) fn events_at_once(&self) -> usize {
+        let batch_size = |default| self.claims.batch_size.unwrap_or(default) as usize;
+        match &self.work {
+            Work::Each(_) | Work::Transaction(_, TransactionScope::Event) => 1,
+            Work::Batch(_) => batch_size(self.config.catch_up_batch_size),
+            Work::Transaction(..) => batch_size(SHARED_TRANSACTION),
+        }
     }
 
     pub(super) fn transaction_scope(&mut self, scope: TransactionScope) -> bool {

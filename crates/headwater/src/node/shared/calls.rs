@@ -1,0 +1,188 @@
+//! Calls of a worker to the database: each a task, whose answer the worker's loop takes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_core::{Claim, ClaimRequest, HandlerError, SubscriberError, jittered, retry_delay};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::hand::{Hand, Job};
+use super::{FIRST_PAUSE, LONGEST_PAUSE, Shared};
+
+pub(super) enum Answer {
+    Claimed {
+        begun: Instant,
+        claims: Result<Vec<Claim>, SubscriberError>,
+        /// Of the claims that were to be acked: to be tried again.
+        unacked: Vec<Uuid>,
+    },
+    Acked {
+        unacked: Vec<Uuid>,
+    },
+    HandedBack {
+        claim_id: Uuid,
+        events: usize,
+        due_in: Duration,
+    },
+    /// The claim is lost, or expires.
+    NotHandedBack {
+        claim_id: Uuid,
+    },
+    Extended {
+        claim_id: Uuid,
+        /// When to do so again.
+        next: Instant,
+    },
+    Lost {
+        claim_id: Uuid,
+        error: SubscriberError,
+    },
+}
+
+/// Why events are handed back.
+enum Return {
+    /// They were not begun.
+    Untouched,
+    Failed(HandlerError),
+}
+
+impl Shared {
+    /// Claims events, and acks what is done.
+    pub(super) fn begin_claim(self: &Arc<Self>, hand: &mut Hand, events: usize) {
+        let now = Instant::now();
+        hand.retries.retain(|at| *at > now);
+        hand.claiming = true;
+        let acks = std::mem::take(&mut hand.acks);
+        hand.calls.spawn(self.clone().claim(events, acks));
+    }
+
+    async fn claim(self: Arc<Self>, events: usize, acks: Vec<Uuid>) -> Answer {
+        let begun = Instant::now();
+        let mut request = ClaimRequest {
+            max_events: events as u32,
+            visibility: self.subscription.claims.visibility,
+            event_types: self.subscription.filter.event_types.clone(),
+            max_attempts: self.subscription.config.max_retries + 1,
+            acks,
+            ..ClaimRequest::new(&self.worker)
+        };
+        let mut claims = self.queue.claim(&request).await;
+        if let Err(SubscriberError::ClaimLost(_)) = claims {
+            // One of those that are done is another's by now: each alone, then.
+            let acks = std::mem::take(&mut request.acks);
+            let unacked = self.ack_each(acks).await;
+            claims = self.queue.claim(&request).await;
+            return Answer::Claimed { begun, claims, unacked };
+        }
+        let unacked = if claims.is_err() { request.acks } else { Vec::new() };
+        Answer::Claimed { begun, claims, unacked }
+    }
+
+    /// Acks what is done, if no claim takes it along.
+    pub(super) fn begin_ack(self: &Arc<Self>, hand: &mut Hand) {
+        if hand.acks.is_empty() || hand.acking {
+            return;
+        }
+        hand.acking = true;
+        let (worker, acks) = (self.clone(), std::mem::take(&mut hand.acks));
+        hand.calls.spawn(async move { Answer::Acked { unacked: worker.ack_each(acks).await } });
+    }
+
+    /// Returns those that are to be tried again.
+    async fn ack_each(&self, claims: Vec<Uuid>) -> Vec<Uuid> {
+        let mut unacked = Vec::new();
+        for claim_id in claims {
+            match self.queue.ack(claim_id, None).await {
+                Ok(()) => {}
+                Err(error) if error.is_retryable() && !self.is_stopping() => unacked.push(claim_id),
+                Err(error) => {
+                    tracing::warn!(subscriber_id = self.id(), %error, "failed to ack: the events of a claim come again");
+                }
+            }
+        }
+        if !unacked.is_empty() {
+            tokio::time::sleep(jittered(FIRST_PAUSE, 0.5, rand::random())).await;
+        }
+        unacked
+    }
+
+    /// Hands an event back that failed.
+    pub(super) fn hand_back(self: &Arc<Self>, hand: &mut Hand, job: Job, error: HandlerError) {
+        let sequence = job.event.global_sequence.unwrap_or_default();
+        if !error.is_not_handled() {
+            let (subscriber_id, attempt) = (self.id(), job.redelivery_count + 1);
+            tracing::warn!(subscriber_id, sequence, %error, attempt, "failed to handle an event");
+        }
+        let config = &self.subscription.config;
+        let delay = jittered(retry_delay(config, job.redelivery_count), config.retry_jitter, rand::random());
+        hand.calls.spawn(self.clone().give_back(job.claim_id, vec![sequence], delay, Return::Failed(error)));
+    }
+
+    /// Hands back what was claimed and is not begun, so that other workers need not wait for it.
+    pub(super) fn hand_back_waiting(self: &Arc<Self>, hand: &mut Hand) {
+        let mut by_claim: HashMap<Uuid, Vec<u64>> = HashMap::new();
+        for job in hand.waiting.drain(..) {
+            by_claim.entry(job.claim_id).or_default().push(job.event.global_sequence.unwrap_or_default());
+        }
+        for (claim_id, sequences) in by_claim {
+            hand.calls.spawn(self.clone().give_back(claim_id, sequences, Duration::ZERO, Return::Untouched));
+        }
+    }
+
+    async fn give_back(self: Arc<Self>, claim_id: Uuid, sequences: Vec<u64>, delay: Duration, why: Return) -> Answer {
+        let Ok(_turn) = self.calls.returns.acquire().await else { return Answer::NotHandedBack { claim_id } };
+        let (events, subscriber_id) = (Some(&sequences[..]), self.id());
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let settled = match &why {
+                Return::Untouched => self.queue.release(claim_id, events).await,
+                Return::Failed(error) if error.is_not_handled() => self.queue.release(claim_id, events).await,
+                Return::Failed(error) => {
+                    let text = error.chain().join(": ");
+                    match error.is_permanent() {
+                        true => self.queue.reject(claim_id, events, &text).await,
+                        false => self.queue.nack(claim_id, events, delay, &text).await,
+                    }
+                }
+            };
+            match settled {
+                Ok(()) => return Answer::HandedBack { claim_id, events: sequences.len(), due_in: delay },
+                Err(error) if error.is_retryable() && !self.is_stopping() => {
+                    tracing::warn!(subscriber_id, %error, "failed to hand events back, trying again");
+                    tokio::time::sleep(jittered(pause, 0.5, rand::random())).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(error) => {
+                    tracing::warn!(subscriber_id, %error, "failed to hand events back: they come again when their claim expires");
+                    return Answer::NotHandedBack { claim_id };
+                }
+            }
+        }
+    }
+
+    /// Keeps the claims whose time has come.
+    pub(super) fn extend_due(self: &Arc<Self>, hand: &mut Hand, now: Instant) {
+        for (claim_id, claim) in &mut hand.claims {
+            if claim.extend_at.is_some_and(|at| at <= now) {
+                claim.extend_at = None;
+                hand.calls.spawn(self.clone().extend(*claim_id));
+            }
+        }
+    }
+
+    async fn extend(self: Arc<Self>, claim_id: Uuid) -> Answer {
+        let _turn = self.calls.extensions.acquire().await;
+        let visibility = self.subscription.claims.visibility;
+        let begun = Instant::now();
+        match self.queue.extend(claim_id, visibility).await {
+            Ok(_) => Answer::Extended { claim_id, next: begun + visibility / 2 },
+            Err(error) if error.is_retryable() => {
+                tracing::warn!(subscriber_id = self.id(), %error, "failed to extend a claim, trying again");
+                Answer::Extended { claim_id, next: Instant::now() + (visibility / 8).max(FIRST_PAUSE) }
+            }
+            Err(error) => Answer::Lost { claim_id, error },
+        }
+    }
+}
