@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::Json;
+use crate::{Json, ReliableDeliveryConfig};
 
 /// How a process is made known.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,12 @@ pub struct NodeOptions {
     pub unhandled_grace: Option<Duration>,
     /// How long nodes that are not heard of are remembered. Default: 7 days.
     pub retention: Duration,
+    /// How events are delivered to its handlers by event type: retries, and how many transactions at once.
+    pub delivery: ReliableDeliveryConfig,
+    /// How long an event stays with a node that is not heard of. Default: 30 s.
+    pub visibility: Duration,
+    /// How many events a transaction of handlers holds, if all goes well. Default: 10.
+    pub batch_size: u32,
 }
 
 impl Default for NodeOptions {
@@ -37,6 +43,9 @@ impl Default for NodeOptions {
             heartbeat: Duration::from_secs(30),
             unhandled_grace: Some(Duration::from_secs(300)),
             retention: Duration::from_secs(7 * 86_400),
+            delivery: ReliableDeliveryConfig::default(),
+            visibility: Duration::from_secs(30),
+            batch_size: 10,
         }
     }
 }
@@ -80,6 +89,30 @@ impl NodeOptions {
     /// How long nodes that are not heard of are remembered.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// How events are delivered to its handlers by event type.
+    pub fn delivery(mut self, delivery: ReliableDeliveryConfig) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// How many transactions of handlers there are at once, each with a connection of the pool.
+    pub fn concurrency(mut self, transactions: u32) -> Self {
+        self.delivery.concurrency = transactions;
+        self
+    }
+
+    /// How long an event stays with a node that is not heard of.
+    pub fn visibility(mut self, visibility: Duration) -> Self {
+        self.visibility = visibility;
+        self
+    }
+
+    /// How many events a transaction of handlers holds, if all goes well.
+    pub fn batch_size(mut self, events: u32) -> Self {
+        self.batch_size = events;
         self
     }
 }

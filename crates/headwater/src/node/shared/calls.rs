@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{Claim, ClaimRequest, HandlerError, SubscriberError, jittered, retry_delay};
+use headwater_core::{
+    Claim, ClaimRequest, HandlerError, SubscriberError, SubscriberStore, jittered, retry_delay,
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -68,16 +70,39 @@ impl Shared {
             acks,
             ..ClaimRequest::new(&self.worker)
         };
-        let mut claims = self.queue.claim(&request).await;
+        let mut claims = self.ask(&mut request).await;
         if let Err(SubscriberError::ClaimLost(_)) = claims {
             // One of those that are done is another's by now: each alone, then.
             let acks = std::mem::take(&mut request.acks);
             let unacked = self.ack_each(acks).await;
-            claims = self.queue.claim(&request).await;
+            claims = self.ask(&mut request).await;
             return Answer::Claimed { begun, claims, unacked };
         }
         let unacked = if claims.is_err() { request.acks } else { Vec::new() };
         Answer::Claimed { begun, claims, unacked }
+    }
+
+    /// Of handlers by event type, the subscriber is made when it is first needed.
+    async fn ask(&self, request: &mut ClaimRequest) -> Result<Vec<Claim>, SubscriberError> {
+        let Some(handlers) = &self.subscription.filter.handlers else { return self.queue.claim(request).await };
+        let (patterns, wild) = handlers.patterns();
+        if patterns.is_empty() {
+            return Ok(Vec::new());
+        }
+        request.event_types = patterns;
+        let mut made = false;
+        loop {
+            let claims = match wild {
+                true => self.queue.claim_matching(request).await,
+                false => self.queue.claim(request).await,
+            };
+            match claims {
+                Err(SubscriberError::NotFound(_)) if !std::mem::replace(&mut made, true) => {
+                    self.postgres.register(&self.subscription.registered_as()).await?;
+                }
+                claims => return claims,
+            }
+        }
     }
 
     /// Acks what is done, if no claim takes it along.
