@@ -47,8 +47,8 @@ async fn nodes_are_listed_shown_and_forgotten() {
 #[tokio::test]
 async fn events_are_written_in_other_formats() {
     let cli = Cli::with_shop().await;
-    let emit = ["emit", "-n", "shop", "user.created", r#"{"userId": "123"}"#, "--stream", "user-123"];
-    cli.run(emit).ok();
+    let line = r#"{"type": "user.created", "stream": "user-123", "data": {"userId": "123"}}"#;
+    cli.feed(["append", "-n", "shop", "--file", "-"], line).ok();
     let event = cli.run(["read", "-n", "shop", "--json"]).ok().json();
     let written = |subscriber: &str, format: &str| -> Value {
         cli.consume_all(subscriber, &["--json", "--format", format]).ok().json()
