@@ -155,9 +155,10 @@ impl Bench<'_> {
         let elapsed = started.elapsed();
         let times = consumers.stop().await?;
         self.empty().await?;
-        let latencies = emitted.iter().enumerate().filter_map(|(number, emitted)| {
-            Some(times.get(&(number as u64))?.duration_since(*emitted))
-        });
+        let latencies = emitted
+            .iter()
+            .enumerate()
+            .filter_map(|(number, emitted)| Some(times.get(&(number as u64))?.duration_since(*emitted)));
         let latencies: Vec<Duration> = latencies.collect();
         ensure!(latencies.len() as u64 == self.options.timed, "{} messages were handled", latencies.len());
         Ok(Sample::new(self.options.timed, elapsed, latencies))

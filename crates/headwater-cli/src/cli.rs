@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, nodes, read, status, subscribers, up,
+    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, nodes, read, status, subscribers,
+    up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;

@@ -14,6 +14,9 @@ use crate::row::PgJson;
 use crate::subscribers::call::calling;
 use crate::{Database, sql};
 
+/// Events that are settled in one transaction.
+const REAPED_AT_ONCE: u32 = 5_000;
+
 type Result<T> = std::result::Result<T, SubscriberError>;
 
 /// The nodes of one namespace.
@@ -55,9 +58,19 @@ impl PgNodes {
         calling!(self.database, conn => forget(conn, &self.namespace, older_than, node_id))
     }
 
-    /// Gives up on messages of a shared subscriber whose type no live node has handled for `grace`. Answers how many became dead letters.
+    /// Settles events of a shared subscriber whose type no live node has handled for `grace`: messages become dead letters, what was not
+    /// meant for a handler (events of streams, broadcasts, what no node emitted) counts as done. Answers how many became dead letters.
     pub async fn reap_unhandled(&self, subscriber_id: &str, grace: Duration) -> Result<u64> {
-        calling!(self.database, conn => reap_unhandled(conn, &self.namespace, subscriber_id, grace))
+        let mut all = 0;
+        loop {
+            // Nobody claims meanwhile: so not too many at once.
+            let (letters, settled) =
+                calling!(self.database, conn => reap_unhandled(conn, &self.namespace, subscriber_id, grace))?;
+            all += letters;
+            if settled < REAPED_AT_ONCE.into() {
+                return Ok(all);
+            }
+        }
     }
 }
 
@@ -101,11 +114,8 @@ async fn heartbeat(
     node: &Registration,
     event_types: &[String],
 ) -> Result<()> {
-    let beat = sqlx::query(sql::HEARTBEAT)
-        .bind(namespace)
-        .bind(&node.node_id)
-        .bind(node.incarnation as i64)
-        .bind(event_types);
+    let beat =
+        sqlx::query(sql::HEARTBEAT).bind(namespace).bind(&node.node_id).bind(node.incarnation as i64).bind(event_types);
     beat.execute(conn).await.map(drop).map_err(subscriber_error)
 }
 
@@ -141,12 +151,7 @@ fn info(row: &PgRow) -> std::result::Result<NodeInfo, sqlx::Error> {
     })
 }
 
-async fn forget(
-    conn: &mut PgConnection,
-    namespace: &str,
-    older_than: Duration,
-    node_id: Option<&str>,
-) -> Result<u64> {
+async fn forget(conn: &mut PgConnection, namespace: &str, older_than: Duration, node_id: Option<&str>) -> Result<u64> {
     let forgetting = sqlx::query_scalar(sql::FORGET_NODES).bind(namespace).bind(older_than.as_secs_f64()).bind(node_id);
     forgetting.fetch_one(conn).await.map(|gone: i64| gone as u64).map_err(subscriber_error)
 }
@@ -156,7 +161,12 @@ async fn reap_unhandled(
     namespace: &str,
     subscriber_id: &str,
     grace: Duration,
-) -> Result<u64> {
-    let reaping = sqlx::query_scalar(sql::REAP_UNHANDLED).bind(namespace).bind(grace.as_secs_f64()).bind(subscriber_id);
-    reaping.fetch_one(conn).await.map(|gone: i64| gone as u64).map_err(subscriber_error)
+) -> Result<(u64, u64)> {
+    let reaping = sqlx::query_as::<_, (i64, i64)>(sql::REAP_UNHANDLED)
+        .bind(namespace)
+        .bind(grace.as_secs_f64())
+        .bind(subscriber_id)
+        .bind(REAPED_AT_ONCE as i32);
+    let (letters, settled) = reaping.fetch_one(conn).await.map_err(subscriber_error)?;
+    Ok((letters as u64, settled as u64))
 }

@@ -3,9 +3,10 @@
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example nodes
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use headwater::{Headwater, HandlerError, NodeOptions};
+use headwater::{HandlerError, Headwater, NodeOptions};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -63,9 +64,12 @@ async fn main() -> anyhow::Result<()> {
     api.start().await?;
     mailer.start().await?;
 
-    api.emit("user.created", json!({ "userId": "123", "email": "user@example.com" })).await?;
-    let last = api.emit("user.created", json!({ "userId": "124", "email": "" })).await?;
-    mailer.wait_for(headwater::HANDLERS, last).await?;
+    let message_id = api.emit("user.created", json!({ "userId": "123", "email": "user@example.com" })).await?;
+    api.emit("user.created", json!({ "userId": "124", "email": "" })).await?;
+    let welcomed = "SELECT EXISTS (SELECT FROM welcomes WHERE message_id = $1)";
+    while !sqlx::query_scalar(welcomed).bind(message_id as i64).fetch_one(&pool).await? {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     api.broadcast("settings.changed", json!({ "theme": "dark" })).await?;
     told.acquire_many(2).await?.forget();
 

@@ -45,9 +45,9 @@ pub use system::{Headwater, HeadwaterBuilder};
 pub use headwater_core::__private;
 pub use headwater_core::{
     AdminError, Append, AppendError, Appended, CloudEvent, DecodeError, Direction, Event, EventBuilder,
-    EventBuilderError, EventData, EventEnvelope, EventLog, EventPattern, ExpectedVersion, Fault, Gap, GapState, Horizon, IntoEvent, InvalidName, Json, JsonError,
-    LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NodeInfo, NodeOptions, NotInSubset, Ordering, Placed, ReadError, Registration, StreamId,
-    StreamQuery, Writer, headers,
+    EventBuilderError, EventData, EventEnvelope, EventLog, EventPattern, ExpectedVersion, Fault, Gap, GapState,
+    Horizon, IntoEvent, InvalidName, Json, JsonError, LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NodeInfo,
+    NodeOptions, NotInSubset, Ordering, Placed, ReadError, Registration, StreamId, StreamQuery, Writer, headers,
 };
 // Delivery.
 pub use headwater_core::{
@@ -59,6 +59,6 @@ pub use headwater_core::{
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgNodes, PgQueue, PgStateStore,
-    PgSubscribers, ServerStatus,
+    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgNodes, PgQueue,
+    PgStateStore, PgSubscribers, ServerStatus,
 };

@@ -5,7 +5,9 @@ use headwater_core::{
     Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
     NamespaceInfo, NodeOptions, ReadError, StreamId, StreamQuery, SubscriberError,
 };
-use headwater_postgres::{Due, DueEvent, Fired, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, SubscribersOptions};
+use headwater_postgres::{
+    Due, DueEvent, Fired, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, SubscribersOptions,
+};
 use sqlx::PgConnection;
 use uuid::Uuid;
 

@@ -4,16 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{
-    AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError,
-};
+use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
 use headwater_postgres::{
     Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus, WakeUps,
 };
 use sqlx::PgPool;
 
-use crate::connect::Connect;
 use crate::Namespace;
+use crate::connect::Connect;
 use crate::node::due::{self, LONGEST_SLEEP};
 
 /// How often due events are looked for where nobody can be woken.

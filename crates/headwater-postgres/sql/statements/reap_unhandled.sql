@@ -1,2 +1,2 @@
--- Gives up on messages that nobody handles.
-SELECT headwater.reap_unhandled($1, make_interval(secs => $2), $3)
+-- Settles events that nobody handles.
+SELECT letters, settled FROM headwater.reap_unhandled($1, make_interval(secs => $2), $3, $4)

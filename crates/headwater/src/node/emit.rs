@@ -1,8 +1,6 @@
 //! What a node emits: events that say which node they come from.
 
-use headwater_core::{
-    Append, AppendError, Appended, Event, ExpectedVersion, IntoEvent, Json, StreamId, headers,
-};
+use headwater_core::{Append, AppendError, Appended, Event, ExpectedVersion, IntoEvent, Json, StreamId, headers};
 use sqlx::PgConnection;
 
 use super::{Node, Registered};

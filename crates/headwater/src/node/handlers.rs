@@ -57,7 +57,8 @@ impl Deref for HandledEvent {
     }
 }
 
-type Handler = Arc<dyn Fn(HandledEvent, HandlerTransaction) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
+type Handler =
+    Arc<dyn Fn(HandledEvent, HandlerTransaction) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
 
 #[derive(Clone)]
 pub(super) struct Entry {

@@ -26,10 +26,7 @@ impl Lent {
     }
 
     /// Gives it to a handler, and takes it back when that is done.
-    pub(super) async fn lend<F>(
-        &mut self,
-        handling: impl FnOnce(HandlerTransaction) -> F,
-    ) -> Result<(), HandlerError>
+    pub(super) async fn lend<F>(&mut self, handling: impl FnOnce(HandlerTransaction) -> F) -> Result<(), HandlerError>
     where
         F: Future<Output = Result<(), HandlerError>>,
     {
@@ -39,7 +36,9 @@ impl Lent {
         outcome?;
         match &self.tx {
             Some(_) => Ok(()),
-            None => Err(HandlerError::message("the handler kept its transaction: end what it started before it returns")),
+            None => {
+                Err(HandlerError::message("the handler kept its transaction: end what it started before it returns"))
+            }
         }
     }
 }

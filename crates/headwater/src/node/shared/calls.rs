@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{
-    Claim, ClaimRequest, HandlerError, SubscriberError, SubscriberStore, jittered, retry_delay,
-};
+use headwater_core::{Claim, ClaimRequest, HandlerError, SubscriberError, SubscriberStore, jittered, retry_delay};
 use tokio::time::Instant;
 use uuid::Uuid;
 
