@@ -47,7 +47,7 @@ async fn main() -> anyhow::Result<()> {
         }
         let insert = sqlx::query("INSERT INTO welcomes VALUES ($1, $2)").bind(user.user_id);
         insert.bind(event.message_id() as i64).execute(&mut *tx).await?;
-        println!("{} handles {:?}", "mailer-1", event.envelope());
+        println!("mailer-1 handles {:?}", event.envelope());
         Ok(())
     })?;
 
