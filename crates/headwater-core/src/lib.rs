@@ -30,8 +30,8 @@ pub use delivery::{
     GroupBatch, GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, Late, Loaded,
     MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, PartitionId, PartitionInfo, Progress, Projection,
     ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig,
-    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, order_key, partition_of,
-    retry_delay, share_of,
+    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket, jittered, order_key,
+    partition_of, retry_delay, share_of,
 };
 pub use envelope::{CloudEvent, EventEnvelope};
 pub use error::{AdminError, AppendError, Fault, ReadError};

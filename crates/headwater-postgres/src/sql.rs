@@ -28,6 +28,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_due",
     "append_writes",
     "audit_gaps",
+    "audit_queues",
     "audit_subscribers",
     "cancel_due",
     "causation_chain",
@@ -79,6 +80,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "lock_subscribers",
     "log_page",
     "log_page_back",
+    "look_at",
+    "look_by",
     "maintain_namespace",
     "matches_pattern",
     "matching_letters",
@@ -86,6 +89,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "merge_open",
     "nack",
     "namespace_row",
+    "newest_state",
     "node_gone",
     "node_name",
     "partition_of",
@@ -127,7 +131,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 6;
+pub(crate) const FUNCTIONS_REVISION: i64 = 7;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -136,6 +140,7 @@ pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
+pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
@@ -184,6 +189,7 @@ pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NODES: &str = sql!("statements", "nodes");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
 pub(crate) const PIN: &str = sql!("session", "pin");

@@ -88,7 +88,7 @@ async fn a_node_is_alive_as_long_as_it_is_heard_of() {
     time_passes(&mut shop, "nodes", &["last_heartbeat"], "91 s").await;
     run(&mut shop.session, "SELECT headwater.touch_node_heartbeat('a')").await;
     assert!(nodes.list(Some("a")).await.unwrap()[0].alive);
-    assert_eq!(sqlstate_of(&mut shop.session, "SELECT headwater.touch_node_heartbeat('nobody')").await, "WH015");
+    assert_eq!(sqlstate_of(&mut shop.session, "SELECT headwater.touch_node_heartbeat('nobody')").await, "WH018");
 
     assert!(nodes.stop(&node).await.unwrap());
     assert!(!nodes.list(Some("a")).await.unwrap()[0].alive);
@@ -103,7 +103,7 @@ async fn an_earlier_incarnation_is_refused() {
     assert!(second.incarnation > first.incarnation);
     let error = nodes.heartbeat(&first, &[]).await.unwrap_err();
     assert!(matches!(error, SubscriberError::NodeReplaced(_)), "{error}");
-    assert_eq!(error.code(), Some("WH015"));
+    assert_eq!(error.code(), Some("WH018"));
     assert!(error.to_string().contains("another process has registered under the same node_id"), "{error}");
     assert!(!nodes.stop(&first).await.unwrap(), "the successor does not stop");
     nodes.heartbeat(&second, &[]).await.unwrap();

@@ -52,7 +52,8 @@ async fn the_next_events_are_taken_and_the_last_claim_is_acked() {
     assert_eq!(delivered(std::slice::from_ref(&newest)), [[9]]);
     shop.queue.ack(newest.claim_id, None).await.unwrap();
     shop.emit(&["event", "event"]).await;
-    assert_eq!(claim_run(&mut shop.session, 3, "NULL, NULL").await, Some((10, 11)));
+    leaves_alone(&mut shop, "a newest claim that is done").await;
+    assert_eq!(delivered(&shop.claim(3).await), [[10, 11]]);
     let of_newest = format!("SELECT count(*) FROM headwater.claims WHERE claim_id = '{}'", newest.claim_id);
     assert_eq!(shop.number(&of_newest).await, 0, "it was there for its state");
     assert_eq!(claim_run(&mut shop.session, 3, "14, NULL").await, Some((12, 14)), "what is settled needs no look");
@@ -94,11 +95,56 @@ async fn an_ack_that_is_lost_while_it_waits_claims_nothing() {
 }
 
 #[tokio::test]
+async fn an_ack_of_what_is_lost_claims_nothing() {
+    let mut shop = Shop::open(6).await;
+    let held = shop.claim(1).await[0].claim_id;
+    for acks in [vec![Uuid::nil()], vec![held, Uuid::nil()]] {
+        let error = shop.queue.claim(&ClaimRequest { acks, ..request() }).await.unwrap_err();
+        assert!(matches!(error, SubscriberError::ClaimLost(_)), "{error}");
+    }
+    assert_eq!(shop.position().await, 0, "nor is the other one acked");
+    assert_eq!(claim_run(&mut shop.session, 10, &ids(held)).await, Some((2, 6)));
+}
+
+#[tokio::test]
+async fn a_run_ends_before_a_hole() {
+    let mut shop = Shop::open(2).await;
+    shop.claim(1).await;
+    let mut writer = shop.db.session().await;
+    run(&mut writer, "BEGIN").await;
+    assert_eq!(emit(&mut writer, "shop", "late").await, 3);
+    shop.emit(&["event"]).await;
+    assert_eq!(claim_run(&mut shop.session, 10, "NULL, NULL").await, Some((2, 2)));
+    leaves_alone(&mut shop, "a hole that comes next").await;
+    run(&mut writer, "COMMIT").await;
+    assert_eq!(claim_run(&mut shop.session, 10, "NULL, NULL").await, Some((3, 4)));
+}
+
+#[tokio::test]
+async fn what_is_handed_back_is_noticed_at_once() {
+    let mut shop = Shop::open(9).await;
+    let first = shop.claim(1).await[0].claim_id;
+    let second = shop.claim(1).await[0].claim_id;
+    // As if there were nothing to look for until the end of time.
+    run(&mut shop.session, "UPDATE headwater.claims SET state.look_at = 'infinity'").await;
+    shop.queue.nack(second, None, Duration::from_secs(3_600), "later").await.unwrap();
+    assert_eq!(delivered(&shop.claim(1).await), [[3]]);
+    assert_eq!(
+        claim_run(&mut shop.session, 1, "NULL, NULL").await,
+        Some((4, 4)),
+        "nothing is due, nor known to expire"
+    );
+    shop.queue.release(first, None).await.unwrap();
+    assert_eq!(delivered(&shop.claim(9).await)[0], [1]);
+    shop.pass_delays().await;
+    assert_eq!(delivered(&shop.claim(9).await), [[2]]);
+}
+
+#[tokio::test]
 async fn what_needs_care_is_left_alone() {
     let mut shop = Shop::open(4).await;
     leaves_alone(&mut shop, "a queue that is new").await;
     let claim = shop.claim(2).await.remove(0);
-    leaves_alone_with(&mut shop, &ids(Uuid::nil()), "an ack of what is lost").await;
     leaves_alone_with(&mut shop, "NULL, ARRAY[NULL]::uuid[]", "an ack of nothing").await;
     shop.store.set_paused("work", true).await.unwrap();
     leaves_alone(&mut shop, "a paused subscriber").await;
@@ -117,7 +163,10 @@ async fn what_needs_care_is_left_alone() {
     leaves_alone(&mut shop, "letters that are redriven").await;
     let letters = shop.claim(2).await;
     assert_eq!(delivered(&letters), [[1], [2]]);
-    leaves_alone_with(&mut shop, &ids(letters[0].claim_id), "an ack of a letter").await;
+    let redriving = "SELECT count(*) FROM headwater.dead_letters WHERE state = 'redriving'";
+    assert_eq!(shop.number(redriving).await, 2);
+    assert_eq!(claim_run(&mut shop.session, 10, &ids(letters[0].claim_id)).await, Some((3, 4)));
+    assert_eq!(shop.number(redriving).await, 1, "the letter that was acked is handled");
     shop.drain().await;
     leaves_alone(&mut shop, "an empty queue").await;
 }
@@ -134,7 +183,8 @@ async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
     // As if the clock had stood still since the claim, and as if it had not for long.
     let looked = |at: &str| {
         format!(
-            "UPDATE headwater.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity'"
+            "UPDATE headwater.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity',
+                    state.look_at = {at} + '250 ms'::interval"
         )
     };
     run(&mut shop.session, &looked("now() + interval '1 minute'")).await;

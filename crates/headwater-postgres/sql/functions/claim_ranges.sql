@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION headwater.claim_ranges(
     acks          uuid[] DEFAULT NULL
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, first_sequence bigint, last_sequence bigint, sequences bigint[], types text[],
                  visible_at timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     run record;

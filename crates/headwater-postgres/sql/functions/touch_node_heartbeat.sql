@@ -1,7 +1,7 @@
 -- headwater.touch_node_heartbeat(node_id)
 -- A node says that it lives, in every namespace in which it is registered: for processes that are not replaced under one id. Those that may
 -- be call headwater.heartbeat, which refuses an incarnation that is over.
--- Raises: WH015 if it is registered nowhere. Locks, writes: the node.
+-- Raises: WH018 if it is registered nowhere. Locks, writes: the node.
 CREATE OR REPLACE FUNCTION headwater.touch_node_heartbeat(node_id text)
 RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_column

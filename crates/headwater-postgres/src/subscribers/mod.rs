@@ -100,6 +100,11 @@ impl PgSubscribers {
         }
     }
 
+    /// Which of these subscribers are paused: one cheap statement for all.
+    pub async fn paused(&self, subscriber_ids: &[String]) -> Result<Vec<String>> {
+        calling!(self.inner.database, conn => manage::paused(conn, self.id(), subscriber_ids))
+    }
+
     /// Ends the sessions, and their locks with them: what instances still own, others take over at once. A later call begins a new one.
     pub async fn close(&self) {
         let sessions: Vec<_> = self.lock_sessions().drain().map(|(_, session)| session).collect();

@@ -18,6 +18,7 @@ use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
 use super::handlers::{Audience, HANDLERS, HandledEvent, Handlers};
 use super::heartbeat::Heartbeat;
 use super::lent::HandlerTransaction;
+use super::limiter::Limiter;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 
@@ -224,6 +225,18 @@ impl NodeBuilder {
             .shared("subscribe_shared_transactional")
     }
 
+    /// As [`subscribe_shared`](NodeBuilder::subscribe_shared), with as many events at once as are there, up to [`batch_size`](NodeBuilder::batch_size): all are
+    /// acked when the handler returns. If it fails, it is given them one by one, and those that fail then are tried again later, by any worker.
+    /// [`concurrency`](NodeBuilder::concurrency) is how many batches are handled at once.
+    pub fn subscribe_shared_batch<D, F, R>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        D: Observed,
+        F: Fn(Vec<Arc<Event<D>>>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.subscribe_batch(subscriber_id, handler).shared("subscribe_shared_batch")
+    }
+
     fn shared(mut self, what: &str) -> Self {
         if let Some(subscription) = self.subscriptions.last_mut() {
             subscription.mode = SubscriberMode::Shared;
@@ -246,22 +259,29 @@ impl NodeBuilder {
         self.claims("visibility", |claims| claims.visibility = visibility)
     }
 
-    /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles. Default: 0.
+    /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles, so that the next are there when they are
+    /// done. Other workers do not get these meanwhile. 0: it claims what it handles, and nothing else. Default: as many as it handles in about 100 ms, at
+    /// most 1,000, so none where an event takes longer; and what it has not begun after half of [`visibility`](NodeBuilder::visibility), it hands back.
+    /// In any case about 32 MiB of events.
     pub fn prefetch(self, events: u32) -> Self {
-        self.claims("prefetch", |claims| claims.prefetch = events)
+        self.claims("prefetch", |claims| claims.prefetch = Some(events))
     }
 
-    /// How many events a transaction of the last subscriber, which is shared and transactional, holds. Default: 10.
+    /// How many events the batch handler of the last subscriber is given at most. Default:
+    /// [`catch_up_batch_size`](ReliableDeliveryConfig::catch_up_batch_size). If it is shared and transactional: how many events a transaction holds. Default: 10.
     pub fn batch_size(mut self, events: u32) -> Self {
         match self.subscriptions.last_mut() {
-            Some(subscription)
-                if subscription.mode == SubscriberMode::Shared && !matches!(subscription.work, Work::Each(_)) =>
-            {
-                subscription.claims.batch_size = Some(events);
-            }
+            Some(subscription) if subscription.takes_batches() => subscription.set_batch_size(events),
             _ => self.mistakes.push("batch_size stands behind no batch or shared transactional subscriber".into()),
         }
         self
+    }
+
+    /// The last subscriber, which is shared, handles events of these types before all others that wait: whenever it claims, it looks for them first, and claims
+    /// them also while it has others claimed ahead. Where they come without end, the others wait without end.
+    pub fn priority(self, event_types: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let types = event_types.into_iter().map(Into::into).collect();
+        self.claims("priority", |claims| claims.priority = types)
     }
 
     /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has partitions for that,
@@ -314,6 +334,7 @@ impl NodeBuilder {
             claims: Claims::default(),
             filter,
             work,
+            limiter: Limiter::new(None),
         });
         self
     }
@@ -339,6 +360,16 @@ impl NodeBuilder {
         match self.subscriptions.last_mut() {
             Some(subscription) => subscription.config.start_from = start,
             None => self.config.start_from = start,
+        }
+        self
+    }
+
+    /// How many events of the last subscriber are handled a second at most, here: see [`rate_limit`](ReliableDeliveryConfig::rate_limit). It is for each node,
+    /// so three nodes handle three times as many. Before the first: of each.
+    pub fn rate_limit(mut self, per_second: f64) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.config.rate_limit = Some(per_second),
+            None => self.config.rate_limit = Some(per_second),
         }
         self
     }
@@ -539,6 +570,7 @@ impl NodeBuilder {
         }
         Subscription {
             subscriber_id: HANDLERS.into(),
+            limiter: Limiter::new(config.rate_limit),
             config,
             mode: SubscriberMode::Shared,
             assigned: None,
@@ -562,6 +594,7 @@ impl NodeBuilder {
         };
         Subscription {
             subscriber_id: format!("broadcast:{node_id}"),
+            limiter: Limiter::new(None),
             config,
             mode: SubscriberMode::Exclusive,
             assigned: None,
@@ -572,7 +605,10 @@ impl NodeBuilder {
     }
 
     /// Registers the subscribers, and puts together what a running node is made of.
-    pub(super) async fn parts(self, instance: Instance) -> Result<super::Parts, SubscriberError> {
+    pub(super) async fn parts(mut self, instance: Instance) -> Result<super::Parts, SubscriberError> {
+        for subscription in &mut self.subscriptions {
+            subscription.limiter = Limiter::new(subscription.config.rate_limit);
+        }
         let mut wake_ups = Vec::new();
         let mut firing = None;
         let mut listening = None;

@@ -10,6 +10,7 @@ mod handlers;
 mod heartbeat;
 mod keeper;
 mod lent;
+mod limiter;
 mod pages;
 mod ring;
 mod runner;

@@ -9,6 +9,7 @@ use headwater_core::{
 
 use super::handler::{TransactionScope, Work};
 use super::handlers::Handlers;
+use super::limiter::Limiter;
 
 /// Events of a shared subscriber that a transaction holds: so many save most of the commits, and not much is done again if one fails.
 const SHARED_TRANSACTION: u32 = 10;
@@ -23,21 +24,25 @@ pub(super) struct Subscription {
     pub(super) claims: Claims,
     pub(super) filter: Filter,
     pub(super) work: Work,
+    /// Made from the configuration at the start.
+    pub(super) limiter: Limiter,
 }
 
 /// How a worker of a shared subscriber claims events.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Claims {
     pub(super) visibility: Duration,
-    /// Events that are claimed ahead of those that are handled.
-    pub(super) prefetch: u32,
+    /// Events that are claimed ahead of those that are handled; `None`: by how fast that goes.
+    pub(super) prefetch: Option<u32>,
     /// Events that a batch or a transaction holds.
     pub(super) batch_size: Option<u32>,
+    /// Event types that are claimed before others.
+    pub(super) priority: Vec<String>,
 }
 
 impl Default for Claims {
     fn default() -> Self {
-        Claims { visibility: Duration::from_secs(30), prefetch: 0, batch_size: None }
+        Claims { visibility: Duration::from_secs(30), prefetch: None, batch_size: None, priority: Vec::new() }
     }
 }
 
@@ -93,17 +98,24 @@ impl Subscription {
     }
 
     fn validate_claims(&self) -> Result<(), SubscriberError> {
-        let Claims { visibility, prefetch, batch_size } = self.claims;
+        let Claims { visibility, prefetch, batch_size, ref priority } = self.claims;
         let invalid =
             |what: String| Err(SubscriberError::InvalidInput(format!("subscriber {:?}: {what}", self.subscriber_id)));
         if !(Duration::from_secs(1)..=Duration::from_secs(43_200)).contains(&visibility) {
             return invalid(format!("invalid visibility {visibility:?}: it is 1 s to 12 hours"));
         }
-        if prefetch > 10_000 {
+        if let Some(prefetch) = prefetch.filter(|events| *events > 10_000) {
             return invalid(format!("invalid prefetch {prefetch}: it is 0 to 10000"));
         }
         if let Some(events) = batch_size.filter(|events| !(1..=1_000).contains(events)) {
             return invalid(format!("invalid batch_size {events}: it is 1 to 1000"));
+        }
+        for event_type in priority {
+            names::check_event_type(event_type)?;
+            let known = &self.filter.event_types;
+            if !known.is_empty() && !known.contains(event_type) {
+                return invalid(format!("event type {event_type:?} has priority, and is none that it handles"));
+            }
         }
         if let Work::Transaction(_, TransactionScope::Key | TransactionScope::KeyAndActor) = self.work {
             return invalid(
@@ -143,6 +155,21 @@ impl Subscription {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn takes_batches(&self) -> bool {
+        match &self.work {
+            Work::Batch(_) => true,
+            Work::Transaction(..) => self.mode == SubscriberMode::Shared,
+            Work::Each(_) => false,
+        }
+    }
+
+    pub(super) fn set_batch_size(&mut self, events: u32) {
+        match self.mode {
+            SubscriberMode::Shared => self.claims.batch_size = Some(events),
+            _ => self.config.catch_up_batch_size = events,
+        }
     }
 
     /// Most events that one run of a handler of a shared subscriber holds.

@@ -30,8 +30,21 @@ impl Turn<'_> {
         scope: TransactionScope,
         events: Vec<Arc<Event>>,
     ) -> Result<(), Stop> {
+        let most = self.runner.subscription.limiter.burst().unwrap_or(events.len()).max(1);
+        for events in events.chunks(most) {
+            self.handle_some_in_transactions(handler, scope, events).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle_some_in_transactions(
+        &mut self,
+        handler: &dyn InTransaction,
+        scope: TransactionScope,
+        events: &[Arc<Event>],
+    ) -> Result<(), Stop> {
         if scope == TransactionScope::Batch && events.len() > 1 && !events.iter().any(|event| self.is_parked(event)) {
-            match self.try_in_transaction(handler, &events).await? {
+            match self.try_in_transaction(handler, events).await? {
                 Ok(()) => return Ok(()),
                 Err(Failure { error, .. }) => {
                     tracing::warn!(subscriber_id = self.runner.id(), %error, "failed to handle a batch: trying its events one by one");
@@ -39,7 +52,7 @@ impl Turn<'_> {
             }
         }
         for event in events {
-            self.handle_in_its_transaction(handler, &event, Vec::new()).await?;
+            self.handle_in_its_transaction(handler, event, Vec::new()).await?;
             self.write_if_due().await?;
             self.runner.may_go_on(self.fence)?;
         }
@@ -72,6 +85,7 @@ impl Turn<'_> {
         handler: &dyn InTransaction,
         events: &[Arc<Event>],
     ) -> Result<Result<(), Failure>, Stop> {
+        self.granted(|limiter| limiter.charge(events.len())).await?;
         let tx = match self.runner.effects(handler, events).await? {
             Ok(tx) => tx,
             Err(failure) => return Ok(Err(failure)),
@@ -90,6 +104,7 @@ impl Turn<'_> {
 
     /// Delivers a dead letter again. Returns whether it was handled.
     pub(super) async fn redrive(&mut self, letter: &DeadLetter) -> Result<bool, Stop> {
+        self.granted(|limiter| limiter.take(1)).await?;
         let event = Arc::new(letter.event.clone());
         let limit = self.runner.subscription.config.handler_timeout;
         let outcome = match self.runner.subscription.work.clone() {

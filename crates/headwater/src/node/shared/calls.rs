@@ -1,6 +1,5 @@
 //! Calls of a worker to the database: each a task, whose answer the worker's loop takes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,8 @@ use super::{FIRST_PAUSE, LONGEST_PAUSE, Shared};
 pub(super) enum Answer {
     Claimed {
         begun: Instant,
+        /// Of priority.
+        urgent: Vec<Claim>,
         claims: Result<Vec<Claim>, SubscriberError>,
         /// Of the claims that were to be acked: to be tried again.
         unacked: Vec<Uuid>,
@@ -29,6 +30,10 @@ pub(super) enum Answer {
     /// The claim is lost, or expires.
     NotHandedBack {
         claim_id: Uuid,
+    },
+    PartAcked {
+        claim_id: Uuid,
+        unacked: Vec<u64>,
     },
     Extended {
         claim_id: Uuid,
@@ -49,35 +54,62 @@ enum Return {
 }
 
 impl Shared {
-    /// Claims events, and acks what is done.
-    pub(super) fn begin_claim(self: &Arc<Self>, hand: &mut Hand, events: usize) {
+    /// Claims events, those of priority first, and acks what is done.
+    pub(super) fn begin_claim(self: &Arc<Self>, hand: &mut Hand, events: usize, urgent: usize) {
         let now = Instant::now();
         hand.retries.retain(|at| *at > now);
         hand.claiming = true;
         let acks = std::mem::take(&mut hand.acks);
-        hand.calls.spawn(self.clone().claim(events, acks));
+        hand.calls.spawn(self.clone().claim(events, urgent, acks));
     }
 
-    async fn claim(self: Arc<Self>, events: usize, acks: Vec<Uuid>) -> Answer {
+    async fn claim(self: Arc<Self>, events: usize, urgent: usize, acks: Vec<Uuid>) -> Answer {
         let begun = Instant::now();
         let mut request = ClaimRequest {
-            max_events: events as u32,
             visibility: self.subscription.claims.visibility,
-            event_types: self.subscription.filter.event_types.clone(),
             max_attempts: self.subscription.config.max_retries + 1,
             acks,
             ..ClaimRequest::new(&self.worker)
         };
-        let mut claims = self.ask(&mut request).await;
-        if let Err(SubscriberError::ClaimLost(_)) = claims {
-            // One of those that are done is another's by now: each alone, then.
-            let acks = std::mem::take(&mut request.acks);
-            let unacked = self.ack_each(acks).await;
-            claims = self.ask(&mut request).await;
-            return Answer::Claimed { begun, claims, unacked };
+        let (mut unacked, mut first) = (Vec::new(), Vec::new());
+        if urgent > 0 {
+            request.max_events = urgent as u32;
+            request.event_types = self.subscription.claims.priority.clone();
+            match self.claim_and_ack(&mut request, &mut unacked).await {
+                Ok(claims) => first = claims,
+                error => return Answer::Claimed { begun, urgent: first, claims: error, unacked },
+            }
         }
-        let unacked = if claims.is_err() { request.acks } else { Vec::new() };
-        Answer::Claimed { begun, claims, unacked }
+        let left = events.saturating_sub(first.iter().map(|claim| claim.events.len()).sum());
+        let mut claims = Ok(Vec::new());
+        if left > 0 {
+            request.max_events = left as u32;
+            request.event_types = self.subscription.filter.event_types.clone();
+            claims = self.claim_and_ack(&mut request, &mut unacked).await;
+        }
+        Answer::Claimed { begun, urgent: first, claims, unacked }
+    }
+
+    /// Afterwards, nothing is left to ack in the request; `unacked` has what is to be tried again.
+    async fn claim_and_ack(
+        &self,
+        request: &mut ClaimRequest,
+        unacked: &mut Vec<Uuid>,
+    ) -> Result<Vec<Claim>, SubscriberError> {
+        let claims = self.ask(request).await;
+        let acks = std::mem::take(&mut request.acks);
+        match claims {
+            Err(SubscriberError::ClaimLost(_)) => {
+                // One of those that are done is another's by now: each alone, then.
+                unacked.extend(self.ack_each(acks).await);
+                self.ask(request).await
+            }
+            Err(error) => {
+                unacked.extend(acks);
+                Err(error)
+            }
+            claims => claims,
+        }
     }
 
     /// Of handlers by event type, the subscriber is made when it is first needed.
@@ -131,6 +163,22 @@ impl Shared {
         unacked
     }
 
+    /// Acks what is done of claims that take long.
+    pub(super) fn ack_parts(self: &Arc<Self>, hand: &mut Hand, now: Instant) {
+        for (claim_id, sequences) in hand.take_unacked(now) {
+            hand.calls.spawn(self.clone().ack_part(claim_id, sequences));
+        }
+    }
+
+    async fn ack_part(self: Arc<Self>, claim_id: Uuid, sequences: Vec<u64>) -> Answer {
+        let _turn = self.calls.acks.acquire().await;
+        match self.queue.ack(claim_id, Some(&sequences)).await {
+            Ok(()) => Answer::PartAcked { claim_id, unacked: Vec::new() },
+            Err(error) if error.is_retryable() => Answer::PartAcked { claim_id, unacked: sequences },
+            Err(error) => Answer::Lost { claim_id, error },
+        }
+    }
+
     /// Hands an event back that failed.
     pub(super) fn hand_back(self: &Arc<Self>, hand: &mut Hand, job: Job, error: HandlerError) {
         let sequence = job.event.global_sequence.unwrap_or_default();
@@ -144,14 +192,11 @@ impl Shared {
     }
 
     /// Hands back what was claimed and is not begun, so that other workers need not wait for it.
-    pub(super) fn hand_back_waiting(self: &Arc<Self>, hand: &mut Hand) {
-        let mut by_claim: HashMap<Uuid, Vec<u64>> = HashMap::new();
-        for job in hand.waiting.drain(..) {
-            by_claim.entry(job.claim_id).or_default().push(job.event.global_sequence.unwrap_or_default());
-        }
-        for (claim_id, sequences) in by_claim {
+    pub(super) fn hand_back_waiting(self: &Arc<Self>, hand: &mut Hand) -> Option<Instant> {
+        for (claim_id, sequences) in hand.take_waiting(None) {
             hand.calls.spawn(self.clone().give_back(claim_id, sequences, Duration::ZERO, Return::Untouched));
         }
+        None
     }
 
     async fn give_back(self: Arc<Self>, claim_id: Uuid, sequences: Vec<u64>, delay: Duration, why: Return) -> Answer {
@@ -187,12 +232,30 @@ impl Shared {
 
     /// Keeps the claims whose time has come.
     pub(super) fn extend_due(self: &Arc<Self>, hand: &mut Hand, now: Instant) {
+        let mut due = Vec::new();
         for (claim_id, claim) in &mut hand.claims {
             if claim.extend_at.is_some_and(|at| at <= now) {
                 claim.extend_at = None;
-                hand.calls.spawn(self.clone().extend(*claim_id));
+                due.push(*claim_id);
             }
         }
+        for claim_id in due {
+            if !self.give_up_waiting(hand, claim_id) {
+                hand.calls.spawn(self.clone().extend(claim_id));
+            }
+        }
+    }
+
+    /// Of a claim that was made ahead, without being told to: hands back what was not begun in all the time. Returns whether that was all of it.
+    fn give_up_waiting(self: &Arc<Self>, hand: &mut Hand, claim_id: Uuid) -> bool {
+        if self.subscription.claims.prefetch.is_some() {
+            return false;
+        }
+        let Some(sequences) = hand.take_waiting(Some(claim_id)).remove(&claim_id) else { return false };
+        hand.pace.stuck(self.subscription.claims.visibility / 2);
+        let all = hand.claims.get(&claim_id).is_some_and(|claim| claim.left == sequences.len());
+        hand.calls.spawn(self.clone().give_back(claim_id, sequences, Duration::ZERO, Return::Untouched));
+        all
     }
 
     async fn extend(self: Arc<Self>, claim_id: Uuid) -> Answer {

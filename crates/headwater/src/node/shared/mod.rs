@@ -4,7 +4,8 @@
 //! extended, each time that half of it has passed. One that was lost all the same (this process hung, or could not reach the database) is
 //! another's: its events are dropped here, and what they would have settled is refused there.
 //!
-//! States: waiting (for new events, for a retry that is due, or for the poll that finds what other workers left), and working. One loop decides; handlers
+//! States: waiting (for new events, for a retry that is due, or for the poll that finds what other workers left), working, and paused, in which what
+//! was not begun is handed back, and what was is ended. One loop decides; handlers
 //! (`work.rs`) and calls to the database (`calls.rs`) are tasks, so that none waits for another. What failing calls do:
 //! - a handler that fails: its event is handed back, to be delivered again after a pause, to any worker, or to become a dead letter;
 //! - a transaction that fails: rolled back, with its ack; then each of its events has one of its own;
@@ -12,12 +13,13 @@
 
 mod calls;
 mod hand;
+mod pace;
 mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{RunnerState, jittered};
+use headwater_core::{RunnerState, SubscriberError, jittered};
 use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
@@ -36,6 +38,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// Between tries while the database cannot be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Events of one claim: more would not save anything.
+const MOST_AT_ONCE: usize = 1_000;
 /// Calls of a kind at once.
 const CALLS: usize = 2;
 
@@ -55,11 +59,13 @@ pub(super) struct Shared {
 pub(super) struct Calls {
     extensions: Semaphore,
     returns: Semaphore,
+    acks: Semaphore,
 }
 
 impl Default for Calls {
     fn default() -> Self {
-        Calls { extensions: Semaphore::new(CALLS), returns: Semaphore::new(CALLS) }
+        let some = || Semaphore::new(CALLS);
+        Calls { extensions: some(), returns: some(), acks: some() }
     }
 }
 
@@ -67,38 +73,50 @@ impl Default for Calls {
 struct Asking {
     /// `None`: as soon as there is room.
     at: Option<Instant>,
+    /// Something is new: there may be events of priority, for which there is always room.
+    for_urgent: bool,
     pause: Duration,
 }
 
 impl Shared {
     pub(super) async fn run(self: Arc<Self>) {
         let mut hand = Hand::default();
-        let mut asking = Asking { at: None, pause: FIRST_PAUSE };
+        let mut asking = Asking { at: None, for_urgent: false, pause: FIRST_PAUSE };
         let mut control = self.control.clone();
         let mut changes = self.tail.changes();
         let mut handlers = self.subscription.filter.handlers.as_ref().map(|handlers| handlers.changes());
         self.status.set(RunnerState::Live, None);
         loop {
-            let stopping = control.borrow_and_update().stopping;
-            if stopping {
-                self.hand_back_waiting(&mut hand);
-            } else {
-                self.start_waiting(&mut hand);
+            let (stopping, paused) = {
+                let told = control.borrow_and_update();
+                (told.stopping, told.paused)
+            };
+            let resting = stopping || paused;
+            if paused {
+                self.status.set(RunnerState::Paused, None);
             }
+            let granted_at = match resting {
+                // A claim that is under way would only take it again.
+                true if hand.claiming => None,
+                true => self.hand_back_waiting(&mut hand),
+                false => self.start_waiting(&mut hand),
+            };
             let room = self.room(&hand);
-            let idle = !stopping && !hand.claiming && room > 0;
-            if idle && asking.at.is_none_or(|at| at <= Instant::now()) {
+            let urgent = self.urgent_room(&hand);
+            let idle = !resting && !hand.claiming && (room > 0 || urgent > 0);
+            let asks = room > 0 && asking.at.is_none_or(|at| at <= Instant::now());
+            if idle && (asks || urgent > 0 && asking.for_urgent) {
                 changes.borrow_and_update();
-                self.begin_claim(&mut hand, room);
+                asking.for_urgent = false;
+                self.begin_claim(&mut hand, room, urgent);
                 continue;
             }
             self.begin_ack(&mut hand);
             if stopping && hand.is_empty() {
                 return;
             }
-            let ask = asking.at.into_iter().chain(hand.retries.iter().copied()).filter(|_| idle).min();
-            let extend = hand.claims.values().filter_map(|claim| claim.extend_at).min();
-            let alarm = [ask, extend].into_iter().flatten().min();
+            let ask = asking.at.into_iter().chain(hand.retries.iter().copied()).filter(|_| idle && room > 0).min();
+            let alarm = [ask, hand.next_due(), granted_at].into_iter().flatten().min();
             tokio::select! {
                 Some(ended) = hand.running.join_next_with_id() => match ended {
                     Ok((task, done)) => self.settle(&mut hand, task, done),
@@ -106,7 +124,7 @@ impl Shared {
                     Err(aborted) => hand.ended(aborted.id()),
                 },
                 Some(Ok(answer)) = hand.calls.join_next() => self.take_answer(&mut hand, &mut asking, answer),
-                _ = changes.changed(), if idle => asking.at = None,
+                _ = changes.changed(), if idle => (asking.at, asking.for_urgent) = (None, true),
                 _ = control.changed() => {}
                 () = changed(&mut handlers) => asking.at = None,
                 () = until(alarm) => {
@@ -115,6 +133,7 @@ impl Shared {
                         asking.at = None;
                     }
                     self.extend_due(&mut hand, now);
+                    self.ack_parts(&mut hand, now);
                 }
             }
         }
@@ -135,35 +154,57 @@ impl Shared {
         }
         let batch = self.subscription.events_at_once();
         let capacity = self.subscription.config.concurrency as usize * batch + self.ahead(hand);
+        // What the rate limit lets nobody here handle soon is for others.
+        let capacity = capacity.min(self.subscription.limiter.burst().unwrap_or(capacity));
         let room = capacity.saturating_sub(hand.events());
         match &self.subscription.work {
             // A claim is a transaction: two that ack parts of one claim would wait for each other.
-            Work::Transaction(..) if room < batch => 0,
-            Work::Transaction(..) => batch,
+            Work::Transaction(..) if room < batch.min(capacity) => 0,
+            Work::Transaction(..) => batch.min(capacity),
             _ if room * 2 < capacity => 0,
-            _ => room,
+            _ => room.min(MOST_AT_ONCE),
+        }
+    }
+
+    /// How many events of priority to claim now, whatever else waits: as many as can be handled at once.
+    fn urgent_room(&self, hand: &Hand) -> usize {
+        if self.subscription.claims.priority.is_empty() {
+            return 0;
+        }
+        let (batch, waiting) = (self.subscription.events_at_once(), hand.urgent());
+        match &self.subscription.work {
+            Work::Transaction(..) if waiting > 0 => 0,
+            Work::Transaction(..) => batch,
+            _ => (self.subscription.config.concurrency as usize * batch).min(MOST_AT_ONCE).saturating_sub(waiting),
         }
     }
 
     /// How many events to have ready beyond those that are handled.
-    fn ahead(&self, _hand: &Hand) -> usize {
-        self.subscription.claims.prefetch as usize
+    fn ahead(&self, hand: &Hand) -> usize {
+        match self.subscription.claims.prefetch {
+            Some(events) => hand.pace.limit(events as usize),
+            None => hand.pace.ahead(self.subscription.config.concurrency),
+        }
     }
 
-    /// Starts as much as may run at once.
-    fn start_waiting(self: &Arc<Self>, hand: &mut Hand) {
+    /// Starts as much as may run at once. Returns when more may, if that is a question of time.
+    fn start_waiting(self: &Arc<Self>, hand: &mut Hand) -> Option<Instant> {
         while hand.running.len() < self.subscription.config.concurrency as usize {
             let of_one_claim = matches!(self.subscription.work, Work::Transaction(..));
-            let jobs = hand.next(self.subscription.events_at_once(), of_one_claim);
-            if jobs.is_empty() {
-                return;
-            }
-            hand.start(jobs, |jobs, whole| self.clone().work(jobs, whole));
+            let events = hand.ready(self.subscription.events_at_once(), of_one_claim);
+            let granted = match self.subscription.limiter.take(events) {
+                Ok(0) => return None,
+                Ok(granted) => granted,
+                Err(at) => return Some(at),
+            };
+            hand.start(granted, |jobs, whole| self.clone().work(jobs, whole));
         }
+        None
     }
 
     fn settle(self: &Arc<Self>, hand: &mut Hand, task: tokio::task::Id, done: Done) {
         hand.ended(task);
+        hand.pace.handled(done.events.len(), done.took);
         for (job, outcome) in done.events {
             if !hand.claims.contains_key(&job.claim_id) {
                 continue;
@@ -171,11 +212,11 @@ impl Shared {
             match outcome {
                 Outcome::Handled => {
                     self.status.count(1);
-                    hand.settled(job.claim_id, 1, true);
+                    hand.handled(&job);
                 }
                 Outcome::Committed => {
                     self.status.count(1);
-                    hand.settled(job.claim_id, 1, false);
+                    hand.settled(job.claim_id, 1);
                 }
                 Outcome::Failed(error) => self.hand_back(hand, job, error),
                 Outcome::Lost => hand.drop_claim(job.claim_id),
@@ -185,20 +226,27 @@ impl Shared {
 
     fn take_answer(&self, hand: &mut Hand, asking: &mut Asking, answer: Answer) {
         match answer {
-            Answer::Claimed { begun, claims, unacked } => {
+            Answer::Claimed { begun, urgent, claims, unacked } => {
                 hand.claiming = false;
                 hand.acks.extend(unacked);
                 let now = Instant::now();
+                let extend_at = begun + self.subscription.claims.visibility / 2;
+                let urgent = hand.take(urgent, extend_at, true);
                 match claims {
                     Ok(claims) => {
                         asking.pause = FIRST_PAUSE;
                         self.status.set(RunnerState::Live, None);
-                        let claimed = hand.take(claims, begun + self.subscription.claims.visibility / 2);
+                        let claimed = urgent + hand.take(claims, extend_at, false);
                         asking.at = (claimed == 0).then(|| now + jittered(POLL, 0.2, rand::random()));
                     }
                     Err(error) => {
                         tracing::warn!(subscriber_id = self.id(), %error, "failed to claim events, trying again");
-                        self.status.set(RunnerState::Disconnected, Some(error.to_string()));
+                        // Whoever watches sees then that the subscriber was removed.
+                        let state = match error {
+                            SubscriberError::NotFound(_) => RunnerState::StandingBy,
+                            _ => RunnerState::Disconnected,
+                        };
+                        self.status.set(state, Some(error.to_string()));
                         asking.at = Some(now + jittered(asking.pause, 0.5, rand::random()));
                         asking.pause = (asking.pause * 2).min(LONGEST_PAUSE);
                     }
@@ -210,9 +258,10 @@ impl Shared {
             }
             Answer::HandedBack { claim_id, events, due_in } => {
                 hand.retries.push(Instant::now() + due_in);
-                hand.settled(claim_id, events, false);
+                hand.settled(claim_id, events);
             }
             Answer::NotHandedBack { claim_id } => hand.drop_claim(claim_id),
+            Answer::PartAcked { claim_id, unacked } => hand.part_acked(claim_id, unacked),
             Answer::Extended { claim_id, next } => {
                 if let Some(claim) = hand.claims.get_mut(&claim_id) {
                     claim.extend_at = Some(next);
@@ -223,7 +272,7 @@ impl Shared {
     }
 
     /// A claim that could not be extended. In a transaction, the ack tells whether it was lost or is done.
-    fn lost(&self, hand: &mut Hand, claim_id: uuid::Uuid, error: &headwater_core::SubscriberError) {
+    fn lost(&self, hand: &mut Hand, claim_id: uuid::Uuid, error: &SubscriberError) {
         let Some(claim) = hand.claims.get(&claim_id) else { return };
         if matches!(self.subscription.work, Work::Transaction(..)) && !claim.tasks.is_empty() {
             return;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{Event, HandlerError, SubscriberError, jittered};
+use tokio::time::Instant;
 
 use super::hand::Job;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, Shared};
@@ -17,6 +18,7 @@ use crate::node::turn::OneByOne;
 /// What became of events.
 pub(super) struct Done {
     pub(super) events: Vec<(Job, Outcome)>,
+    pub(super) took: Duration,
 }
 
 #[derive(Debug)]
@@ -39,12 +41,13 @@ enum RolledBack {
 impl Shared {
     /// `whole`: nothing else of their claim is to be done.
     pub(super) async fn work(self: Arc<Self>, jobs: Vec<Job>, whole: bool) -> Done {
+        let begun = Instant::now();
         let events = match &self.subscription.work {
             Work::Each(handler) => self.one_by_one(&**handler, jobs).await,
             Work::Batch(handler) => self.batch(&**handler, jobs).await,
             Work::Transaction(handler, _) => self.transactions(&**handler, jobs, whole).await,
         };
-        Done { events }
+        Done { events, took: begun.elapsed() }
     }
 
     async fn one_by_one(&self, handler: &dyn Each, jobs: Vec<Job>) -> Vec<(Job, Outcome)> {
