@@ -207,6 +207,17 @@ async fn patterns_are_claimed_behind_the_frontier_and_before_it() {
     assert_eq!((delivered(&again), again[0].redelivery_count), (vec![vec![5]], 1));
     shop.emit(&["anything"]).await;
     assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["*"])).await.unwrap()), [[6]]);
+    // What is redriven is found, also where the log has nothing new.
+    assert!(shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap().is_empty());
+    shop.queue.reject(again[0].claim_id, None, "failed").await.unwrap();
+    assert!(shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap().is_empty());
+    assert_eq!(shop.store.redrive(&DeadLetterQuery::default()).await.unwrap(), 1);
+    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap()), [[5]]);
+    // A run of what is wanted ends before what is not.
+    shop.emit(&["order.a", "order.b", "user.c", "order.d"]).await;
+    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap()).concat(), [7, 8]);
+    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap()).concat(), [10]);
+    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["user.c"])).await.unwrap()).concat(), [9]);
     let error = shop.queue.claim_matching(&matching(&[""])).await.unwrap_err();
     assert_eq!(error.code(), Some("WH002"));
 }

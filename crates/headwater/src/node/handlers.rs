@@ -132,13 +132,13 @@ impl Handlers {
         self.entries.subscribe()
     }
 
-    /// The types that are handled, and whether any of them stands for several.
-    pub(super) fn patterns(&self) -> (Vec<String>, bool) {
+    /// The types that are handled.
+    pub(super) fn patterns(&self) -> Vec<String> {
         let entries = self.entries.borrow();
         let mut patterns: Vec<_> = entries.iter().map(|entry| entry.pattern.as_str().to_owned()).collect();
         patterns.sort_unstable();
         patterns.dedup();
-        (patterns, entries.iter().any(|entry| entry.pattern.is_wild()))
+        patterns
     }
 
     /// In the order in which they were added.
@@ -197,6 +197,6 @@ impl EventHandler {
 
 impl std::fmt::Debug for Handlers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handlers").field("patterns", &self.patterns().0).finish_non_exhaustive()
+        f.debug_struct("Handlers").field("patterns", &self.patterns()).finish_non_exhaustive()
     }
 }

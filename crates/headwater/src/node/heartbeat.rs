@@ -56,7 +56,7 @@ impl Heartbeat {
 
     /// Event types that this node handles.
     pub(super) fn event_types(&self) -> Vec<String> {
-        let mut types = self.handlers.patterns().0;
+        let mut types = self.handlers.patterns();
         types.extend(self.subscribed.iter().cloned());
         types.sort_unstable();
         types.dedup();

@@ -115,18 +115,13 @@ impl Shared {
     /// Of handlers by event type, the subscriber is made when it is first needed.
     async fn ask(&self, request: &mut ClaimRequest) -> Result<Vec<Claim>, SubscriberError> {
         let Some(handlers) = &self.subscription.filter.handlers else { return self.queue.claim(request).await };
-        let (patterns, wild) = handlers.patterns();
-        if patterns.is_empty() {
+        request.event_types = handlers.patterns();
+        if request.event_types.is_empty() {
             return Ok(Vec::new());
         }
-        request.event_types = patterns;
         let mut made = false;
         loop {
-            let claims = match wild {
-                true => self.queue.claim_matching(request).await,
-                false => self.queue.claim(request).await,
-            };
-            match claims {
+            match self.queue.claim_matching(request).await {
                 Err(SubscriberError::NotFound(_)) if !std::mem::replace(&mut made, true) => {
                     self.postgres.register(&self.subscription.registered_as()).await?;
                 }
