@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, read, status, subscribers, up,
+    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, nodes, read, status, subscribers,
+    up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -14,8 +15,8 @@ Exit codes:
     1  unexpected failure
     2  usage or invalid input
     3  the database cannot be reached
-    4  not found: the namespace, the event, the subscriber, the dead letter
-    5  conflict: the stream is not at the version expected; the subscriber is in use, or no group
+    4  not found: the namespace, the event, the subscriber, the dead letter, the node
+    5  conflict: the stream is not at the version expected; the subscriber is in use, or no group; the node is alive
     6  the database's schema is not migrated, or too new
     7  the audit found something, a dead letter failed again, or a due event could not be appended
   130  interrupted
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     Subscribers(subscribers::Subscribers),
     #[command(subcommand)]
     Groups(groups::Groups),
+    #[command(subcommand)]
+    Nodes(nodes::Nodes),
     Lag(lag::Lag),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),

@@ -4,18 +4,22 @@
 pub mod __private;
 mod append;
 mod delivery;
+mod envelope;
 mod error;
 mod event;
 mod event_builder;
 mod event_data;
 mod expected_version;
 mod gap;
+pub mod headers;
 mod into_event;
 mod json;
 mod jsonb;
 mod log;
 pub mod names;
 mod namespace;
+mod node;
+mod patterns;
 mod query;
 mod stream_id;
 
@@ -29,6 +33,7 @@ pub use delivery::{
     SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket, jittered, order_key,
     partition_of, retry_delay, share_of,
 };
+pub use envelope::{CloudEvent, EventEnvelope};
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;
 pub use event_builder::{EventBuilder, EventBuilderError};
@@ -40,5 +45,7 @@ pub use json::{Json, JsonError};
 pub use log::EventLog;
 pub use names::InvalidName;
 pub use namespace::{DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering};
+pub use node::{NodeInfo, NodeOptions, Registration};
+pub use patterns::EventPattern;
 pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, StreamQuery};
 pub use stream_id::StreamId;

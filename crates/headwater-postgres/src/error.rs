@@ -106,6 +106,7 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
         "WH012" => SubscriberError::NotFound(detail(raised).subscriber_id),
         "WH013" => SubscriberError::InUse(message(raised)),
         "WH014" => SubscriberError::ClaimLost(message(raised)),
+        "WH018" => SubscriberError::NodeReplaced(message(raised)),
         code if code.starts_with("22") || code == "23514" => SubscriberError::InvalidInput(message(raised)),
         _ => SubscriberError::Unavailable(fault(error)),
     }

@@ -14,8 +14,7 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_settled_ahead");
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_settled_ahead", "0007_nodes");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -37,10 +36,12 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_max_events",
     "check_name",
     "check_namespace_settings",
+    "check_patterns",
     "check_visibility",
     "check_writes",
     "claim",
     "claim_lost",
+    "claim_matching",
     "claim_ranges",
     "claim_run",
     "claim_with_care",
@@ -63,7 +64,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "fire_all_due",
     "fire_due",
     "forget_claims",
+    "forget_nodes",
     "group_status",
+    "heartbeat",
     "held_claim",
     "horizon",
     "join_groups",
@@ -79,12 +82,15 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "look_at",
     "look_by",
     "maintain_namespace",
+    "matches_pattern",
     "matching_letters",
     "member_lock",
     "merge_open",
     "nack",
     "namespace_row",
     "newest_state",
+    "node_gone",
+    "node_name",
     "partition_of",
     "pause_subscriber",
     "position_at",
@@ -92,8 +98,10 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "queue_status",
     "read_log",
     "read_stream",
+    "reap_unhandled",
     "redrivable_letters",
     "redrive",
+    "register_node",
     "register_subscriber",
     "release_leases",
     "remove_subscriber",
@@ -103,6 +111,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "resize_group",
     "resume_subscriber",
     "settle_resize",
+    "stop_node",
     "store_due",
     "stored_append",
     "stream_page",
@@ -112,6 +121,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "take_new",
     "take_open",
     "take_retry",
+    "touch_node_heartbeat",
     "uuid_v7",
     "wake",
     "wake_due",
@@ -120,7 +130,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 6;
+pub(crate) const FUNCTIONS_REVISION: i64 = 7;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -135,6 +145,7 @@ pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
 pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
+pub(crate) const CLAIM_MATCHING: &str = sql!("statements", "claim_matching");
 pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
@@ -150,6 +161,7 @@ pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
 pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
+pub(crate) const FORGET_NODES: &str = sql!("statements", "forget_nodes");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
 pub(crate) const FORGET_AHEAD: &str = sql!("statements", "forget_ahead");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
@@ -158,6 +170,7 @@ pub(crate) const GET_STATE: &str = sql!("statements", "get_state");
 pub(crate) const GET_STATE_FOR_UPDATE: &str = sql!("statements", "get_state_for_update");
 pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
 pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
+pub(crate) const HEARTBEAT: &str = sql!("statements", "heartbeat");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
@@ -173,6 +186,7 @@ pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
 pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
+pub(crate) const NODES: &str = sql!("statements", "nodes");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
@@ -182,10 +196,12 @@ pub(crate) const PIN: &str = sql!("session", "pin");
 pub(crate) const PING: &str = sql!("statements", "ping");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
+pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
 pub(crate) const REDRIVABLE_LETTERS: &str = sql!("statements", "redrivable_letters");
 pub(crate) const REDRIVE: &str = sql!("statements", "redrive");
 pub(crate) const REDRIVEN: &str = sql!("statements", "redriven");
+pub(crate) const REGISTER_NODE: &str = sql!("statements", "register_node");
 pub(crate) const REGISTER_SUBSCRIBER: &str = sql!("statements", "register_subscriber");
 pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
 pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
@@ -195,6 +211,7 @@ pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
+pub(crate) const STOP_NODE: &str = sql!("statements", "stop_node");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");

@@ -28,21 +28,26 @@
 //!
 //! Start with [`Headwater`]; [`Namespace`] appends and reads; [`Event`] is what is appended and read.
 
+mod connect;
 mod namespace;
 mod node;
 mod system;
 
+pub use connect::{Connect, ConnectNamespace};
 pub use namespace::Namespace;
-pub use node::{Node, NodeBuilder, NodeStatus, SubscriberStatus, TransactionScope, WakeUpSource};
+pub use node::{
+    EventHandler, HANDLERS, HandledEvent, HandlerTransaction, Node, NodeBuilder, NodeStatus, SubscriberStatus,
+    TransactionScope, WakeUpSource,
+};
 pub use system::{Headwater, HeadwaterBuilder};
 
 #[doc(hidden)]
 pub use headwater_core::__private;
 pub use headwater_core::{
-    AdminError, Append, AppendError, Appended, DecodeError, Direction, Event, EventBuilder, EventBuilderError,
-    EventData, EventLog, ExpectedVersion, Fault, Gap, GapState, Horizon, IntoEvent, InvalidName, Json, JsonError,
-    LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NotInSubset, Ordering, Placed, ReadError, StreamId, StreamQuery,
-    Writer,
+    AdminError, Append, AppendError, Appended, CloudEvent, DecodeError, Direction, Event, EventBuilder,
+    EventBuilderError, EventData, EventEnvelope, EventLog, EventPattern, ExpectedVersion, Fault, Gap, GapState,
+    Horizon, IntoEvent, InvalidName, Json, JsonError, LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NodeInfo,
+    NodeOptions, NotInSubset, Ordering, Placed, ReadError, Registration, StreamId, StreamQuery, Writer, headers,
 };
 // Delivery.
 pub use headwater_core::{
@@ -54,6 +59,6 @@ pub use headwater_core::{
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore,
-    PgSubscribers, ServerStatus,
+    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgNodes, PgQueue,
+    PgStateStore, PgSubscribers, ServerStatus,
 };

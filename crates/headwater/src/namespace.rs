@@ -3,9 +3,11 @@
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use headwater_core::{
     Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage, LogQuery,
-    NamespaceInfo, ReadError, StreamId, StreamQuery,
+    NamespaceInfo, NodeOptions, ReadError, StreamId, StreamQuery, SubscriberError,
 };
-use headwater_postgres::{Due, DueEvent, Fired, PgLog, PgQueue, PgStateStore, PgSubscribers, SubscribersOptions};
+use headwater_postgres::{
+    Due, DueEvent, Fired, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, SubscribersOptions,
+};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -47,9 +49,21 @@ impl Namespace {
         PgStateStore::new(self.log.database().clone(), self.log.info(), projection.into())
     }
 
-    /// A node of this name, to run subscribers of the namespace in this process.
+    /// A node of this name, to run subscribers of the namespace in this process, put together first and then
+    /// [started](crate::NodeBuilder::start).
     pub fn node(&self, name: impl Into<String>) -> crate::NodeBuilder {
         crate::NodeBuilder::on_postgres(name.into(), self.log.clone())
+    }
+
+    /// Registers this process as a node: it emits events and, once it is [started](crate::Node::start), handles some. For a node that also has subscribers, see
+    /// [`Namespace::node`].
+    pub async fn register_node(&self, options: NodeOptions) -> Result<crate::Node, SubscriberError> {
+        crate::NodeBuilder::with_options(options, self.log.clone()).register().await
+    }
+
+    /// The namespace's nodes, to look at and to manage.
+    pub fn nodes(&self) -> PgNodes {
+        PgNodes::new(self.log.database().clone(), self.log.info())
     }
 
     /// The log itself, for code that works with any [`EventLog`].

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo};
+use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
 use headwater_postgres::{
     Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus, WakeUps,
 };
 use sqlx::PgPool;
 
 use crate::Namespace;
+use crate::connect::Connect;
 use crate::node::due::{self, LONGEST_SLEEP};
 
 /// How often due events are looked for where nobody can be woken.
@@ -25,9 +26,10 @@ pub struct Headwater {
 }
 
 impl Headwater {
-    /// Connects to `url` (`postgres://user:password@host:port/database`).
-    pub async fn connect(url: &str) -> Result<Self, AdminError> {
-        Headwater::builder().connect(url).await
+    /// Connects to `url` (`postgres://user:password@host:port/database`), when it is awaited; or goes on to a namespace there:
+    /// `Headwater::connect(url).namespace("shop").await?`.
+    pub fn connect(url: &str) -> Connect {
+        Connect::new(Headwater::builder(), url)
     }
 
     /// Settings other than the defaults.
@@ -94,6 +96,11 @@ impl Headwater {
         let longest_sleep = if listening.is_some() { LONGEST_SLEEP } else { POLL };
         let wake_ups = listening.iter().map(WakeUps::due).collect();
         due::fire(due::Scope::All(self.database.clone()), wake_ups, longest_sleep).await;
+    }
+
+    /// The nodes of all namespaces.
+    pub async fn nodes(&self) -> Result<Vec<NodeInfo>, SubscriberError> {
+        self.database.nodes().await
     }
 
     /// The server as it is.

@@ -10,6 +10,7 @@ pub(crate) mod groups;
 pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
+pub(crate) mod nodes;
 pub(crate) mod read;
 pub(crate) mod status;
 pub(crate) mod subscribers;
@@ -34,6 +35,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Read(read) => interruptible(read.run(&connection)).await,
         Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
         Command::Groups(groups) => interruptible(groups.run(&connection)).await,
+        Command::Nodes(nodes) => interruptible(nodes.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,

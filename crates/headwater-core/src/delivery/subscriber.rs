@@ -25,6 +25,9 @@ pub enum SubscriberError {
     /// The claim was acked or handed back before, or it expired and its events are delivered again (WH014): nothing was written.
     #[error("{0}")]
     ClaimLost(String),
+    /// Another process is registered under the node's id by now, or the node was forgotten (WH018): it counts no more.
+    #[error("{0}")]
+    NodeReplaced(String),
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
@@ -56,6 +59,7 @@ impl SubscriberError {
             SubscriberError::NotFound(_) => Some("WH012"),
             SubscriberError::InUse(_) => Some("WH013"),
             SubscriberError::ClaimLost(_) => Some("WH014"),
+            SubscriberError::NodeReplaced(_) => Some("WH018"),
             SubscriberError::NamespaceNotFound(_) => Some("WH001"),
             SubscriberError::InvalidInput(_) => Some("WH002"),
             SubscriberError::Read(error) => error.code(),

@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use headwater_core::{
-    Event, EventLog, EventObserver, HandlerError, Instance, Observed, ReliableDeliveryConfig, Saga, StartFrom,
-    SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore, names,
+    Event, EventLog, EventObserver, HandlerError, Instance, InstanceMode, NodeOptions, Observed,
+    ReliableDeliveryConfig, Saga, StartFrom, SubscriberError, SubscriberMode, SubscriberStore, names,
 };
-use headwater_postgres::{PgLog, PgStateStore, PgSubscribers, SubscribersOptions, WakeUps};
+use headwater_postgres::{PgLog, PgNodes, PgStateStore, PgSubscribers, SubscribersOptions, WakeUps};
 use sqlx::PgConnection;
 
 use super::Node;
 use super::due::LONGEST_SLEEP;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
+use super::handlers::{Audience, HANDLERS, HandledEvent, Handlers};
+use super::heartbeat::Heartbeat;
+use super::lent::HandlerTransaction;
 use super::limiter::Limiter;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
@@ -51,6 +54,9 @@ pub struct NodeBuilder {
     lease: Duration,
     poll: Duration,
     audit_every: Option<Duration>,
+    options: NodeOptions,
+    events: Arc<Handlers>,
+    broadcasts: Arc<Handlers>,
     mistakes: Vec<String>,
 }
 
@@ -64,6 +70,12 @@ impl NodeBuilder {
         NodeBuilder::of(name, Arc::new(log.clone()), Backend::Postgres(log))
     }
 
+    pub(crate) fn with_options(options: NodeOptions, log: PgLog) -> Self {
+        let mut node = NodeBuilder::on_postgres(options.node_id.clone().unwrap_or_default(), log);
+        node.options = options;
+        node
+    }
+
     /// A node on another log and store, as those of `headwater-memory`, for tests.
     pub fn new(name: impl Into<String>, log: Arc<dyn EventLog>, store: Arc<dyn SubscriberStore>) -> Self {
         NodeBuilder::of(name.into(), log, Backend::Other(store))
@@ -71,6 +83,9 @@ impl NodeBuilder {
 
     fn of(name: String, log: Arc<dyn EventLog>, backend: Backend) -> Self {
         NodeBuilder {
+            options: NodeOptions::new(&name),
+            events: Arc::new(Handlers::new(Audience::One, log.namespace())),
+            broadcasts: Arc::new(Handlers::new(Audience::All, log.namespace())),
             name,
             log,
             backend,
@@ -310,7 +325,7 @@ impl NodeBuilder {
 
     fn add<D: Observed>(mut self, subscriber_id: String, work: Work) -> Self {
         let event_types = D::EVENT_TYPES.iter().map(|name| name.to_string()).collect();
-        let filter = Filter { event_types, stream_prefix: None };
+        let filter = Filter { event_types, ..Filter::default() };
         self.subscriptions.push(Subscription {
             subscriber_id,
             config: self.config.clone(),
@@ -426,15 +441,41 @@ impl NodeBuilder {
         self
     }
 
+    /// What is told of the node, and how its [handlers](NodeBuilder::on_event) are given events. Its id stays.
+    pub fn options(mut self, options: NodeOptions) -> Self {
+        self.options = NodeOptions { node_id: self.options.node_id, ..options };
+        self
+    }
+
+    /// Gives a handler the events of a type: see [`Node::on_event`].
+    pub fn on_event<F, R>(mut self, event_type: &str, handler: F) -> Self
+    where
+        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.mistakes.extend(self.events.add(event_type, handler).err().map(|error| error.to_string()));
+        self.needs_postgres("on_event")
+    }
+
+    /// Gives a handler the broadcasts of a type: see [`Node::on_broadcast`].
+    pub fn on_broadcast<F, R>(mut self, event_type: &str, handler: F) -> Self
+    where
+        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.mistakes.extend(self.broadcasts.add(event_type, handler).err().map(|error| error.to_string()));
+        self.needs_postgres("on_broadcast")
+    }
+
     fn validate(&self) -> Result<(), SubscriberError> {
         let invalid = |message: String| Err(SubscriberError::InvalidInput(message));
-        names::check_node(&self.name)?;
+        if self.options.node_id.is_some() {
+            names::check_node(&self.name)?;
+        }
         if let Some(mistake) = self.mistakes.first() {
             return invalid(mistake.clone());
         }
-        if self.subscriptions.is_empty() {
-            return invalid(format!("node {:?} has no subscribers: add one with subscribe", self.name));
-        }
+        self.options.delivery.validate()?;
         for (at, subscription) in self.subscriptions.iter().enumerate() {
             subscription.validate()?;
             let id = &subscription.subscriber_id;
@@ -466,20 +507,116 @@ impl NodeBuilder {
         Ok(())
     }
 
-    /// Checks everything, registers the subscribers, and starts them.
-    pub async fn start(mut self) -> Result<Node, SubscriberError> {
+    /// Checks everything, registers the node and its subscribers, and starts them.
+    pub async fn start(self) -> Result<Node, SubscriberError> {
         self.validate()?;
+        if self.subscriptions.is_empty() && self.events.is_empty() && self.broadcasts.is_empty() {
+            let message = format!("node {:?} has no subscribers: add one with subscribe", self.name);
+            return Err(SubscriberError::InvalidInput(message));
+        }
+        let node = self.register().await?;
+        if let Err(error) = node.start().await {
+            node.retire().await;
+            return Err(error);
+        }
+        Ok(node)
+    }
+
+    /// Checks everything and registers the node: it emits events, and handles some once it is [started](Node::start). Another process that was registered under
+    /// the same id is replaced: it ends, and what it owned is taken over.
+    pub async fn register(self) -> Result<Node, SubscriberError> {
+        self.validate()?;
+        let Backend::Postgres(log) = &self.backend else {
+            let instance = Instance::new(&self.name);
+            return Ok(Node::new(self, instance, None));
+        };
+        let connections = log.database().pool().options().get_max_connections();
+        self.check_connections(connections)?;
+        self.handling(connections).validate()?;
+        let nodes = PgNodes::new(log.database().clone(), log.info());
+        let registration = nodes.register(&self.options, &self.subscribed()).await?;
+        let instance = Instance { node: registration.node_id.clone(), incarnation: registration.instance_id };
+        let heartbeat = Heartbeat {
+            nodes,
+            registration,
+            options: self.options.clone(),
+            handlers: self.events.clone(),
+            subscribed: self.subscribed(),
+        };
+        let log = log.clone();
+        Ok(Node::new(self, instance, Some((log, heartbeat))))
+    }
+
+    /// Event types that subscribers name. One of all types says nothing of any.
+    fn subscribed(&self) -> Vec<String> {
+        self.subscriptions.iter().flat_map(|subscription| subscription.filter.event_types.iter().cloned()).collect()
+    }
+
+    pub(super) fn handlers(&self) -> (Arc<Handlers>, Arc<Handlers>) {
+        (self.events.clone(), self.broadcasts.clone())
+    }
+
+    pub(super) fn log(&self) -> Arc<dyn EventLog> {
+        self.log.clone()
+    }
+
+    /// The shared subscriber of all handlers by event type.
+    fn handling(&self, connections: u32) -> Subscription {
+        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
+        let mut config = self.options.delivery.clone();
+        if config.concurrency > most {
+            tracing::warn!(most, "the pool has no connections for more transactions of handlers at once");
+            config.concurrency = most;
+        }
+        Subscription {
+            subscriber_id: HANDLERS.into(),
+            limiter: Limiter::new(config.rate_limit),
+            config,
+            mode: SubscriberMode::Shared,
+            assigned: None,
+            claims: Claims {
+                visibility: self.options.visibility,
+                batch_size: Some(self.options.batch_size),
+                ..Claims::default()
+            },
+            filter: Filter { handlers: Some(self.events.clone()), ..Filter::default() },
+            work: Work::Transaction(self.events.clone(), TransactionScope::Batch),
+        }
+    }
+
+    /// The subscriber by which this node hears broadcasts. Nobody else has it, so it needs no lease.
+    fn hearing(&self, node_id: &str) -> Subscription {
+        let config = ReliableDeliveryConfig {
+            instance_mode: InstanceMode::SingleInstance,
+            start_from: StartFrom::Now,
+            concurrency: 1,
+            ..self.options.delivery.clone()
+        };
+        Subscription {
+            subscriber_id: format!("broadcast:{node_id}"),
+            limiter: Limiter::new(None),
+            config,
+            mode: SubscriberMode::Exclusive,
+            assigned: None,
+            claims: Claims::default(),
+            filter: Filter { handlers: Some(self.broadcasts.clone()), ..Filter::default() },
+            work: Work::Transaction(self.broadcasts.clone(), TransactionScope::Event),
+        }
+    }
+
+    /// Registers the subscribers, and puts together what a running node is made of.
+    pub(super) async fn parts(mut self, instance: Instance) -> Result<super::Parts, SubscriberError> {
         for subscription in &mut self.subscriptions {
             subscription.limiter = Limiter::new(subscription.config.rate_limit);
         }
         let mut wake_ups = Vec::new();
         let mut firing = None;
         let mut listening = None;
+        let mut by_type = None;
         let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
                 // A pooler in transaction mode gives nobody a session to hold locks in, or to listen on.
-                self.check_connections(log.database().pool().options().get_max_connections())?;
                 let pooler = log.database().is_behind_pooler();
                 let options = SubscribersOptions { session_locks: self.session_locks && !pooler };
                 let postgres = PgSubscribers::new(log.database().clone(), log.info().clone(), options);
@@ -503,19 +640,16 @@ impl NodeBuilder {
                     },
                     wake_ups: told_of_due.into_iter().chain([log.due_changes()]).collect(),
                 });
+                let connections = log.database().pool().options().get_max_connections();
+                by_type = Some((Arc::new(self.handling(connections)), Arc::new(self.hearing(&instance.node))));
                 (Arc::new(postgres.clone()), Some(postgres))
             }
         };
         for subscription in &self.subscriptions {
-            let config = SubscriberConfig {
-                subscriber_id: subscription.subscriber_id.clone(),
-                start_from: subscription.config.start_from,
-                mode: subscription.mode,
-            };
-            store.register(&config).await?;
+            store.register(&subscription.registered_as()).await?;
         }
-        let parts = super::Parts {
-            instance: Instance::new(self.name),
+        Ok(super::Parts {
+            instance,
             log: self.log,
             store,
             postgres,
@@ -523,10 +657,10 @@ impl NodeBuilder {
             firing,
             listening,
             subscriptions: self.subscriptions,
+            by_type,
             lease: self.lease,
             poll: self.poll,
             audit_every: self.audit_every,
-        };
-        Ok(Node::run(parts))
+        })
     }
 }

@@ -1,12 +1,14 @@
 //! A subscriber as a node was told to run it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{
-    Event, InstanceMode, OnExhaustion, ReliableDeliveryConfig, SubscriberError, SubscriberMode, names,
+    Event, InstanceMode, OnExhaustion, ReliableDeliveryConfig, SubscriberConfig, SubscriberError, SubscriberMode, names,
 };
 
 use super::handler::{TransactionScope, Work};
+use super::handlers::Handlers;
 use super::limiter::Limiter;
 
 /// Events of a shared subscriber that a transaction holds: so many save most of the commits, and not much is done again if one fails.
@@ -50,10 +52,15 @@ pub(super) struct Filter {
     /// Empty: every type.
     pub(super) event_types: Vec<String>,
     pub(super) stream_prefix: Option<String>,
+    /// Handlers by event type say so themselves.
+    pub(super) handlers: Option<Arc<Handlers>>,
 }
 
 impl Filter {
     pub(super) fn wants(&self, event: &Event) -> bool {
+        if let Some(handlers) = &self.handlers {
+            return handlers.wants(event);
+        }
         (self.event_types.is_empty() || self.event_types.contains(&event.event_type))
             && self
                 .stream_prefix
@@ -63,6 +70,15 @@ impl Filter {
 }
 
 impl Subscription {
+    /// As the store knows it.
+    pub(super) fn registered_as(&self) -> SubscriberConfig {
+        SubscriberConfig {
+            subscriber_id: self.subscriber_id.clone(),
+            start_from: self.config.start_from,
+            mode: self.mode,
+        }
+    }
+
     pub(super) fn validate(&self) -> Result<(), SubscriberError> {
         names::check_subscriber_id(&self.subscriber_id)?;
         self.config.validate()?;

@@ -45,6 +45,8 @@ pub(super) struct Tail {
     changed: watch::Sender<u64>,
     writers: Mutex<Vec<Writer>>,
     connected: AtomicBool,
+    /// Somebody takes from the ring. Those who claim events only want to know that there may be some.
+    is_read: AtomicBool,
     /// Changes when events appeared in holes, or holes were closed.
     holes_changed: AtomicU64,
     /// Changes when what was seen before counts no more.
@@ -66,12 +68,20 @@ impl Tail {
             changed: watch::Sender::new(0),
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
+            is_read: AtomicBool::new(false),
             holes_changed: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             size: AtomicU32::new(PAGE_SIZE),
             nudge: watch::Sender::new(0),
             nudged: AtomicBool::new(false),
             poll,
+        }
+    }
+
+    /// Begins to read the log, for somebody who takes from it.
+    pub(super) fn read(&self) {
+        if !self.is_read.swap(true, Ordering::AcqRel) {
+            self.nudge();
         }
     }
 
@@ -145,6 +155,11 @@ impl Tail {
         let mut look_again = FIRST_LOOK_AGAIN;
         let mut epoch = Epoch::default();
         loop {
+            if !self.is_read.load(Ordering::Acquire) {
+                any(&mut wake_ups).await;
+                self.changed.send_modify(|version| *version += 1);
+                continue;
+            }
             let looked = match self.check_epoch(&mut epoch).await {
                 Ok(()) => self.look().await,
                 Err(error) => Err(error),

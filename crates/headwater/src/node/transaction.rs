@@ -11,6 +11,7 @@ use headwater_postgres::PgSubscribers;
 use sqlx::{Postgres, Transaction};
 
 use super::handler::{InTransaction, TransactionScope, Work, guarded};
+use super::lent::Lent;
 use super::ring::sequence;
 use super::runner::{Runner, Stop};
 use super::turn::{OneByOne, Turn};
@@ -169,14 +170,17 @@ impl Runner {
         events: &[Arc<Event>],
     ) -> Result<Result<Transaction<'static, Postgres>, Failure>, Stop> {
         let limit = self.subscription.config.handler_timeout;
-        let mut tx = self.postgres()?.begin(limit).await?;
+        let mut lent = Lent::new(self.postgres()?.begin(limit).await?);
         for event in events {
-            if let Err(error) = guarded(handler.handle(event, &mut tx), limit).await {
-                self.postgres()?.rollback(tx).await;
+            if let Err(error) = guarded(handler.handle(event, &mut lent), limit).await {
+                if let Some(tx) = lent.into_inner() {
+                    self.postgres()?.rollback(tx).await;
+                }
                 return Ok(Err(Failure { at: event.global_sequence, error }));
             }
         }
-        Ok(Ok(tx))
+        let kept = || Failure { at: None, error: HandlerError::message("the handler kept its transaction") };
+        Ok(lent.into_inner().ok_or_else(kept))
     }
 
     /// Moves the checkpoint in the transaction, and commits it. An error that the server raised is the handler's failure: nothing was

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{Claim, ClaimRequest, HandlerError, SubscriberError, jittered, retry_delay};
+use headwater_core::{Claim, ClaimRequest, HandlerError, SubscriberError, SubscriberStore, jittered, retry_delay};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -99,19 +99,37 @@ impl Shared {
         request: &mut ClaimRequest,
         unacked: &mut Vec<Uuid>,
     ) -> Result<Vec<Claim>, SubscriberError> {
-        let claims = self.queue.claim(request).await;
+        let claims = self.ask(request).await;
         let acks = std::mem::take(&mut request.acks);
         match claims {
             Err(SubscriberError::ClaimLost(_)) => {
                 // One of those that are done is another's by now: each alone, then.
                 unacked.extend(self.ack_each(acks).await);
-                self.queue.claim(request).await
+                self.ask(request).await
             }
             Err(error) => {
                 unacked.extend(acks);
                 Err(error)
             }
             claims => claims,
+        }
+    }
+
+    /// Of handlers by event type, the subscriber is made when it is first needed.
+    async fn ask(&self, request: &mut ClaimRequest) -> Result<Vec<Claim>, SubscriberError> {
+        let Some(handlers) = &self.subscription.filter.handlers else { return self.queue.claim(request).await };
+        request.event_types = handlers.patterns();
+        if request.event_types.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut made = false;
+        loop {
+            match self.queue.claim_matching(request).await {
+                Err(SubscriberError::NotFound(_)) if !std::mem::replace(&mut made, true) => {
+                    self.postgres.register(&self.subscription.registered_as()).await?;
+                }
+                claims => return claims,
+            }
         }
     }
 

@@ -86,6 +86,7 @@ impl Shared {
         let mut asking = Asking { at: None, for_urgent: false, pause: FIRST_PAUSE };
         let mut control = self.control.clone();
         let mut changes = self.tail.changes();
+        let mut handlers = self.subscription.filter.handlers.as_ref().map(|handlers| handlers.changes());
         self.status.set(RunnerState::Live, None);
         loop {
             let (stopping, paused) = {
@@ -127,6 +128,7 @@ impl Shared {
                 Some(Ok(answer)) = hand.calls.join_next() => self.take_answer(&mut hand, &mut asking, answer),
                 _ = changes.changed(), if idle => (asking.at, asking.for_urgent) = (None, true),
                 _ = control.changed() => {}
+                () = changed(&mut handlers) => asking.at = None,
                 () = until(alarm) => {
                     let now = Instant::now();
                     if hand.retries.iter().any(|at| *at <= now) {
@@ -149,6 +151,9 @@ impl Shared {
 
     /// How many events to claim now; none until half of what may be held is done, so that they are not claimed one by one.
     fn room(&self, hand: &Hand) -> usize {
+        if self.subscription.filter.handlers.as_ref().is_some_and(|handlers| handlers.is_empty()) {
+            return 0;
+        }
         let batch = self.subscription.events_at_once();
         let capacity = self.subscription.config.concurrency as usize * batch + self.ahead(hand);
         // What the rate limit lets nobody here handle soon is for others.
@@ -284,6 +289,16 @@ impl Shared {
         tracing::warn!(subscriber_id = self.id(), %error, "lost a claim: its events come again");
         hand.drop_claim(claim_id);
     }
+}
+
+/// Waits until the handlers by event type are others. Without any, for ever.
+async fn changed<T>(handlers: &mut Option<watch::Receiver<T>>) {
+    if let Some(handlers) = handlers
+        && handlers.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 async fn until(alarm: Option<Instant>) {

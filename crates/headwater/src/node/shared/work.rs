@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::hand::Job;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, Shared};
 use crate::node::handler::{Batch, Each, InTransaction, Work, guarded};
+use crate::node::lent::Lent;
 use crate::node::turn::OneByOne;
 
 /// What became of events.
@@ -131,13 +132,19 @@ impl Shared {
         whole: bool,
     ) -> Result<Result<(), HandlerError>, SubscriberError> {
         let limit = self.subscription.config.handler_timeout;
-        let mut tx = self.postgres.begin(limit).await?;
+        let mut lent = Lent::new(self.postgres.begin(limit).await?);
         for job in jobs.iter().filter(|job| self.subscription.filter.wants(&job.event)) {
-            if let Err(error) = guarded(handler.handle(&job.event, &mut tx), limit).await {
-                self.postgres.rollback(tx).await;
+            lent.redelivery_count = job.redelivery_count;
+            if let Err(error) = guarded(handler.handle(&job.event, &mut lent), limit).await {
+                if let Some(tx) = lent.into_inner() {
+                    self.postgres.rollback(tx).await;
+                }
                 return Ok(Err(error));
             }
         }
+        let Some(mut tx) = lent.into_inner() else {
+            return Ok(Err(HandlerError::message("the handler kept its transaction")));
+        };
         let sequences: Vec<u64> = jobs.iter().filter_map(|job| job.event.global_sequence).collect();
         let sequences = (!whole).then_some(&sequences[..]);
         if let Err(error) = self.queue.ack_in(&mut tx, jobs[0].claim_id, sequences).await {
