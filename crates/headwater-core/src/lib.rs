@@ -17,6 +17,7 @@ mod log;
 pub mod names;
 mod namespace;
 mod query;
+mod schedule;
 mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
@@ -41,4 +42,5 @@ pub use log::EventLog;
 pub use names::InvalidName;
 pub use namespace::{DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering};
 pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, StreamQuery};
+pub use schedule::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use stream_id::StreamId;

@@ -15,7 +15,7 @@ macro_rules! texts {
 
 /// Migrations, in order: applied once, frozen once shipped.
 pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due");
+    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_schedules");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -26,6 +26,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append",
     "append_batch",
     "append_due",
+    "append_runs",
     "append_writes",
     "audit_gaps",
     "audit_subscribers",
@@ -36,6 +37,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_max_events",
     "check_name",
     "check_namespace_settings",
+    "check_schedule",
+    "check_timezone",
     "check_visibility",
     "check_writes",
     "claim",
@@ -44,11 +47,23 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "claim_run",
     "claim_with_care",
     "claimed_sequences",
+    "clock_change",
+    "clock_shows",
     "close_gaps",
     "correlation_page",
     "create_leaf",
     "create_namespace",
+    "cron_after",
+    "cron_before",
+    "cron_day",
+    "cron_field",
+    "cron_fields",
+    "cron_local_after",
+    "cron_next",
+    "cron_value",
+    "cron_walk",
     "discard",
+    "drop_cron_job",
     "emit",
     "emit_at",
     "end_claim",
@@ -60,7 +75,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "fail_claimed",
     "find_events",
     "fire_all_due",
+    "fire_all_schedules",
     "fire_due",
+    "fire_schedules",
+    "fire_tasks",
+    "first_due",
     "forget_claims",
     "group_status",
     "held_claim",
@@ -81,9 +100,13 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "merge_open",
     "nack",
     "namespace_row",
+    "next_runs",
     "partition_of",
+    "pause_schedule",
     "pause_subscriber",
+    "plan_runs",
     "position_at",
+    "prune_runs",
     "queue_letters",
     "queue_status",
     "read_log",
@@ -97,7 +120,16 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "require_shared",
     "reset_subscriber",
     "resize_group",
+    "resume_schedule",
     "resume_subscriber",
+    "run_schedule_now",
+    "run_scheduled_task",
+    "schedule",
+    "schedule_event_id",
+    "schedule_history",
+    "schedule_row",
+    "schedule_status",
+    "set_cron_job",
     "settle_resize",
     "store_due",
     "stored_append",
@@ -108,15 +140,18 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "take_new",
     "take_open",
     "take_retry",
+    "unschedule",
     "uuid_v7",
     "wake",
     "wake_due",
+    "wake_firing",
     "writers",
+    "zoned_time",
 );
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 5;
+pub(crate) const FUNCTIONS_REVISION: i64 = 6;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -144,7 +179,9 @@ pub(crate) const EPOCH: &str = sql!("statements", "epoch");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
+pub(crate) const FIRE_ALL_SCHEDULES: &str = sql!("statements", "fire_all_schedules");
 pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
+pub(crate) const FIRE_SCHEDULES: &str = sql!("statements", "fire_schedules");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
@@ -167,8 +204,10 @@ pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
 pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
+pub(crate) const NEXT_RUNS: &str = sql!("statements", "next_runs");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
 pub(crate) const PIN: &str = sql!("session", "pin");
@@ -184,7 +223,12 @@ pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
 pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
 pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
+pub(crate) const RESUME_SCHEDULE: &str = sql!("statements", "resume_schedule");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
+pub(crate) const RUN_SCHEDULE_NOW: &str = sql!("statements", "run_schedule_now");
+pub(crate) const SCHEDULE: &str = sql!("statements", "schedule");
+pub(crate) const SCHEDULE_HISTORY: &str = sql!("statements", "schedule_history");
+pub(crate) const SCHEDULE_STATUS: &str = sql!("statements", "schedule_status");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
@@ -194,6 +238,7 @@ pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_posi
 pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status");
 pub(crate) const UNPIN: &str = sql!("session", "unpin");
 pub(crate) const UNPIN_FAILED: &str = sql!("session", "unpin_failed");
+pub(crate) const UNSCHEDULE: &str = sql!("statements", "unschedule");
 pub(crate) const WAKE: &str = sql!("statements", "wake");
 pub(crate) const WAKE_DUE: &str = sql!("statements", "wake_due");
 pub(crate) const WRITERS: &str = sql!("statements", "writers");
