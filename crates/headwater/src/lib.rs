@@ -30,6 +30,7 @@
 
 mod namespace;
 mod node;
+mod schedules;
 mod system;
 
 pub use namespace::Namespace;
@@ -52,6 +53,8 @@ pub use headwater_core::{
     Saga, SagaActions, StartFrom, StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo,
     SubscriberMode, SubscriberStore, partition_of,
 };
+// Schedules.
+pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
     DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore,

@@ -80,12 +80,13 @@ impl Headwater {
         Ok(Namespace::new(log))
     }
 
-    /// Appends the events of all namespaces that are due, at most `max_events` in each, and says when to call again.
+    /// Appends the events of all namespaces that are due, at most `max_events` in each, and those of their schedules, and says when to call
+    /// again.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         self.database.fire_all_due(max_events).await
     }
 
-    /// Fires the events of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
+    /// Fires the events and schedules of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
     /// events are handled without nodes needs one process that does this.
     pub async fn keep_firing_due(&self) {
         // A pooler in transaction mode gives nobody a session to listen on.
@@ -94,6 +95,10 @@ impl Headwater {
         let longest_sleep = if listening.is_some() { LONGEST_SLEEP } else { POLL };
         let wake_ups = listening.iter().map(WakeUps::due).collect();
         due::fire(due::Scope::All(self.database.clone()), wake_ups, longest_sleep).await;
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
     }
 
     /// The server as it is.

@@ -31,7 +31,8 @@ BEGIN
             times := CASE WHEN s.cron_expression ~ '^\s*0(\s+[0-9A-Za-z*,/-]+){5}\s*$' THEN regexp_replace(s.cron_expression, '^\s*0\s+', '')
                           WHEN s.cron_expression ~ '^\s*[0-9A-Za-z*,/-]+(\s+[0-9A-Za-z*,/-]+){4}\s*$' THEN btrim(s.cron_expression)
                           WHEN s.cron_expression ~* '^\s*@(yearly|annually|monthly|weekly|daily|midnight|hourly)\s*$' THEN lower(btrim(s.cron_expression)) END;
-            IF s.timezone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT') OR zone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT')
+            -- It takes a range that ends with Sunday, as SAT-SUN, for an empty one, and would never run.
+            IF s.cron_expression ~* '-(SUN|0)\M' OR s.timezone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT') OR zone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT')
                OR EXISTS (SELECT FROM headwater.cron_fields(s.cron_expression) c WHERE 32 = ANY (c.days) OR c.weekdays[cardinality(c.weekdays)] > 6) THEN
                 times := NULL;
             END IF;

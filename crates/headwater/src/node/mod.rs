@@ -41,6 +41,7 @@ const WAIT_POLL: Duration = Duration::from_millis(25);
 pub struct Node {
     crew: Arc<Crew>,
     listening: Option<WakeUps>,
+    log: Option<PgLog>,
     tasks: Mutex<Option<Tasks>>,
     stop: watch::Sender<bool>,
 }
@@ -50,7 +51,7 @@ struct Tasks {
     others: JoinSet<()>,
 }
 
-/// How a node fires events that are due.
+/// How a node fires events and schedules that are due.
 struct Firing {
     log: PgLog,
     wake_ups: Vec<WakeUp>,
@@ -113,6 +114,7 @@ impl Node {
         let mut others = JoinSet::new();
         let following = tail.clone();
         others.spawn(async move { following.follow(parts.wake_ups).await });
+        let log = parts.firing.as_ref().map(|firing| firing.log.clone());
         if let Some(firing) = parts.firing {
             others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
         }
@@ -138,7 +140,12 @@ impl Node {
             keeper.run(stopped).await;
             keeper
         });
-        Node { crew, listening: parts.listening, tasks: Mutex::new(Some(Tasks { keeper, others })), stop }
+        Node { crew, listening: parts.listening, log, tasks: Mutex::new(Some(Tasks { keeper, others })), stop }
+    }
+
+    /// The log, if it is in PostgreSQL.
+    pub(crate) fn postgres_log(&self) -> Option<&PgLog> {
+        self.log.as_ref()
     }
 
     /// The node's name and this run of it.
