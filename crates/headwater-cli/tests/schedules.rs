@@ -100,7 +100,7 @@ async fn due_fire_fires_schedules_too() {
     assert_eq!((&event["stream_id"], &event["key"]), (&json!("sales"), &json!("k")));
     assert_eq!(event["headers"]["scheduled_at"], "2026-01-01T08:00:00.000000Z");
     let listed = cli.run(["schedules", "list", "-n", "shop"]).ok().out;
-    assert!(listed.contains("ended   once at 2026-01-01 08:00:00 UTC"), "{listed}");
+    assert!(listed.contains("ended  once at 2026-01-01 08:00:00 UTC"), "{listed}");
 }
 
 #[tokio::test]

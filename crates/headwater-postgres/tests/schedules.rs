@@ -260,6 +260,36 @@ async fn a_year_of_seconds_is_caught_up_with_at_once() {
 }
 
 #[tokio::test]
+async fn a_backlog_is_fired_in_bounded_parts_and_in_order() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let large = Json::parse(format!("{:?}", "x".repeat(1_000_000))).unwrap();
+    let task = hourly("a").missed(MissedRuns::FireAll { limit: 1_000 });
+    log.schedule_task(&task.clone().emits("a", large)).await.unwrap();
+    due_since(&db, "a", "2026-01-01T01:00:00Z").await;
+    let mut session = db.session().await;
+    // Twenty of a megabyte each.
+    let at = "2026-01-01T20:30:00Z";
+    assert_eq!(fire_at(&mut session, at).await, (8, 0));
+    assert_eq!(fire_at(&mut session, at).await, (8, 0));
+    assert_eq!(fire_at(&mut session, at).await, (4, 0));
+    assert_eq!(fire_at(&mut session, at).await, (0, 0));
+    let expected: Vec<_> = (1..=20).map(|hour| format!("2026-01-01T{hour:02}:00")).collect();
+    assert_eq!(fired_for(&log).await, expected);
+
+    log.schedule_task(&task).await.unwrap();
+    due_since(&db, "a", "2026-01-02T01:00:00Z").await;
+    let few = "SELECT fired, next_due_in = interval '0' AS more
+                 FROM headwater.fire_schedules('shop', 3, at => '2026-01-02T04:30:00Z')";
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        let row = sqlx::query(few).fetch_one(&mut session).await.unwrap();
+        calls.push((row.get::<i32, _>("fired"), row.get::<bool, _>("more")));
+    }
+    assert_eq!(calls, [(3, true), (1, false)]);
+}
+
+#[tokio::test]
 async fn a_single_due_time_is_fired_once_and_for_all() {
     let db = TestDatabase::create().await;
     let log = db.log("shop").await;

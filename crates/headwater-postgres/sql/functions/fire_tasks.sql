@@ -1,5 +1,5 @@
 -- headwater.fire_tasks(ns, task_id, max_events, notify, at)
--- Appends the events of schedules that are due at a moment, of one (task_id) or of all, the earliest first, and moves each on to its next due time, all in this
+-- Appends the events of schedules that are due at a moment, of one (task_id) or of all, the earliest first, at most max_events and about 8 MiB, and moves each on to its next due time, all in this
 -- transaction. Answers: fired; failed, schedules whose event could not be appended: their due time stays, and is tried again after 1, 2, 4, … seconds, at most 10 minutes; looked_at.
 -- Raises: what concerns not one schedule but the server, with nothing changed.
 -- Locks: the schedules' rows, those that nobody else has; see append_batch. Writes: schedules, schedule_runs; see append_batch.
@@ -14,6 +14,7 @@ DECLARE
     s        headwater.schedules;
     p        record;
     bytes    bigint := 0;
+    room     int;
     -- of each schedule
     tasks    uuid[] := '{}';
     nexts    timestamptz[] := '{}';
@@ -35,6 +36,11 @@ BEGIN
               ORDER BY x.fire_at, x.task_id LIMIT fire_tasks.max_events
                 FOR UPDATE SKIP LOCKED LOOP
         p := headwater.plan_runs(s, fire_tasks.at);
+        room := least(fire_tasks.max_events - cardinality(dues), greatest((8388608 - bytes) / s.bytes, 1));
+        IF cardinality(p.due) > room THEN
+            p.next_due_at := p.due[room + 1];
+            p.due := p.due[1:room];
+        END IF;
         looked_at := looked_at + 1;
         tasks := tasks || s.task_id;
         nexts := nexts || p.next_due_at;
