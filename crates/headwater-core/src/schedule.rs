@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{Fault, Json, StreamId};
 
-/// What becomes of due times that nobody fired within a minute, since no node ran or the database was away.
+/// What becomes of due times that nobody fired within two minutes, since no node ran or the database was away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRuns {
@@ -130,7 +130,7 @@ impl Task {
         self
     }
 
-    /// What becomes of due times that nobody fired within a minute (default: [`MissedRuns::FireOnce`]).
+    /// What becomes of due times that nobody fired within two minutes (default: [`MissedRuns::FireOnce`]).
     pub fn missed(mut self, missed: MissedRuns) -> Self {
         self.missed = missed;
         self

@@ -248,10 +248,10 @@ async fn a_year_of_seconds_is_caught_up_with_at_once() {
     let task = Task::cron("a", "* * * * * *").emits("a", Json::null()).missed(MissedRuns::FireAll { limit: 20 });
     log.schedule_task(&task).await.unwrap();
     due_since(&db, "a", "2025-01-01T00:00:00Z").await;
-    assert_eq!(fire_at(&mut db.session().await, "2026-01-01T00:00:00Z").await, (20 + 61, 0));
+    assert_eq!(fire_at(&mut db.session().await, "2026-01-01T00:00:00Z").await, (20 + 121, 0));
     assert_eq!(log.schedule("a").await.unwrap().next_due_at.unwrap().to_rfc3339(), "2026-01-01T00:00:01+00:00");
-    assert_eq!(log.schedule_runs("a", 1_000).await.unwrap().len(), 82);
     // The history is kept short.
+    assert_eq!(log.schedule_runs("a", 1_000).await.unwrap().len(), 100);
     let mut session = db.session().await;
     for second in 1..=30 {
         fire_at(&mut session, &format!("2026-01-01T00:00:{second:02}Z")).await;

@@ -70,6 +70,7 @@ async fn pg_cron_fires_without_nodes_and_never_twice_own_server() {
     assert!(utc.job_id.is_some() && utc.pg_cron);
 
     // What pg_cron is told: the expression itself where it means the same there, else every minute.
+    let moment = "2900-01-01T10:20:30Z".parse::<chrono::DateTime<chrono::Utc>>().unwrap();
     let cases = [
         ("own", Task::cron("own", "30 2 * * MON-FRI"), "30 2 * * MON-FRI"),
         ("second", Task::cron("second", "0 */5 3 1 * *"), "*/5 3 1 * *"),
@@ -79,6 +80,8 @@ async fn pg_cron_fires_without_nodes_and_never_twice_own_server() {
         ("last", Task::cron("last", "0 3 L * *"), "* * * * *"),
         ("nth", Task::cron("nth", "0 3 * * FRI#2"), "* * * * *"),
         ("weekend", Task::cron("weekend", "0 3 * * SAT-SUN"), "* * * * *"),
+        // Every hour, from the full minute after its time on: also when the server was down then.
+        ("moment", Task::once("moment", moment), "21 * * * *"),
     ];
     for (name, task, expected) in cases {
         let made = shop.schedule_task(task.emits(name, Json::null()).with_pg_cron()).await.unwrap();

@@ -1,6 +1,6 @@
 -- headwater.plan_runs(s, at)
 -- What a schedule has to do at a moment: the due times to fire, in order; the first and last of those that are skipped; and when it is due after that (NULL: never).
--- A due time is missed when nobody fired it within a minute; until then each is fired, so that a busy server drops none.
+-- A due time is missed when nobody fired it within two minutes: who looks once a minute, as a job of pg_cron, misses none. Until then each is fired.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.plan_runs(
     s headwater.schedules, at timestamptz,
@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION headwater.plan_runs(
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_variable
 DECLARE
-    on_time_from timestamptz := at - interval '60 seconds';
+    on_time_from timestamptz := at - interval '120 seconds';
     until        timestamptz := least(at, s.ends_at);
     c            headwater.cron;
     moment       timestamptz := s.next_due_at;

@@ -4,7 +4,7 @@
 --   due_at           instead: due once
 --   stream_id, key   of the event; a stream is appended to whatever its version
 --   starts_at, ends_at  no due time before the one, none after the other
---   missed           what becomes of due times that nobody fired within a minute: 'fire_once' (default) fires the last of them, unless one that is
+--   missed           what becomes of due times that nobody fired within two minutes: 'fire_once' (default) fires the last of them, unless one that is
 --                    on time follows; 'fire_all' fires the last missed_limit (default 100) of them; 'skip' none
 --   active           false: paused. NULL (default): as it is; a new one is active
 --   trigger          'node' (default): whoever calls fire_schedules, as nodes do. 'pg_cron': that too, and pg_cron by itself, by a job of its own

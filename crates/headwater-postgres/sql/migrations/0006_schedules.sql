@@ -73,4 +73,4 @@ CREATE TABLE headwater.schedule_runs (
     error           text,
     PRIMARY KEY (task_id, run_id)
 );
-CREATE INDEX schedule_runs_last ON headwater.schedule_runs (task_id, ran_at);
+CREATE INDEX schedule_runs_last ON headwater.schedule_runs (task_id, ran_at, run_id);

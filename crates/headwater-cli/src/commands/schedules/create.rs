@@ -60,7 +60,7 @@ pub(crate) struct Create {
     /// No due time after this
     #[arg(long, value_name = "TIME")]
     ends_at: Option<DateTime<FixedOffset>>,
-    /// What becomes of due times that nobody fired within a minute
+    /// What becomes of due times that nobody fired within two minutes
     #[arg(long, value_enum, default_value_t = Missed::FireOnce)]
     missed: Missed,
     /// With --missed fire-all: the most that are fired, the last ones [default: 100]
