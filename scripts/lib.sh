@@ -74,20 +74,36 @@ need_pgbouncer() {
     have pgbouncer || apt_install pgbouncer
 }
 
+# Lets Debian's packages of PostgreSQL not set up and start a server, unless they are told otherwise already.
+without_cluster() {
+    local conf=/etc/postgresql-common/createcluster.conf
+    if [ ! -e "$conf" ]; then
+        as_root mkdir -p "${conf%/*}"
+        echo 'create_main_cluster = false' | as_root tee "$conf" >/dev/null
+    fi
+}
+
 # PostgreSQL's server binaries, without the server that Debian's package would set up and start.
 need_postgres() {
-    local bin conf=/etc/postgresql-common/createcluster.conf
+    local bin
     if ! bin=$(pg_bin); then
         if [ -n "${HEADWATER_PG_BIN:-}" ]; then exit 1; fi
         note "no PostgreSQL server binaries found"
-        if [ ! -e "$conf" ]; then
-            as_root mkdir -p "${conf%/*}"
-            echo 'create_main_cluster = false' | as_root tee "$conf" >/dev/null
-        fi
+        without_cluster
         apt_install "$PG_PACKAGE"
         bin=$(pg_bin) || fail "$PG_PACKAGE is installed, but its binaries were not found"
     fi
     note "$("$bin/postgres" --version), in $bin"
+}
+
+# pg_cron, for the tests of schedules that it triggers: for a server of Debian's, which is here or comes with it.
+need_pg_cron() {
+    local lib
+    for lib in /usr/lib/postgresql/*/lib/pg_cron.so; do
+        if [ -e "$lib" ]; then return; fi
+    done
+    without_cluster
+    apt_install "$PG_PACKAGE-cron"
 }
 
 # cargo, its fmt and clippy, and a C compiler to link with.

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, nodes, read, status, subscribers,
-    up,
+    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, nodes, read, schedules, status,
+    subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -15,7 +15,7 @@ Exit codes:
     1  unexpected failure
     2  usage or invalid input
     3  the database cannot be reached
-    4  not found: the namespace, the event, the subscriber, the dead letter, the node
+    4  not found: the namespace, the event, the subscriber, the dead letter, the node, the schedule
     5  conflict: the stream is not at the version expected; the subscriber is in use, or no group; the node is alive
     6  the database's schema is not migrated, or too new
     7  the audit found something, a dead letter failed again, or a due event could not be appended
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Emit(emit::Emit),
     #[command(subcommand)]
     Due(due::Due),
+    #[command(subcommand)]
+    Schedules(schedules::Schedules),
     Append(append::Append),
     Read(read::Read),
     Consume(consume::Consume),

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-use headwater::{AdminError, AppendError, Fault, JsonError, ReadError, SubscriberError};
+use headwater::{AdminError, AppendError, Fault, JsonError, ReadError, ScheduleError, SubscriberError};
 use headwater_embedded::EmbeddedError;
 
 /// The exit codes, as `headwater --help` lists them.
@@ -176,6 +176,25 @@ impl From<SubscriberError> for Failure {
             SubscriberError::InUse(message) => Failure::new(Exit::Conflict, message),
             SubscriberError::Unavailable(unavailable) => fault("", &unavailable),
             error => Failure::unexpected(error),
+        };
+        failure.code(code)
+    }
+}
+
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Self {
+        let code = error.code();
+        let failure = match &error {
+            ScheduleError::NamespaceNotFound(name) => namespace_not_found(name),
+            ScheduleError::InvalidInput(message) | ScheduleError::PgCronUnavailable(message) => {
+                Failure::invalid(message)
+            }
+            ScheduleError::PayloadTooLarge { .. } => Failure::invalid(&error)
+                .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
+            ScheduleError::NotFound(name) => Failure::new(Exit::NotFound, format!("schedule {name:?} does not exist"))
+                .help("see which there are with `headwater schedules list --namespace NAME`"),
+            ScheduleError::Unavailable(unavailable) => fault("", unavailable),
+            _ => Failure::unexpected(&error),
         };
         failure.code(code)
     }

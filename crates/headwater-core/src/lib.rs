@@ -21,6 +21,7 @@ mod namespace;
 mod node;
 mod patterns;
 mod query;
+mod schedule;
 mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
@@ -48,4 +49,5 @@ pub use namespace::{DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, Namesp
 pub use node::{NodeInfo, NodeOptions, Registration};
 pub use patterns::EventPattern;
 pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, StreamQuery};
+pub use schedule::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use stream_id::StreamId;

@@ -1,6 +1,6 @@
 //! From the driver's errors to ours: by SQLSTATE and the JSON in DETAIL, never by prose.
 
-use headwater_core::{AdminError, AppendError, Fault, ReadError, SubscriberError};
+use headwater_core::{AdminError, AppendError, Fault, ReadError, ScheduleError, SubscriberError};
 use serde::Deserialize;
 use sqlx::postgres::PgDatabaseError;
 
@@ -10,6 +10,7 @@ use sqlx::postgres::PgDatabaseError;
 struct Detail {
     namespace: String,
     subscriber_id: String,
+    schedule: String,
     bytes: u64,
     limit: u64,
     event_id: uuid::Uuid,
@@ -109,5 +110,19 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
         "WH018" => SubscriberError::NodeReplaced(message(raised)),
         code if code.starts_with("22") || code == "23514" => SubscriberError::InvalidInput(message(raised)),
         _ => SubscriberError::Unavailable(fault(error)),
+    }
+}
+
+pub(crate) fn schedule_error(error: sqlx::Error) -> ScheduleError {
+    let Some(raised) = database_error(&error) else { return ScheduleError::Unavailable(fault(error)) };
+    let detail = detail(raised);
+    match raised.code() {
+        "WH001" => ScheduleError::NamespaceNotFound(detail.namespace),
+        "WH002" => ScheduleError::InvalidInput(message(raised)),
+        "WH004" => ScheduleError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
+        "WH030" => ScheduleError::NotFound(detail.schedule),
+        "WH031" => ScheduleError::PgCronUnavailable(message(raised)),
+        code if code.starts_with("22") => ScheduleError::InvalidInput(message(raised)),
+        _ => ScheduleError::Unavailable(fault(error)),
     }
 }

@@ -197,7 +197,8 @@ impl PgLog {
         reading!(self, conn => due::list(conn, self.id(), true, limit))
     }
 
-    /// Appends the events that are due, at most `max_events`, and says when to call again. Nodes do this by themselves.
+    /// Appends the events that are due, at most `max_events`, and those of schedules, and says when to call again. Nodes do this by
+    /// themselves.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         let fired = due::fire(&self.inner.database, self.namespace(), max_events).await?;
         if fired.fired > 0 {
@@ -214,6 +215,21 @@ impl PgLog {
     /// Takes no more appends, and returns when those that are queued are answered.
     pub async fn close(&self) {
         self.inner.coalescer.close().await;
+    }
+
+    /// How long calls are tried again while the database cannot be reached.
+    pub(crate) fn retry_for(&self) -> Duration {
+        self.inner.retry_for
+    }
+
+    /// Wakes readers: so many events were appended.
+    pub(crate) fn poke_appended(&self, events: usize) {
+        self.inner.coalescer.notifier().poke(events);
+    }
+
+    /// Wakes those who fire: what is due next has changed.
+    pub(crate) fn poke_due(&self) {
+        self.inner.coalescer.notifier().poke_due();
     }
 
     fn id(&self) -> i32 {

@@ -14,7 +14,16 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_settled_ahead", "0007_nodes");
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
+    "0001_log",
+    "0002_delivery",
+    "0003_groups",
+    "0004_queues",
+    "0005_due",
+    "0006_settled_ahead",
+    "0007_nodes",
+    "0008_schedules",
+);
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -25,6 +34,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append",
     "append_batch",
     "append_due",
+    "append_runs",
     "append_writes",
     "audit_gaps",
     "audit_queues",
@@ -37,6 +47,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_name",
     "check_namespace_settings",
     "check_patterns",
+    "check_schedule",
+    "check_timezone",
     "check_visibility",
     "check_writes",
     "claim",
@@ -46,11 +58,23 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "claim_run",
     "claim_with_care",
     "claimed_sequences",
+    "clock_change",
+    "clock_shows",
     "close_gaps",
     "correlation_page",
     "create_leaf",
     "create_namespace",
+    "cron_after",
+    "cron_before",
+    "cron_day",
+    "cron_field",
+    "cron_fields",
+    "cron_local_after",
+    "cron_next",
+    "cron_value",
+    "cron_walk",
     "discard",
+    "drop_cron_job",
     "emit",
     "emit_at",
     "end_claim",
@@ -62,7 +86,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "fail_claimed",
     "find_events",
     "fire_all_due",
+    "fire_all_schedules",
     "fire_due",
+    "fire_schedules",
+    "fire_tasks",
+    "first_due",
     "forget_claims",
     "forget_nodes",
     "group_status",
@@ -89,11 +117,15 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "nack",
     "namespace_row",
     "newest_state",
+    "next_runs",
     "node_gone",
     "node_name",
     "partition_of",
+    "pause_schedule",
     "pause_subscriber",
+    "plan_runs",
     "position_at",
+    "prune_runs",
     "queue_letters",
     "queue_status",
     "read_log",
@@ -109,7 +141,16 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "require_shared",
     "reset_subscriber",
     "resize_group",
+    "resume_schedule",
     "resume_subscriber",
+    "run_schedule_now",
+    "run_scheduled_task",
+    "schedule",
+    "schedule_event_id",
+    "schedule_history",
+    "schedule_row",
+    "schedule_status",
+    "set_cron_job",
     "settle_resize",
     "stop_node",
     "store_due",
@@ -122,10 +163,13 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "take_open",
     "take_retry",
     "touch_node_heartbeat",
+    "unschedule",
     "uuid_v7",
     "wake",
     "wake_due",
+    "wake_firing",
     "writers",
+    "zoned_time",
 );
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
@@ -160,7 +204,9 @@ pub(crate) const EPOCH: &str = sql!("statements", "epoch");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
+pub(crate) const FIRE_ALL_SCHEDULES: &str = sql!("statements", "fire_all_schedules");
 pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
+pub(crate) const FIRE_SCHEDULES: &str = sql!("statements", "fire_schedules");
 pub(crate) const FORGET_NODES: &str = sql!("statements", "forget_nodes");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
 pub(crate) const FORGET_AHEAD: &str = sql!("statements", "forget_ahead");
@@ -186,10 +232,12 @@ pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
 pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
+pub(crate) const NEXT_RUNS: &str = sql!("statements", "next_runs");
 pub(crate) const NODES: &str = sql!("statements", "nodes");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
+pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
 pub(crate) const PIN: &str = sql!("session", "pin");
@@ -207,7 +255,12 @@ pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
 pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
 pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
+pub(crate) const RESUME_SCHEDULE: &str = sql!("statements", "resume_schedule");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
+pub(crate) const RUN_SCHEDULE_NOW: &str = sql!("statements", "run_schedule_now");
+pub(crate) const SCHEDULE: &str = sql!("statements", "schedule");
+pub(crate) const SCHEDULE_HISTORY: &str = sql!("statements", "schedule_history");
+pub(crate) const SCHEDULE_STATUS: &str = sql!("statements", "schedule_status");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
@@ -219,6 +272,7 @@ pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_posi
 pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status");
 pub(crate) const UNPIN: &str = sql!("session", "unpin");
 pub(crate) const UNPIN_FAILED: &str = sql!("session", "unpin_failed");
+pub(crate) const UNSCHEDULE: &str = sql!("statements", "unschedule");
 pub(crate) const WAKE: &str = sql!("statements", "wake");
 pub(crate) const WAKE_DUE: &str = sql!("statements", "wake_due");
 pub(crate) const WRITERS: &str = sql!("statements", "writers");

@@ -31,6 +31,7 @@
 mod connect;
 mod namespace;
 mod node;
+mod schedules;
 mod system;
 
 pub use connect::{Connect, ConnectNamespace};
@@ -57,6 +58,8 @@ pub use headwater_core::{
     Saga, SagaActions, StartFrom, StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo,
     SubscriberMode, SubscriberStore, partition_of,
 };
+// Schedules.
+pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
     DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgNodes, PgQueue,

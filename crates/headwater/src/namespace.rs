@@ -116,7 +116,8 @@ impl Namespace {
         self.log.due_events(limit).await
     }
 
-    /// Appends the events that are due, at most `max_events`, and says when to call again. Nodes do this by themselves.
+    /// Appends the events that are due, at most `max_events`, and those of schedules, and says when to call again. Nodes do this by
+    /// themselves.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         self.log.fire_due(max_events).await
     }

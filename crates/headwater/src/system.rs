@@ -82,12 +82,13 @@ impl Headwater {
         Ok(Namespace::new(log))
     }
 
-    /// Appends the events of all namespaces that are due, at most `max_events` in each, and says when to call again.
+    /// Appends the events of all namespaces that are due, at most `max_events` in each, and those of their schedules, and says when to call
+    /// again.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         self.database.fire_all_due(max_events).await
     }
 
-    /// Fires the events of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
+    /// Fires the events and schedules of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
     /// events are handled without nodes needs one process that does this.
     pub async fn keep_firing_due(&self) {
         // A pooler in transaction mode gives nobody a session to listen on.
@@ -101,6 +102,10 @@ impl Headwater {
     /// The nodes of all namespaces.
     pub async fn nodes(&self) -> Result<Vec<NodeInfo>, SubscriberError> {
         self.database.nodes().await
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
     }
 
     /// The server as it is.

@@ -12,6 +12,7 @@ pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod nodes;
 pub(crate) mod read;
+pub(crate) mod schedules;
 pub(crate) mod status;
 pub(crate) mod subscribers;
 pub(crate) mod up;
@@ -32,6 +33,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Namespace(namespace) => interruptible(namespace.run(&connection)).await,
         Command::Emit(emit) => interruptible(emit.run(&connection)).await,
         Command::Due(due) => interruptible(due.run(&connection)).await,
+        Command::Schedules(schedules) => interruptible(schedules.run(&connection)).await,
         Command::Read(read) => interruptible(read.run(&connection)).await,
         Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
         Command::Groups(groups) => interruptible(groups.run(&connection)).await,

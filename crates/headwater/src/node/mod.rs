@@ -94,7 +94,7 @@ struct Tasks {
     others: JoinSet<()>,
 }
 
-/// How a node fires events that are due.
+/// How a node fires events and schedules that are due.
 struct Firing {
     log: PgLog,
     wake_ups: Vec<WakeUp>,
@@ -224,6 +224,11 @@ impl Running {
 }
 
 impl Node {
+    /// The log, if it is in PostgreSQL.
+    pub(crate) fn postgres_log(&self) -> Option<&PgLog> {
+        self.registered.as_ref().map(|registered| &registered.log)
+    }
+
     fn new(plan: NodeBuilder, instance: Instance, registered: Option<(PgLog, Heartbeat)>) -> Self {
         let (events, broadcasts) = plan.handlers();
         Node {
