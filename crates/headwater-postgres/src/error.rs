@@ -41,7 +41,7 @@ pub(crate) fn is_disconnect(error: &sqlx::Error) -> bool {
 
 /// Whether the same call may succeed later: a lost connection, a serialisation failure or deadlock, a lock not had in time.
 pub(crate) fn is_retryable(error: &sqlx::Error) -> bool {
-    is_disconnect(error) || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200"))
+    is_disconnect(error) || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200" | "WH031"))
 }
 
 pub(crate) fn fault(error: sqlx::Error) -> Fault {
@@ -92,6 +92,8 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
         "WH001" => AdminError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => AdminError::InvalidInput(message(raised)),
         "WH003" => AdminError::NamespaceDiffers(detail(raised).namespace),
+        "WH032" => AdminError::MonthHeld(message(raised)),
+        "WH034" => AdminError::NoPartman(message(raised)),
         _ => AdminError::Unavailable(fault(error)),
     }
 }
@@ -105,6 +107,7 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
         "WH011" => SubscriberError::Fenced(detail(raised).subscriber_id),
         "WH012" => SubscriberError::NotFound(detail(raised).subscriber_id),
         "WH013" => SubscriberError::InUse(message(raised)),
+        "WH033" => SubscriberError::InvalidInput(message(raised)),
         "WH014" => SubscriberError::ClaimLost(message(raised)),
         code if code.starts_with("22") || code == "23514" => SubscriberError::InvalidInput(message(raised)),
         _ => SubscriberError::Unavailable(fault(error)),

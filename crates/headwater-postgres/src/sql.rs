@@ -15,7 +15,7 @@ macro_rules! texts {
 
 /// Migrations, in order: applied once, frozen once shipped.
 pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due");
+    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_months");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -46,13 +46,16 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "claimed_sequences",
     "close_gaps",
     "correlation_page",
+    "count_month",
     "create_leaf",
     "create_namespace",
     "discard",
+    "drop_steps",
     "emit",
     "emit_at",
     "end_claim",
     "enter_log",
+    "equip_leaf",
     "event_json",
     "expire_claims",
     "extend",
@@ -67,21 +70,29 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "horizon",
     "join_groups",
     "keep_leases",
+    "kept_position",
     "leave_groups",
+    "leaves",
     "ledger_at",
     "ledger_holds",
     "letters_handled",
     "lock_queue",
     "lock_subscribers",
+    "log_bounds",
     "log_page",
     "log_page_back",
+    "maintain",
     "maintain_namespace",
     "matching_letters",
     "member_lock",
     "merge_open",
+    "month_holders",
     "nack",
     "namespace_row",
+    "note_dropped",
     "partition_of",
+    "partitions",
+    "partman_months",
     "pause_subscriber",
     "position_at",
     "queue_letters",
@@ -90,6 +101,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "read_stream",
     "redrivable_letters",
     "redrive",
+    "refuse_sealed",
     "register_subscriber",
     "release_leases",
     "remove_subscriber",
@@ -98,6 +110,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "reset_subscriber",
     "resize_group",
     "resume_subscriber",
+    "seal_months",
     "settle_resize",
     "store_due",
     "stored_append",
@@ -108,6 +121,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "take_new",
     "take_open",
     "take_retry",
+    "trim_month",
+    "unhandled_in",
     "uuid_v7",
     "wake",
     "wake_due",
@@ -116,7 +131,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 5;
+pub(crate) const FUNCTIONS_REVISION: i64 = 6;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -126,6 +141,7 @@ pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
+pub(crate) const BEGIN_MAINTENANCE: &str = sql!("session", "begin_maintenance");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
@@ -133,11 +149,13 @@ pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
 pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
+pub(crate) const COUNT_MONTH: &str = sql!("statements", "count_month");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
 pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
 pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
 pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
+pub(crate) const DROP_STEPS: &str = sql!("statements", "drop_steps");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const EPOCH: &str = sql!("statements", "epoch");
@@ -161,14 +179,19 @@ pub(crate) const LIMIT_IDLE: &str = sql!("statements", "limit_idle");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
+pub(crate) const LOSSES: &str = sql!("statements", "losses");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
+pub(crate) const MAINTENANCE_LOCK: &str = sql!("statements", "maintenance_lock");
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
 pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
+pub(crate) const MONTHS: &str = sql!("statements", "months");
 pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
+pub(crate) const NOTE_DROPPED: &str = sql!("statements", "note_dropped");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
 pub(crate) const PIN: &str = sql!("session", "pin");
@@ -186,12 +209,14 @@ pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber")
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
+pub(crate) const SEAL_MONTHS: &str = sql!("statements", "seal_months");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
 pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_position");
 pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status");
+pub(crate) const TRIM_MONTH: &str = sql!("statements", "trim_month");
 pub(crate) const UNPIN: &str = sql!("session", "unpin");
 pub(crate) const UNPIN_FAILED: &str = sql!("session", "unpin_failed");
 pub(crate) const WAKE: &str = sql!("statements", "wake");
