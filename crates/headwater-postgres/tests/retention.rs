@@ -154,10 +154,7 @@ async fn dead_letters_hold_nothing_but_a_queue_cannot_redrive_what_is_gone() {
     run(&mut session, "SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM (SELECT DISTINCT claim_id FROM headwater.claim('shop', 'queue', 3)) c").await;
     let redrive = "SELECT headwater.redrive('shop', 'queue', global_sequence => 2)";
     run(&mut session, redrive).await;
-    assert_eq!(
-        maintain(&db).await.held.unwrap().1,
-        ["queue: delivers 1 dead letters again", "queue: was claimed up to 3"].map(String::from)[..1]
-    );
+    assert_eq!(maintain(&db).await.held.unwrap().1, ["queue: delivers 1 dead letters again"]);
     run(&mut session, "SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM headwater.claim('shop', 'queue', 1) c").await;
     assert_eq!(maintain(&db).await.trimmed.len(), 1);
     assert_eq!(sqlstate_of(&mut session, redrive).await, "WH033");
@@ -205,16 +202,14 @@ async fn audits_hold_across_a_trim() {
     let log = shop(&db).await;
     let mut session = db.session().await;
     register(&log, "done", SubscriberMode::Exclusive).await;
-    // It began in the middle of the first month, and has handled the rest, one of it late.
+    // It began in the middle of the first month, and has handled the rest: 1 of the ledger, and 3 to 19, with a sum of 188.
     run(
         &mut session,
-        "UPDATE headwater.subscribers SET position = 19, audit_base = 2, audit_ledger = '{1,1}', settled_events = 16, settled_sum = 184,
-                late_events = 2, late_sum = 5 + 1 - 1 WHERE subscriber_id = 'done'",
+        "UPDATE headwater.subscribers SET position = 19, audit_base = 2, audit_ledger = '{1,1}', settled_events = 16, settled_sum = 183,
+                late_events = 2, late_sum = 5 WHERE subscriber_id = 'done'",
     )
     .await;
     let sums = "SELECT in_log = settled AND sums_differ_by = 0 FROM headwater.audit_subscribers('shop')";
-    // 1 of the ledger, and 3 to 19: 18 events with a sum of 188.
-    run(&mut session, "UPDATE headwater.subscribers SET settled_sum = 183").await;
     assert!(sqlx::query_scalar::<_, bool>(sums).fetch_one(&mut session).await.unwrap(), "before");
     run(&mut session, "SELECT headwater.maintain('shop')").await;
     run(&mut session, "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))").await;
@@ -268,7 +263,7 @@ async fn a_stream_goes_on_though_its_first_events_are_trimmed() {
     assert!(matches!(taken, Err(AppendError::Conflict { actual: 1, .. })), "a stream that was is not new: {taken:?}");
     // Nobody knows the id any more: what is sent again after so long is a new event.
     let again = log.append(Append::to_stream("order-1", ExpectedVersion::Any, [first])).await.unwrap();
-    assert_eq!(again.stream_version, Some(5));
+    assert_eq!(again.stream_version(), Some(5));
 }
 
 #[tokio::test]

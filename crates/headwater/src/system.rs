@@ -96,6 +96,27 @@ impl Headwater {
         due::fire(due::Scope::All(self.database.clone()), wake_ups, longest_sleep).await;
     }
 
+    /// The months of a namespace's log, the oldest first.
+    pub async fn partitions(&self, namespace: &str) -> Result<Vec<PartitionInfo>, AdminError> {
+        self.database.partitions(namespace).await
+    }
+
+    /// Makes a namespace's coming months, seals past ones, and drops those that are older than it keeps events: none that a subscriber is not done
+    /// with, unless `allow_loss`. Nodes do this once an hour, without loss.
+    pub async fn maintain(&self, namespace: &str, allow_loss: bool) -> Result<Maintained, AdminError> {
+        self.database.maintain(namespace, allow_loss).await
+    }
+
+    /// What was trimmed before a namespace's subscribers, or one of them, had handled it: the newest first.
+    pub async fn losses(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<Loss>, AdminError> {
+        self.database.losses(namespace, subscriber_id).await
+    }
+
+    /// What is wrong with the server, or will be: the worst first.
+    pub async fn diagnose(&self) -> Result<Vec<Finding>, AdminError> {
+        self.database.diagnose().await
+    }
+
     /// The server as it is.
     pub async fn status(&self) -> Result<ServerStatus, AdminError> {
         self.database.server_status().await

@@ -14,6 +14,7 @@ use sqlx::PgConnection;
 
 use super::Node;
 use super::due::LONGEST_SLEEP;
+use super::maintenance::INTERVAL;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
@@ -48,6 +49,7 @@ pub struct NodeBuilder {
     lease: Duration,
     poll: Duration,
     audit_every: Option<Duration>,
+    maintain_every: Option<Duration>,
     mistakes: Vec<String>,
 }
 
@@ -78,6 +80,7 @@ impl NodeBuilder {
             lease: Duration::from_secs(10),
             poll: Duration::from_secs(1),
             audit_every: None,
+            maintain_every: Some(INTERVAL),
             mistakes: Vec::new(),
         }
     }
@@ -337,6 +340,19 @@ impl NodeBuilder {
         self
     }
 
+    /// Maintains the partitions of the namespace so often: makes coming months, drops those that are older than it keeps events. One node does so
+    /// at a time. Default: once an hour.
+    pub fn maintain_every(mut self, interval: Duration) -> Self {
+        self.maintain_every = Some(interval);
+        self
+    }
+
+    /// Leaves the partitions to others: to `headwater partitions maintain`, for one.
+    pub fn without_maintenance(mut self) -> Self {
+        self.maintain_every = None;
+        self
+    }
+
     fn validate(&self) -> Result<(), SubscriberError> {
         let invalid = |message: String| Err(SubscriberError::InvalidInput(message));
         names::check_node(&self.name)?;
@@ -356,6 +372,9 @@ impl NodeBuilder {
         if !(Duration::from_secs(2)..=Duration::from_secs(3600)).contains(&self.lease) {
             return invalid(format!("invalid lease {:?}: it is 2 s to 1 hour", self.lease));
         }
+        if let Some(interval) = self.maintain_every.filter(|interval| *interval < Duration::from_millis(10)) {
+            return invalid(format!("invalid maintain_every {interval:?}: it is 10 ms at least"));
+        }
         if !(Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&self.poll) {
             return invalid(format!("invalid poll {:?}: it is 10 ms to 1 hour", self.poll));
         }
@@ -368,6 +387,7 @@ impl NodeBuilder {
         let mut wake_ups = Vec::new();
         let mut firing = None;
         let mut listening = None;
+        let mut maintaining = None;
         let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
@@ -395,6 +415,7 @@ impl NodeBuilder {
                     },
                     wake_ups: told_of_due.into_iter().chain([log.due_changes()]).collect(),
                 });
+                maintaining = self.maintain_every.map(|interval| (log.clone(), interval));
                 (Arc::new(postgres.clone()), Some(postgres))
             }
         };
@@ -418,6 +439,7 @@ impl NodeBuilder {
             lease: self.lease,
             poll: self.poll,
             audit_every: self.audit_every,
+            maintaining,
         };
         Ok(Node::run(parts))
     }

@@ -6,6 +6,7 @@ pub(crate) mod due;
 mod groups;
 mod handler;
 mod keeper;
+mod maintenance;
 mod pages;
 mod ring;
 mod runner;
@@ -70,6 +71,7 @@ struct Parts {
     lease: Duration,
     poll: Duration,
     audit_every: Option<Duration>,
+    maintaining: Option<(PgLog, Duration)>,
 }
 
 /// A subscriber of a node, as it is now.
@@ -115,6 +117,9 @@ impl Node {
         others.spawn(async move { following.follow(parts.wake_ups).await });
         if let Some(firing) = parts.firing {
             others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
+        }
+        if let Some((log, interval)) = parts.maintaining {
+            others.spawn(maintenance::maintain(log, interval));
         }
         if let Some(interval) = parts.audit_every {
             let ids: Vec<_> =
