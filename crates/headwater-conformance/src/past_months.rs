@@ -38,6 +38,16 @@ impl TestDatabase {
         self.script(&script).await;
     }
 
+    /// Lets a namespace keep this month and so many before it, on whatever day that is: older ones are due.
+    pub async fn keep_months(&self, namespace: &str, months: u32) {
+        let script = format!(
+            "UPDATE headwater.namespaces
+                SET retention = now() - (date_trunc('month', now() AT TIME ZONE 'UTC') - {months} * interval '1 month') AT TIME ZONE 'UTC'
+              WHERE namespace = '{namespace}'"
+        );
+        self.script(&script).await;
+    }
+
     async fn script(&self, script: &str) {
         let ran = sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(self.database.pool()).await;
         ran.expect("failed to make a past");

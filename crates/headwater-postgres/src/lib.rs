@@ -6,6 +6,7 @@
 mod batch;
 mod coalescer;
 mod database;
+mod doctor;
 mod due;
 mod error;
 mod log;
@@ -24,11 +25,12 @@ mod subscribers;
 mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
+pub use doctor::{DoctorOptions, Finding, Severity};
 pub use due::{Due, DueEvent, Fired};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;
-pub use partitions::{Loss, Maintained, PartitionInfo, Trimmed};
+pub use partitions::{Loss, Maintained, MonthInfo, Trimmed};
 pub use queue::PgQueue;
 pub use state_store::PgStateStore;
 pub use subscribers::{PgSubscribers, SubscribersOptions};

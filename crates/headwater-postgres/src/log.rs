@@ -222,6 +222,11 @@ impl PgLog {
         self.inner.coalescer.close().await;
     }
 
+    /// Everything at or below this sequence is trimmed, as far as is known: see [`look_up_months`](PgLog::look_up_months).
+    pub fn trimmed_to(&self) -> u64 {
+        self.known_months().trimmed_to
+    }
+
     fn known_months(&self) -> Arc<Months> {
         self.inner.months.lock().expect("no holder of this lock panics").0.clone()
     }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use headwater_core::{AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError,
-    SHORTEST_RETENTION};
+use headwater_core::{
+    AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError, SHORTEST_RETENTION,
+};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -55,7 +56,9 @@ impl Database {
                 "invalid max_payload_bytes {bytes}: it is 1 to {LARGEST_MAX_PAYLOAD_BYTES}"
             )));
         }
-        if let Some(Some(retention)) = changes.retention.filter(|kept| kept.is_some_and(|kept| kept < SHORTEST_RETENTION)) {
+        if let Some(Some(retention)) =
+            changes.retention.filter(|kept| kept.is_some_and(|kept| kept < SHORTEST_RETENTION))
+        {
             return Err(AdminError::InvalidInput(format!("invalid retention {retention:?}: it is 28 days at least")));
         }
         self.require_migrated().await?;

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// A month of a namespace's log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PartitionInfo {
+pub struct MonthInfo {
     /// Its first moment.
     pub starts_at: DateTime<Utc>,
     /// The first moment after it.
@@ -100,11 +100,11 @@ pub struct Maintained {
 
 impl Database {
     /// The months of a namespace's log, the oldest first.
-    pub async fn partitions(&self, namespace: &str) -> Result<Vec<PartitionInfo>, AdminError> {
+    pub async fn partitions(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
         self.require_migrated().await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
         let rows = sqlx::query(sql::PARTITIONS).bind(namespace).fetch_all(&mut *conn).await.map_err(admin_error);
-        Ok(conn.end(rows, admin_error).await?.iter().map(partition_info).collect())
+        Ok(conn.end(rows, admin_error).await?.iter().map(month_info).collect())
     }
 
     /// What was trimmed before a namespace's subscribers, or one of them, had handled it: the newest first.
@@ -166,7 +166,7 @@ impl Maintenance {
     async fn trim(&mut self, allow_loss: bool, done: &mut Maintained) -> Result<(), AdminError> {
         let namespace = self.namespace.clone();
         let rows = self.all(sqlx::query(sql::PARTITIONS).bind(&namespace)).await?;
-        for month in rows.iter().map(partition_info).filter(|month| month.due) {
+        for month in rows.iter().map(month_info).filter(|month| month.due) {
             if !month.held_by.is_empty() && !allow_loss {
                 done.held = Some((month.leaf, month.held_by));
                 return Ok(());
@@ -243,9 +243,9 @@ impl Maintenance {
     }
 }
 
-fn partition_info(row: &PgRow) -> PartitionInfo {
+fn month_info(row: &PgRow) -> MonthInfo {
     let number = |name: &str| row.get::<Option<i64>, _>(name).map(|number| number as u64);
-    PartitionInfo {
+    MonthInfo {
         starts_at: row.get("starts_at"),
         ends_at: row.get("ends_at"),
         leaf: row.get("leaf"),

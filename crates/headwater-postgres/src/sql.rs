@@ -112,6 +112,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "resume_subscriber",
     "seal_months",
     "settle_resize",
+    "stale_nodes",
     "store_due",
     "stored_append",
     "stream_page",
@@ -155,6 +156,10 @@ pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
 pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
 pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
+pub(crate) const DOCTOR_NAMESPACES: &str = sql!("statements", "doctor_namespaces");
+pub(crate) const DOCTOR_SERVER: &str = sql!("statements", "doctor_server");
+pub(crate) const DOCTOR_SLOTS: &str = sql!("statements", "doctor_slots");
+pub(crate) const DOCTOR_SNAPSHOTS: &str = sql!("statements", "doctor_snapshots");
 pub(crate) const DROP_STEPS: &str = sql!("statements", "drop_steps");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");

@@ -66,7 +66,9 @@ async fn of_60_months_a_read_looks_only_into_those_that_it_needs() {
     assert_eq!(read(&db, &log, LogQuery::after(405).up_to(412)).await, (7, 1));
     assert_eq!(read(&db, &log, LogQuery::after(0).backwards().page_size(10)).await, (10, 1));
     assert_eq!(read(&db, &log, LogQuery::after(0).up_to(705).backwards().page_size(10)).await, (10, 2));
-    for (statement, leaves) in [("SELECT headwater.horizon('shop')", 0), ("SELECT headwater.read_log('shop', 405, 10)", 2)] {
+    for (statement, leaves) in
+        [("SELECT headwater.horizon('shop')", 0), ("SELECT headwater.read_log('shop', 405, 10)", 2)]
+    {
         for mut session in sessions(&db).await {
             run(&mut session, statement).await;
             assert_eq!(looked_into(&mut session).await.len(), leaves, "{statement}");
@@ -109,7 +111,11 @@ async fn a_sealed_month_takes_nothing_more_and_appends_never_try() {
                   VALUES (99, 1, now(), date_trunc('month', now(), 'UTC') - interval '1 hour', 1, gen_random_uuid(), 'late', '1')";
     assert_eq!(sqlstate_of(&mut session, insert).await, "WH031");
     // A clock that was set back into the sealed month: the month that is sealed is then ahead of it.
-    run(&mut session, "UPDATE headwater.namespaces SET sealed_before = date_trunc('month', now(), 'UTC') + interval '1 month'").await;
+    run(
+        &mut session,
+        "UPDATE headwater.namespaces SET sealed_before = date_trunc('month', now(), 'UTC') + interval '1 month'",
+    )
+    .await;
     let sequence = emit(&mut session, "shop", "in SQL").await;
     log.append(raw("in Rust").into()).await.unwrap();
     let recorded: Vec<bool> = sqlx::query_scalar(
@@ -137,7 +143,8 @@ async fn sealing_waits_for_whoever_adds_to_the_month() {
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.seal_months('shop')").await, "55P03");
     run(&mut writer, "COMMIT").await;
     assert_eq!(seal(&mut session, "shop").await, 1);
-    let last: i64 = sqlx::query_scalar("SELECT last_sequence FROM headwater.months").fetch_one(&mut session).await.unwrap();
+    let last: i64 =
+        sqlx::query_scalar("SELECT last_sequence FROM headwater.months").fetch_one(&mut session).await.unwrap();
     assert_eq!(last, 4);
 }
 
@@ -152,7 +159,8 @@ async fn what_is_in_flight_while_a_month_is_sealed_is_read_later() {
     assert_eq!(emit(&mut session, "shop", "quick").await, 8);
     seal(&mut session, "shop").await;
     log.look_up_months().await.unwrap();
-    let complete: i64 = sqlx::query_scalar("SELECT max(complete_to) FROM headwater.months").fetch_one(&mut session).await.unwrap();
+    let complete: i64 =
+        sqlx::query_scalar("SELECT max(complete_to) FROM headwater.months").fetch_one(&mut session).await.unwrap();
     assert_eq!(complete, 6);
     assert_eq!(types_after(&log, 6).await, [""; 0]);
     run(&mut writer, "COMMIT").await;
@@ -187,9 +195,17 @@ async fn ragged(db: &TestDatabase) -> PgLog {
     for n in 0..60 {
         log.append(raw(if n % 3 == 0 { "third" } else { "other" }).into()).await.unwrap();
     }
-    for (first, last, months_ago) in
-        [(1, 9, 9), (10, 12, 8), (12, 12, 7), (11, 11, 7), (13, 20, 5), (19, 24, 4), (22, 22, 3), (25, 40, 2), (38, 38, 1)]
-    {
+    for (first, last, months_ago) in [
+        (1, 9, 9),
+        (10, 12, 8),
+        (12, 12, 7),
+        (11, 11, 7),
+        (13, 20, 5),
+        (19, 24, 4),
+        (22, 22, 3),
+        (25, 40, 2),
+        (38, 38, 1),
+    ] {
         db.backdate("shop", first, last, months_ago).await;
     }
     let mut session = db.session().await;
@@ -205,8 +221,10 @@ async fn a_read_of_ragged_months_misses_nothing() {
     let db = TestDatabase::create().await;
     let log = ragged(&db).await;
     let mut session = db.session().await;
-    let all: Vec<i64> =
-        sqlx::query_scalar("SELECT global_sequence FROM headwater.events ORDER BY 1").fetch_all(&mut session).await.unwrap();
+    let all: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater.events ORDER BY 1")
+        .fetch_all(&mut session)
+        .await
+        .unwrap();
     let all: Vec<u64> = all.into_iter().map(|sequence| sequence as u64).collect();
     assert_eq!(all.len(), 56);
     for after in 0..=60 {
@@ -231,7 +249,8 @@ async fn a_read_of_ragged_months_misses_nothing() {
             .unwrap();
         let expected: Vec<i64> = all.iter().filter(|at| **at > after).take(4).map(|at| *at as i64).collect();
         assert_eq!(sql, expected, "in SQL after {after}");
-        let thirds: Vec<_> = log.read_log(LogQuery::after(after).event_types(["third"]).page_size(3)).try_collect().await.unwrap();
+        let thirds: Vec<_> =
+            log.read_log(LogQuery::after(after).event_types(["third"]).page_size(3)).try_collect().await.unwrap();
         let thirds: BTreeSet<u64> = thirds.iter().filter_map(|event| event.global_sequence).collect();
         assert_eq!(thirds, all.iter().copied().filter(|at| *at > after && at % 3 == 1).collect());
     }

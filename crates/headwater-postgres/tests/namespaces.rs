@@ -48,8 +48,11 @@ async fn other_settings_are_never_a_silent_change() {
             "{config:?}: {refused:?}"
         );
     }
-    let changes =
-        NamespaceChanges { retention: Some(Some(Duration::from_secs(86_400 * 60))), notify: Some(false), ..Default::default() };
+    let changes = NamespaceChanges {
+        retention: Some(Some(Duration::from_secs(86_400 * 60))),
+        notify: Some(false),
+        ..Default::default()
+    };
     let altered = db.database.alter_namespace("shop", &changes).await.unwrap();
     assert_eq!((altered.retention, altered.notify), (Some(Duration::from_secs(86_400 * 60)), false));
     let for_ever = NamespaceChanges { retention: Some(None), ..Default::default() };
@@ -71,9 +74,14 @@ async fn bad_settings_are_refused_in_rust_and_in_sql() {
         assert!(matches!(db.database.create_namespace(&config).await, Err(AdminError::InvalidInput(_))), "{config:?}");
     }
     let mut session = db.session().await;
-    for arguments in
-        ["ordering => 'random'", "retention => interval '-1 day'", "retention => interval '27 days'", "partitions => 'mine'", "max_payload_bytes => 0", "metadata => '3'"]
-    {
+    for arguments in [
+        "ordering => 'random'",
+        "retention => interval '-1 day'",
+        "retention => interval '27 days'",
+        "partitions => 'mine'",
+        "max_payload_bytes => 0",
+        "metadata => '3'",
+    ] {
         let script = format!("SELECT headwater.create_namespace('shop', {arguments})");
         assert_eq!(sqlstate_of(&mut session, &script).await, "WH002", "{arguments}");
     }

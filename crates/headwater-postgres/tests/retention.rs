@@ -15,11 +15,11 @@ use sqlx::PgConnection;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A namespace that keeps events for 100 days, with 6 past months of 3 events each: 1 to 18, and 19 of this month. The first three are due.
+/// A namespace with 6 past months of 3 events each, 1 to 18, and 19 of this month. The first three are due.
 async fn shop(db: &TestDatabase) -> PgLog {
-    let config = NamespaceConfig::new("shop").retention(100 * DAY);
-    let log = db.log_with(config, LogOptions::default()).await;
+    let log = db.log("shop").await;
     db.past_months("shop", 6, 3).await;
+    db.keep_months("shop", 3).await;
     log.append(raw("now").into()).await.unwrap();
     log
 }
@@ -94,10 +94,9 @@ async fn months_that_are_older_go_and_the_log_says_so() {
 #[tokio::test]
 async fn a_log_of_which_all_is_trimmed_goes_on_where_it_was() {
     let db = TestDatabase::create().await;
-    let log = db.log_with(NamespaceConfig::new("shop").retention(28 * DAY), LogOptions::default()).await;
+    let log = db.log("shop").await;
     db.past_months("shop", 6, 3).await;
-    let mut session = db.session().await;
-    run(&mut session, "UPDATE headwater.namespaces SET retention = interval '1 second'").await;
+    db.keep_months("shop", 0).await;
     assert_eq!(maintain(&db).await.trimmed.len(), 6);
     log.look_up_months().await.unwrap();
     assert_eq!(log.horizon().await.unwrap().horizon, 18);
@@ -118,13 +117,15 @@ async fn no_month_goes_that_a_subscriber_is_not_done_with() {
     assert_eq!(holders, ["group: stands at 0", "queue: was claimed up to 0", "slow: stands at 0"]);
     assert_eq!(state(&mut session).await, (9, 0, 0));
     assert_eq!(
-        sqlstate_of(&mut session, "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))").await,
+        sqlstate_of(&mut session, "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))")
+            .await,
         "WH032"
     );
 
     // One after the other comes past the first month.
     run(&mut session, "UPDATE headwater.subscribers SET position = 3 WHERE subscriber_id = 'slow'").await;
-    run(&mut session, "UPDATE headwater.subscribers SET position = 3 WHERE subscriber_id = 'group' AND partition = 0").await;
+    run(&mut session, "UPDATE headwater.subscribers SET position = 3 WHERE subscriber_id = 'group' AND partition = 0")
+        .await;
     let claim = "SELECT claim_id FROM headwater.claim('shop', 'queue', 3) LIMIT 1";
     let claim_id: uuid::Uuid = sqlx::query_scalar(claim).fetch_one(&mut session).await.unwrap();
     assert_eq!(
@@ -132,14 +133,20 @@ async fn no_month_goes_that_a_subscriber_is_not_done_with() {
         ["group: stands at 0", "queue: has claims, retries or events left behind above 0"]
     );
     run(&mut session, "UPDATE headwater.subscribers SET position = 3, pending_gaps = '{2,2}' WHERE subscriber_id = 'group' AND partition = 1").await;
-    run(&mut session, &format!("SELECT headwater.nack('shop', 'queue', '{claim_id}', ARRAY[2], interval '1 day')")).await;
+    run(&mut session, &format!("SELECT headwater.nack('shop', 'queue', '{claim_id}', ARRAY[2], interval '1 day')"))
+        .await;
     run(&mut session, &format!("SELECT headwater.ack('shop', 'queue', '{claim_id}')")).await;
     assert_eq!(
         maintain(&db).await.held.unwrap().1,
         ["group: waits for a gap at 2", "queue: has claims, retries or events left behind above 1"]
     );
-    run(&mut session, "UPDATE headwater.subscribers SET pending_gaps = '{}'; UPDATE headwater.retries SET due_at = now()").await;
-    run(&mut session, "SELECT headwater.ack('shop', 'queue', c.claim_id) FROM headwater.claim('shop', 'queue', 1) c").await;
+    run(
+        &mut session,
+        "UPDATE headwater.subscribers SET pending_gaps = '{}'; UPDATE headwater.retries SET due_at = now()",
+    )
+    .await;
+    run(&mut session, "SELECT headwater.ack('shop', 'queue', c.claim_id) FROM headwater.claim('shop', 'queue', 1) c")
+        .await;
     let done = maintain(&db).await;
     assert_eq!((done.trimmed.len(), done.dropped.len()), (1, 1), "{done:?}");
     assert!(done.held.is_some(), "the second month is held");
@@ -158,10 +165,11 @@ async fn dead_letters_hold_nothing_but_a_queue_cannot_redrive_what_is_gone() {
     run(&mut session, "SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM headwater.claim('shop', 'queue', 1) c").await;
     assert_eq!(maintain(&db).await.trimmed.len(), 1);
     assert_eq!(sqlstate_of(&mut session, redrive).await, "WH033");
-    let letters: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater.dead_letters WHERE event -> 'data' IS NOT NULL")
-        .fetch_one(&mut session)
-        .await
-        .unwrap();
+    let letters: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM headwater.dead_letters WHERE event -> 'data' IS NOT NULL")
+            .fetch_one(&mut session)
+            .await
+            .unwrap();
     assert_eq!(letters, 3, "letters have the whole event");
 }
 
@@ -272,7 +280,8 @@ async fn maintenance_goes_on_wherever_it_was_cut_off() {
     shop(&db).await;
     let mut session = db.session().await;
     run(&mut session, "SELECT headwater.maintain('shop')").await;
-    let trim = "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months WHERE trimmed_at IS NULL))";
+    let trim =
+        "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months WHERE trimmed_at IS NULL))";
     let next = "SELECT step, statement FROM headwater.drop_steps('shop')";
     for cut_after in ["trim", "detach", "drop"] {
         run(&mut session, trim).await;
@@ -291,7 +300,7 @@ async fn maintenance_goes_on_wherever_it_was_cut_off() {
         maintain(&db).await;
         let (_, trimmed, dropped) = state(&mut session).await;
         assert_eq!(trimmed, dropped, "after {cut_after}");
-        run(&mut session, "UPDATE headwater.namespaces SET retention = interval '100 days'").await;
+        db.keep_months("shop", 3).await;
     }
     assert_eq!(state(&mut session).await, (6, 3, 3));
 }
@@ -308,7 +317,8 @@ async fn writers_and_readers_do_not_wait_for_a_leaf_to_go() {
     let done = maintain(&db).await;
     assert_eq!((done.trimmed.len(), done.dropped.len()), (3, 0));
     assert!(done.left[0].1.contains("lock timeout"), "{:?}", done.left);
-    let steps: Vec<String> = sqlx::query_scalar("SELECT step FROM headwater.drop_steps('shop')").fetch_all(&mut session).await.unwrap();
+    let steps: Vec<String> =
+        sqlx::query_scalar("SELECT step FROM headwater.drop_steps('shop')").fetch_all(&mut session).await.unwrap();
     assert_eq!(steps, ["finish", "detach", "detach"]);
     // Meanwhile all goes on: in these transactions, and in others.
     emit(&mut writer, "shop", "open, too").await;
@@ -339,9 +349,11 @@ async fn a_subscriber_is_not_moved_back_while_a_month_is_trimmed() {
     register(&log, "done", SubscriberMode::Exclusive).await;
     let (mut trimmer, mut session) = (db.session().await, db.session().await);
     run(&mut trimmer, "UPDATE headwater.subscribers SET position = 19; SELECT headwater.maintain('shop')").await;
-    run(&mut trimmer, "BEGIN; SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))").await;
+    run(&mut trimmer, "BEGIN; SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))")
+        .await;
     let pid = common::pid(&mut session).await;
-    let reset = tokio::spawn(async move { run(&mut session, "SELECT headwater.reset_subscriber('shop', 'done', 0)").await });
+    let reset =
+        tokio::spawn(async move { run(&mut session, "SELECT headwater.reset_subscriber('shop', 'done', 0)").await });
     let mut other = db.session().await;
     common::until_it_waits(&mut other, pid).await;
     run(&mut trimmer, "COMMIT").await;
@@ -357,7 +369,12 @@ async fn what_is_not_due_or_not_the_oldest_is_not_trimmed() {
     let trim = |month: &str| format!("SELECT headwater.trim_month('shop', {month})");
     assert_eq!(sqlstate_of(&mut session, &trim("now() - interval '5 months'")).await, "WH002", "not sealed");
     run(&mut session, "SELECT headwater.maintain('shop')").await;
-    for month in ["now()", "NULL", "(SELECT max(starts_at) FROM headwater.months)", "(SELECT min(starts_at) + interval '40 days' FROM headwater.months)"] {
+    for month in [
+        "now()",
+        "NULL",
+        "(SELECT max(starts_at) FROM headwater.months)",
+        "(SELECT min(starts_at) + interval '40 days' FROM headwater.months)",
+    ] {
         assert_eq!(sqlstate_of(&mut session, &trim(month)).await, "WH002", "{month}");
     }
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.maintain('none')").await, "WH001");

@@ -41,8 +41,8 @@ pub use headwater_core::__private;
 pub use headwater_core::{
     AdminError, Append, AppendError, Appended, DecodeError, Direction, Event, EventBuilder, EventBuilderError,
     EventData, EventLog, ExpectedVersion, Fault, Gap, GapState, Horizon, IntoEvent, InvalidName, Json, JsonError,
-    LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NotInSubset, Ordering, Placed, ReadError, StreamId, StreamQuery,
-    Writer,
+    LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NotInSubset, Ordering, Partitions, Placed, ReadError, StreamId,
+    StreamQuery, Writer,
 };
 // Delivery.
 pub use headwater_core::{
@@ -54,6 +54,6 @@ pub use headwater_core::{
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore,
-    PgSubscribers, ServerStatus,
+    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    NamespaceChanges, PgLog, PgQueue, PgStateStore, PgSubscribers, ServerStatus, Severity, Trimmed,
 };

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo};
 use headwater_postgres::{
-    Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus, WakeUps,
+    Database, DatabaseOptions, DoctorOptions, Finding, Fired, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    NamespaceChanges, PgLog, ServerStatus, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -97,7 +98,7 @@ impl Headwater {
     }
 
     /// The months of a namespace's log, the oldest first.
-    pub async fn partitions(&self, namespace: &str) -> Result<Vec<PartitionInfo>, AdminError> {
+    pub async fn partitions(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
         self.database.partitions(namespace).await
     }
 
@@ -113,8 +114,8 @@ impl Headwater {
     }
 
     /// What is wrong with the server, or will be: the worst first.
-    pub async fn diagnose(&self) -> Result<Vec<Finding>, AdminError> {
-        self.database.diagnose().await
+    pub async fn diagnose(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
+        self.database.diagnose(options).await
     }
 
     /// The server as it is.

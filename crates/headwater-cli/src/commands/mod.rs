@@ -4,12 +4,14 @@ pub(crate) mod append;
 pub(crate) mod audit;
 pub(crate) mod consume;
 pub(crate) mod dead_letters;
+pub(crate) mod doctor;
 pub(crate) mod due;
 pub(crate) mod emit;
 pub(crate) mod groups;
 pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
+pub(crate) mod partitions;
 pub(crate) mod read;
 pub(crate) mod status;
 pub(crate) mod subscribers;
@@ -36,6 +38,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Groups(groups) => interruptible(groups.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
+        Command::Partitions(partitions) => interruptible(partitions.run(&connection)).await,
+        Command::Doctor(doctor) => interruptible(doctor.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,
     }
 }

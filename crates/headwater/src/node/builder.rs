@@ -14,8 +14,8 @@ use sqlx::PgConnection;
 
 use super::Node;
 use super::due::LONGEST_SLEEP;
-use super::maintenance::INTERVAL;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
+use super::maintenance::INTERVAL;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 
