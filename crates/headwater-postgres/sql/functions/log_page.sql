@@ -5,7 +5,7 @@
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.log_page(
     namespace_id int, after_sequence bigint, up_to_sequence bigint, max_events int,
-    event_types text[], stream text, stream_prefix text, from_at timestamptz, until_at timestamptz
+    event_types text[], stream text, stream_prefix text, from_at timestamptz DEFAULT NULL, until_at timestamptz DEFAULT NULL
 ) RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
     SELECT e.* FROM headwater.events e
      WHERE e.namespace_id = log_page.namespace_id

@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn clocks_may_differ_by_what_the_answer_took() {
-        let at = |seconds| DateTime::<Utc>::from_timestamp(1_000 + seconds, 0).unwrap();
+        let at = |seconds: i64| DateTime::<Utc>::from_timestamp(1_000 + seconds, 0).unwrap();
         assert_eq!(clock(at(0), at(3), at(5)), None);
         assert_eq!(clock(at(0), at(6), at(5)), None);
         assert!(clock(at(0), at(9), at(5)).unwrap().message.contains("4.0 s ahead of"));
