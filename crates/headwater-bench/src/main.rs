@@ -1,6 +1,6 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups`, `queue` and `idle`
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups`, `queue`, `idle` and `partitions`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
@@ -15,6 +15,7 @@ mod handlers;
 mod idle;
 mod latency;
 mod memory;
+mod partitions;
 mod payload;
 mod queue;
 mod read;
@@ -50,6 +51,8 @@ enum Command {
     Queue(queue::Options),
     /// What an idle node asks of the server
     Idle(idle::Options),
+    /// The tail of a log with 60 months, against one with one
+    Partitions(partitions::Options),
     /// Producers, consumers and faults at random; then everything must add up
     Torture(torture::Options),
     /// A consumer of the torture
@@ -83,6 +86,7 @@ async fn main() -> anyhow::Result<()> {
         Command::GroupsChild(options) => groups::run_child(options).await,
         Command::Queue(options) => queue::run(options).await,
         Command::Idle(options) => idle::run(options).await,
+        Command::Partitions(options) => partitions::run(options).await,
         Command::Torture(options) => torture::run(options).await,
         Command::TortureConsumer(options) => torture::consumer::run(options).await,
         Command::ReadChild(options) => memory::run(options).await,

@@ -4,7 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Recorder, Shop, soon, until};
+use common::{Recorder, Shop, until};
+use headwater::{StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
 
 const OFTEN: Duration = Duration::from_millis(10);
 
@@ -16,7 +17,7 @@ async fn a_node_drops_what_is_older_than_the_namespace_keeps() {
     let recorder = Recorder::new("all");
     let node = shop.shop.node("n1").maintain_every(OFTEN).subscribe(recorder.clone()).start().await.unwrap();
     // It is told of every event first: what it has not handled holds its month.
-    soon(recorder.handled(18)).await;
+    recorder.handled(18).await;
     until(|| async {
         let months = shop.headwater.partitions("shop").await.unwrap();
         months.iter().filter(|month| month.dropped_at.is_some()).count() == 3
@@ -24,27 +25,33 @@ async fn a_node_drops_what_is_older_than_the_namespace_keeps() {
     .await;
     until(|| async { shop.shop.trimmed_to() == 9 }).await;
     shop.emit(&["on"]).await;
-    soon(recorder.handled(19)).await;
+    recorder.handled(19).await;
     assert!(shop.headwater.losses("shop", None).await.unwrap().is_empty());
     node.shutdown().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_running_subscriber_that_loses_a_month_by_force_goes_on_behind_it() {
+async fn a_running_subscriber_that_loses_months_by_force_goes_on_behind_them() {
     let shop = Shop::open().await;
     shop.db.past_months("shop", 6, 3).await;
     shop.db.keep_months("shop", 3).await;
-    let recorder = Recorder::new("stuck");
-    shop.shop.node("n0").subscribe(recorder.clone()).start().await.unwrap().shutdown().await.unwrap();
-    let before = recorder.types().len();
-    // Nobody runs it while it is moved back and the months go.
-    headwater::SubscriberStore::reset(&shop.shop.subscribers(), "stuck", 0).await.unwrap();
+    let (recorder, store) = (Recorder::new("stuck"), shop.shop.subscribers());
+    let config = SubscriberConfig {
+        subscriber_id: "stuck".into(),
+        start_from: StartFrom::Beginning,
+        mode: SubscriberMode::Exclusive,
+    };
+    store.register(&config).await.unwrap();
+    store.set_paused("stuck", true).await.unwrap();
+    let node = shop.shop.node("n1").without_maintenance().subscribe(recorder.clone()).start().await.unwrap();
+    until(|| async { shop.info("stuck").await.owner.is_some() }).await;
     let done = shop.headwater.maintain("shop", true).await.unwrap();
     assert_eq!((done.trimmed.len(), done.dropped.len()), (3, 3), "{done:?}");
-    let node = shop.shop.node("n1").without_maintenance().subscribe(recorder.clone()).start().await.unwrap();
-    soon(recorder.handled(before + 9)).await;
-    soon(async { node.wait_for("stuck", 18).await.unwrap() }).await;
+    store.set_paused("stuck", false).await.unwrap();
+    recorder.handled(9).await;
+    node.shutdown().await.unwrap();
+    assert_eq!(recorder.sequences(), (10..=18).collect::<Vec<_>>());
     assert_eq!(shop.info("stuck").await.position, 18);
     assert_eq!(shop.headwater.losses("shop", Some("stuck")).await.unwrap().len(), 3);
-    node.shutdown().await.unwrap();
+    assert!(store.audit(&[]).await.unwrap().findings.is_empty());
 }
