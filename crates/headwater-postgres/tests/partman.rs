@@ -4,7 +4,9 @@ mod common;
 
 use common::{raw, run, sqlstate_of, types_after};
 use headwater_conformance::TestDatabase;
-use headwater_core::{AdminError, EventLog, NamespaceConfig, Partitions, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
+use headwater_core::{
+    AdminError, EventLog, NamespaceConfig, Partitions, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore,
+};
 use headwater_postgres::{LogOptions, PgLog, PgSubscribers, SubscribersOptions};
 use sqlx::PgConnection;
 
@@ -40,7 +42,10 @@ async fn without_the_extension_a_namespace_of_it_is_refused() {
     let refused = db.database.create_namespace(&config).await;
     assert!(matches!(refused, Err(AdminError::NoPartman(_))), "{refused:?}");
     let mut session = db.session().await;
-    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.create_namespace('shop', partitions => 'pg_partman')").await, "WH034");
+    assert_eq!(
+        sqlstate_of(&mut session, "SELECT headwater.create_namespace('shop', partitions => 'pg_partman')").await,
+        "WH034"
+    );
     assert!(db.database.namespaces().await.unwrap().is_empty(), "nothing of it stays");
 }
 
@@ -93,7 +98,8 @@ async fn what_it_made_is_sealed_trimmed_and_dropped_under_our_rule() {
     let log = shop(&db, &mut session).await;
     db.past_months("shop", 3, 3).await;
     db.keep_months("shop", 1).await;
-    let store = PgSubscribers::new(db.database.clone(), log.info().clone(), SubscribersOptions { session_locks: false });
+    let store =
+        PgSubscribers::new(db.database.clone(), log.info().clone(), SubscribersOptions { session_locks: false });
     let slow = SubscriberConfig {
         subscriber_id: "slow".into(),
         start_from: StartFrom::Beginning,
@@ -136,10 +142,28 @@ async fn when_it_is_gone_or_fails_the_months_are_made_without_it() {
 #[test]
 fn the_call_of_5_x_has_its_arguments() {
     let function = include_str!("../sql/functions/partman_months.sql");
-    let call = function.split("ELSE 'SELECT %I.create_parent(").nth(1).and_then(|rest| rest.split(")'").next()).unwrap();
+    let call =
+        function.split("ELSE 'SELECT %I.create_parent(").nth(1).and_then(|rest| rest.split(")'").next()).unwrap();
     let names: Vec<_> = call.split(',').map(|argument| argument.trim().split(" => ").next().unwrap()).collect();
-    let known = ["p_parent_table", "p_control", "p_interval", "p_type", "p_epoch", "p_premake", "p_start_partition",
-        "p_default_table", "p_automatic_maintenance", "p_constraint_cols", "p_template_table", "p_jobmon", "p_date_trunc_interval"];
+    let known = [
+        "p_parent_table",
+        "p_control",
+        "p_interval",
+        "p_type",
+        "p_epoch",
+        "p_premake",
+        "p_start_partition",
+        "p_default_table",
+        "p_automatic_maintenance",
+        "p_constraint_cols",
+        "p_template_table",
+        "p_jobmon",
+        "p_date_trunc_interval",
+    ];
     assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
-    assert!(call.contains("p_type => ''range''") && call.contains("p_interval => ''1 month''") && call.contains("p_default_table => false"));
+    assert!(
+        call.contains("p_type => ''range''")
+            && call.contains("p_interval => ''1 month''")
+            && call.contains("p_default_table => false")
+    );
 }

@@ -174,6 +174,27 @@ async fn dead_letters_hold_nothing_but_a_queue_cannot_redrive_what_is_gone() {
 }
 
 #[tokio::test]
+async fn with_loss_allowed_a_queue_keeps_the_letters_that_it_was_to_deliver_again() {
+    let db = TestDatabase::create().await;
+    let log = shop(&db).await;
+    let mut session = db.session().await;
+    register(&log, "queue", SubscriberMode::Shared).await;
+    run(&mut session, "SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM (SELECT DISTINCT claim_id FROM headwater.claim('shop', 'queue', 3)) c").await;
+    run(&mut session, "SELECT headwater.redrive('shop', 'queue'); SELECT headwater.claim('shop', 'queue', 1)").await;
+    db.database.maintain("shop", true).await.unwrap();
+    let states = "SELECT DISTINCT state, queued FROM headwater.dead_letters";
+    assert_eq!(
+        sqlx::query_as::<_, (String, bool)>(states).fetch_all(&mut session).await.unwrap(),
+        [("dead".into(), false)]
+    );
+    let claimed: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater.claim('shop', 'queue', 2)")
+        .fetch_all(&mut session)
+        .await
+        .unwrap();
+    assert_eq!(claimed, [10, 11]);
+}
+
+#[tokio::test]
 async fn with_loss_allowed_it_goes_and_whoever_lost_is_told() {
     let db = TestDatabase::create().await;
     let log = shop(&db).await;

@@ -2,10 +2,10 @@
 -- Takes a month's events out of the log: from here on they are a gap that says `trimmed`, and what audits count is counted without them. The leaf goes
 -- later (headwater.drop_steps). Only the oldest month that is left, only if it is older than the namespace keeps events, and only if every subscriber
 -- is done with it. allow_loss => true leaves out the last: what a subscriber had not handled is lost to it, and noted in headwater.losses; it
--- goes on behind the month, in a new term. `month` is any time in it; `at` is for tests.
+-- goes on behind the month, in a new term; a queue's letters that were redriven are dead again. `month` is any time in it; `at` is for tests.
 -- Answers how many events it had, and who lost some.
 -- Raises: WH001, WH002 (not sealed, not the oldest, not old enough), WH032 (held). Locks: against registration and resets; all subscribers of the
--- namespace. Writes: the month, the namespace, subscribers, losses, permanent_gaps.
+-- namespace. Writes: the month, the namespace, subscribers, losses, dead letters, permanent_gaps.
 CREATE OR REPLACE FUNCTION headwater.trim_month(
     namespace text, month timestamptz, allow_loss boolean DEFAULT false, at timestamptz DEFAULT clock_timestamp(),
     OUT events bigint, OUT losers text[]
@@ -93,6 +93,13 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF holders IS NOT NULL THEN
+        -- A queue can deliver them no more, but they are not lost: the letters have them.
+        UPDATE headwater.dead_letters d SET state = 'dead', queued = false, updated_at = clock_timestamp()
+          FROM headwater.subscribers x
+         WHERE d.namespace_id = ns.namespace_id AND d.state = 'redriving' AND d.global_sequence BETWEEN m.first_sequence AND m.last_sequence
+           AND x.namespace_id = d.namespace_id AND x.subscriber_id = d.subscriber_id AND x.partition = 0 AND x.mode = 'shared';
+    END IF;
     UPDATE headwater.months x SET trimmed_at = clock_timestamp() WHERE x.namespace_id = m.namespace_id AND x.starts_at = m.starts_at;
     UPDATE headwater.namespaces n SET kept_from = m.ends_at, trimmed_to = greatest(n.trimmed_to, m.complete_to)
      WHERE n.namespace_id = ns.namespace_id;
