@@ -106,6 +106,17 @@ need_pg_cron() {
     apt_install "$PG_PACKAGE-cron"
 }
 
+# pg_partman, for the tests of partitions that are its own. Only Debian's server has it as a package: elsewhere these tests see that it is missing.
+need_partman() {
+    local bin version
+    bin=$(pg_bin) || return 0
+    case "$bin" in
+        /usr/lib/postgresql/*/bin) version=$(basename "$(dirname "$bin")") ;;
+        *) return 0 ;;
+    esac
+    [ -e "/usr/share/postgresql/$version/extension/pg_partman.control" ] || apt_install "postgresql-$version-partman"
+}
+
 # cargo, its fmt and clippy, and a C compiler to link with.
 need_rust() {
     have cargo || fail "cargo was not found: install Rust (the version is in Cargo.toml, rust-version)"

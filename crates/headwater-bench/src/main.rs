@@ -1,6 +1,6 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups`, `queue`, `nodes`, `schedules` and `idle`
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `fanout`, `groups`, `queue`, `nodes`, `schedules`, `idle` and `partitions`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
@@ -16,6 +16,7 @@ mod idle;
 mod latency;
 mod memory;
 mod nodes;
+mod partitions;
 mod payload;
 mod queue;
 mod read;
@@ -56,6 +57,8 @@ enum Command {
     Schedules(schedules::Options),
     /// What an idle node asks of the server
     Idle(idle::Options),
+    /// The tail of a log with 60 months, against one with one
+    Partitions(partitions::Options),
     /// Producers, consumers and faults at random; then everything must add up
     Torture(torture::Options),
     /// A consumer of the torture
@@ -91,6 +94,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Nodes(options) => nodes::run(options).await,
         Command::Schedules(options) => schedules::run(options).await,
         Command::Idle(options) => idle::run(options).await,
+        Command::Partitions(options) => partitions::run(options).await,
         Command::Torture(options) => torture::run(options).await,
         Command::TortureConsumer(options) => torture::consumer::run(options).await,
         Command::ReadChild(options) => memory::run(options).await,

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, nodes, read, schedules, status,
-    subscribers, up,
+    append, audit, consume, dead_letters, doctor, due, emit, groups, lag, migrate, namespace, nodes, partitions, read,
+    schedules, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -18,7 +18,7 @@ Exit codes:
     4  not found: the namespace, the event, the subscriber, the dead letter, the node, the schedule
     5  conflict: the stream is not at the version expected; the subscriber is in use, or no group; the node is alive
     6  the database's schema is not migrated, or too new
-    7  the audit found something, a dead letter failed again, or a due event could not be appended
+    7  the audit or the doctor found something, a dead letter failed again, or a due event could not be appended
   130  interrupted
 
 First steps:
@@ -68,7 +68,10 @@ pub(crate) enum Command {
     Lag(lag::Lag),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    #[command(subcommand)]
+    Partitions(partitions::Partitions),
     Audit(audit::Audit),
+    Doctor(doctor::Doctor),
 }
 
 #[cfg(test)]

@@ -121,6 +121,8 @@ impl From<AdminError> for Failure {
                 format!("the database is at schema version {database}, this headwater needs {needed}"),
             )
             .help("run `headwater migrate`"),
+            AdminError::MonthHeld(message) => Failure::new(Exit::Conflict, message),
+            AdminError::NoPartman(message) => Failure::invalid(message),
             AdminError::Unavailable(unavailable) => fault("", unavailable),
             _ => Failure::unexpected(&error),
         };

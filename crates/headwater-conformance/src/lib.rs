@@ -33,6 +33,7 @@ mod backend;
 #[macro_use]
 mod laws;
 mod pages;
+mod past_months;
 mod postgres_backend;
 mod support;
 mod test_database;

@@ -189,6 +189,12 @@ pub enum AdminError {
         /// What this build needs.
         needed: i64,
     },
+    /// Subscribers are not done with a month that was to be trimmed (WH032).
+    #[error("{0}")]
+    MonthHeld(String),
+    /// The namespace's partitions are pg_partman's, and it is not installed in the database (WH034).
+    #[error("{0}")]
+    NoPartman(String),
     /// The database could not be reached, or failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
@@ -209,6 +215,8 @@ impl AdminError {
             AdminError::DatabaseTooNew { .. } => Some("WH008"),
             AdminError::MigrationChanged { .. } => Some("WH009"),
             AdminError::NotMigrated { .. } => Some("WH010"),
+            AdminError::MonthHeld(_) => Some("WH032"),
+            AdminError::NoPartman(_) => Some("WH034"),
             AdminError::Unavailable(_) => None,
         }
     }

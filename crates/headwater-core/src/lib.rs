@@ -45,7 +45,10 @@ pub use into_event::IntoEvent;
 pub use json::{Json, JsonError};
 pub use log::EventLog;
 pub use names::InvalidName;
-pub use namespace::{DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering};
+pub use namespace::{
+    DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering, Partitions,
+    SHORTEST_RETENTION,
+};
 pub use node::{NodeInfo, NodeOptions, Registration};
 pub use patterns::EventPattern;
 pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, StreamQuery};

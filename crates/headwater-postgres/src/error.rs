@@ -42,7 +42,7 @@ pub(crate) fn is_disconnect(error: &sqlx::Error) -> bool {
 
 /// Whether the same call may succeed later: a lost connection, a serialisation failure or deadlock, a lock not had in time.
 pub(crate) fn is_retryable(error: &sqlx::Error) -> bool {
-    is_disconnect(error) || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200"))
+    is_disconnect(error) || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200" | "WH035"))
 }
 
 pub(crate) fn fault(error: sqlx::Error) -> Fault {
@@ -93,6 +93,8 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
         "WH001" => AdminError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => AdminError::InvalidInput(message(raised)),
         "WH003" => AdminError::NamespaceDiffers(detail(raised).namespace),
+        "WH032" => AdminError::MonthHeld(message(raised)),
+        "WH034" => AdminError::NoPartman(message(raised)),
         _ => AdminError::Unavailable(fault(error)),
     }
 }
@@ -106,6 +108,7 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
         "WH011" => SubscriberError::Fenced(detail(raised).subscriber_id),
         "WH012" => SubscriberError::NotFound(detail(raised).subscriber_id),
         "WH013" => SubscriberError::InUse(message(raised)),
+        "WH033" => SubscriberError::InvalidInput(message(raised)),
         "WH014" => SubscriberError::ClaimLost(message(raised)),
         "WH018" => SubscriberError::NodeReplaced(message(raised)),
         code if code.starts_with("22") || code == "23514" => SubscriberError::InvalidInput(message(raised)),
@@ -121,7 +124,7 @@ pub(crate) fn schedule_error(error: sqlx::Error) -> ScheduleError {
         "WH002" => ScheduleError::InvalidInput(message(raised)),
         "WH004" => ScheduleError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
         "WH030" => ScheduleError::NotFound(detail.schedule),
-        "WH031" => ScheduleError::PgCronUnavailable(message(raised)),
+        "WH035" => ScheduleError::PgCronUnavailable(message(raised)),
         code if code.starts_with("22") => ScheduleError::InvalidInput(message(raised)),
         _ => ScheduleError::Unavailable(fault(error)),
     }

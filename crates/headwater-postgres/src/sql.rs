@@ -23,6 +23,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0006_settled_ahead",
     "0007_nodes",
     "0008_schedules",
+    "0009_months",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -62,6 +63,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "clock_shows",
     "close_gaps",
     "correlation_page",
+    "count_month",
     "create_leaf",
     "create_namespace",
     "cron_after",
@@ -75,10 +77,12 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cron_walk",
     "discard",
     "drop_cron_job",
+    "drop_steps",
     "emit",
     "emit_at",
     "end_claim",
     "enter_log",
+    "equip_leaf",
     "event_json",
     "expire_claims",
     "extend",
@@ -99,28 +103,36 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "horizon",
     "join_groups",
     "keep_leases",
+    "kept_position",
     "leave_groups",
+    "leaves",
     "ledger_at",
     "ledger_holds",
     "letters_handled",
     "lock_queue",
     "lock_subscribers",
+    "log_bounds",
     "log_page",
     "log_page_back",
     "look_at",
     "look_by",
+    "maintain",
     "maintain_namespace",
     "matches_pattern",
     "matching_letters",
     "member_lock",
     "merge_open",
+    "month_holders",
     "nack",
     "namespace_row",
     "newest_state",
     "next_runs",
     "node_gone",
     "node_name",
+    "note_dropped",
     "partition_of",
+    "partitions",
+    "partman_months",
     "pause_schedule",
     "pause_subscriber",
     "plan_runs",
@@ -133,6 +145,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "reap_unhandled",
     "redrivable_letters",
     "redrive",
+    "refuse_sealed",
     "register_node",
     "register_subscriber",
     "release_leases",
@@ -150,8 +163,10 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "schedule_history",
     "schedule_row",
     "schedule_status",
+    "seal_months",
     "set_cron_job",
     "settle_resize",
+    "stale_nodes",
     "stop_node",
     "store_due",
     "stored_append",
@@ -163,6 +178,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "take_open",
     "take_retry",
     "touch_node_heartbeat",
+    "trim_month",
+    "unhandled_in",
     "unschedule",
     "uuid_v7",
     "wake",
@@ -185,6 +202,7 @@ pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migratio
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
+pub(crate) const BEGIN_MAINTENANCE: &str = sql!("session", "begin_maintenance");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
@@ -193,11 +211,17 @@ pub(crate) const CLAIM_MATCHING: &str = sql!("statements", "claim_matching");
 pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
+pub(crate) const COUNT_MONTH: &str = sql!("statements", "count_month");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
 pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
 pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
 pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
+pub(crate) const DOCTOR_NAMESPACES: &str = sql!("statements", "doctor_namespaces");
+pub(crate) const DOCTOR_SERVER: &str = sql!("statements", "doctor_server");
+pub(crate) const DOCTOR_SLOTS: &str = sql!("statements", "doctor_slots");
+pub(crate) const DOCTOR_SNAPSHOTS: &str = sql!("statements", "doctor_snapshots");
+pub(crate) const DROP_STEPS: &str = sql!("statements", "drop_steps");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const EPOCH: &str = sql!("statements", "epoch");
@@ -226,16 +250,21 @@ pub(crate) const LIMIT_IDLE: &str = sql!("statements", "limit_idle");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
+pub(crate) const LOSSES: &str = sql!("statements", "losses");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
+pub(crate) const MAINTENANCE_LOCK: &str = sql!("statements", "maintenance_lock");
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
 pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
+pub(crate) const MONTHS: &str = sql!("statements", "months");
 pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NEXT_RUNS: &str = sql!("statements", "next_runs");
 pub(crate) const NODES: &str = sql!("statements", "nodes");
+pub(crate) const NOTE_DROPPED: &str = sql!("statements", "note_dropped");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
+pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
 pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
@@ -262,6 +291,7 @@ pub(crate) const SCHEDULE: &str = sql!("statements", "schedule");
 pub(crate) const SCHEDULE_HISTORY: &str = sql!("statements", "schedule_history");
 pub(crate) const SCHEDULE_STATUS: &str = sql!("statements", "schedule_status");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
+pub(crate) const SEAL_MONTHS: &str = sql!("statements", "seal_months");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
 pub(crate) const STOP_NODE: &str = sql!("statements", "stop_node");
@@ -270,6 +300,7 @@ pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
 pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_position");
 pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status");
+pub(crate) const TRIM_MONTH: &str = sql!("statements", "trim_month");
 pub(crate) const UNPIN: &str = sql!("session", "unpin");
 pub(crate) const UNPIN_FAILED: &str = sql!("session", "unpin_failed");
 pub(crate) const UNSCHEDULE: &str = sql!("statements", "unschedule");

@@ -48,7 +48,8 @@ pub use headwater_core::{
     AdminError, Append, AppendError, Appended, CloudEvent, DecodeError, Direction, Event, EventBuilder,
     EventBuilderError, EventData, EventEnvelope, EventLog, EventPattern, ExpectedVersion, Fault, Gap, GapState,
     Horizon, IntoEvent, InvalidName, Json, JsonError, LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NodeInfo,
-    NodeOptions, NotInSubset, Ordering, Placed, ReadError, Registration, StreamId, StreamQuery, Writer, headers,
+    NodeOptions, NotInSubset, Ordering, Partitions, Placed, ReadError, Registration, StreamId, StreamQuery, Writer,
+    headers,
 };
 // Delivery.
 pub use headwater_core::{
@@ -62,6 +63,6 @@ pub use headwater_core::{
 pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgNodes, PgQueue,
-    PgStateStore, PgSubscribers, ServerStatus,
+    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    NamespaceChanges, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, ServerStatus, Severity, Trimmed,
 };

@@ -24,6 +24,11 @@ impl Namespace {
         Namespace { log }
     }
 
+    /// Everything at or below this sequence is trimmed (0: nothing is), as it was when the namespace was opened, or a minute ago.
+    pub fn trimmed_to(&self) -> u64 {
+        self.log.trimmed_to()
+    }
+
     /// The settings, as they were when the namespace was opened.
     pub fn info(&self) -> &NamespaceInfo {
         self.log.info()

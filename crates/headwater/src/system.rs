@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
 use headwater_postgres::{
-    Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ServerStatus, WakeUps,
+    Database, DatabaseOptions, DoctorOptions, Finding, Fired, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    NamespaceChanges, PgLog, ServerStatus, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -106,6 +107,27 @@ impl Headwater {
 
     pub(crate) fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// The months of a namespace's log, the oldest first.
+    pub async fn partitions(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
+        self.database.partitions(namespace).await
+    }
+
+    /// Makes a namespace's coming months, seals past ones, and drops those that are older than it keeps events: none that a subscriber is not done
+    /// with, unless `allow_loss`. Nodes do this once an hour, without loss.
+    pub async fn maintain(&self, namespace: &str, allow_loss: bool) -> Result<Maintained, AdminError> {
+        self.database.maintain(namespace, allow_loss).await
+    }
+
+    /// What was trimmed before a namespace's subscribers, or one of them, had handled it: the newest first.
+    pub async fn losses(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<Loss>, AdminError> {
+        self.database.losses(namespace, subscriber_id).await
+    }
+
+    /// What is wrong with the server, or will be: the worst first.
+    pub async fn diagnose(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
+        self.database.diagnose(options).await
     }
 
     /// The server as it is.

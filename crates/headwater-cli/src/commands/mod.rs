@@ -4,6 +4,7 @@ pub(crate) mod append;
 pub(crate) mod audit;
 pub(crate) mod consume;
 pub(crate) mod dead_letters;
+pub(crate) mod doctor;
 pub(crate) mod due;
 pub(crate) mod emit;
 pub(crate) mod groups;
@@ -11,6 +12,7 @@ pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod nodes;
+pub(crate) mod partitions;
 pub(crate) mod read;
 pub(crate) mod schedules;
 pub(crate) mod status;
@@ -40,6 +42,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Nodes(nodes) => interruptible(nodes.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
+        Command::Partitions(partitions) => interruptible(partitions.run(&connection)).await,
+        Command::Doctor(doctor) => interruptible(doctor.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,
     }
 }

@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION headwater.alter_namespace(
 DECLARE
     ns headwater.namespaces := headwater.namespace_row(alter_namespace.namespace);
 BEGIN
-    PERFORM headwater.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata);
+    PERFORM headwater.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata, NULL);
     UPDATE headwater.namespaces n
        SET notify = coalesce(alter_namespace.notify, n.notify),
            retention = CASE WHEN keep_for_ever THEN NULL ELSE coalesce(alter_namespace.retention, n.retention) END,

@@ -79,7 +79,8 @@ BEGIN
     ELSE
         SELECT c.last_sequence INTO last_seq FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
     END IF;
-    recorded_at := clock_timestamp();
+    -- Never in a sealed month, whatever the clock does.
+    recorded_at := greatest(clock_timestamp(), ns.sealed_before);
     IF recorded_at >= ns.leaves_until THEN
         PERFORM headwater.maintain_namespace(namespace);
         ns := headwater.namespace_row(namespace);

@@ -12,7 +12,7 @@ BEGIN
         SELECT e.global_sequence, e.event_id
           FROM headwater.permanent_gaps g
           JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= g.first_sequence
-           AND e.global_sequence <= g.last_sequence
+           AND e.global_sequence <= g.last_sequence AND e.recorded_at >= ns.kept_from
          WHERE g.namespace_id = ns.namespace_id AND g.proof <> 'poison'
          LIMIT audit_gaps.max_events) f
      ORDER BY f.global_sequence;

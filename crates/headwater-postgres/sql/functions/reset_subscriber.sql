@@ -4,7 +4,9 @@
 -- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay. A change of the number of
 -- partitions is dropped. Of a shared subscriber, claims and retries
 -- go; what was redriven is queued again, and events that have a dead letter are delivered like any other.
--- Raises: WH001, WH002, WH006, WH012. Locks: the queue, the row. Writes: the subscriber, what was settled ahead, claims, retries, letters.
+-- Below what is trimmed there is nothing: it then stands before the first event that is kept, and a NOTICE says so.
+-- Raises: WH001, WH002, WH006, WH012. Locks: against trimming, the queue, the row. Writes: the subscriber, what was settled ahead, claims,
+-- retries, letters.
 CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,6 +19,7 @@ BEGIN
         PERFORM headwater.fail('WH002', format('invalid to_position %s', coalesce(to_position::text, 'NULL')),
             jsonb_build_object('what', 'to_position', 'value', to_position), 'to_position is a global_sequence, or 0 for the beginning');
     END IF;
+    to_position := headwater.kept_position(ns.namespace_id, to_position);
     PERFORM headwater.lock_queue(ns.namespace_id, reset_subscriber.subscriber_id);
     PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(reset_subscriber.subscriber_id, ''));
     new_term := nextval('headwater.terms');

@@ -19,6 +19,7 @@ use super::handlers::{Audience, HANDLERS, HandledEvent, Handlers};
 use super::heartbeat::Heartbeat;
 use super::lent::HandlerTransaction;
 use super::limiter::Limiter;
+use super::maintenance::INTERVAL;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 
@@ -57,6 +58,7 @@ pub struct NodeBuilder {
     options: NodeOptions,
     events: Arc<Handlers>,
     broadcasts: Arc<Handlers>,
+    maintain_every: Option<Duration>,
     mistakes: Vec<String>,
 }
 
@@ -96,6 +98,7 @@ impl NodeBuilder {
             lease: Duration::from_secs(10),
             poll: Duration::from_secs(1),
             audit_every: None,
+            maintain_every: Some(INTERVAL),
             mistakes: Vec::new(),
         }
     }
@@ -467,6 +470,19 @@ impl NodeBuilder {
         self.needs_postgres("on_broadcast")
     }
 
+    /// Maintains the partitions of the namespace so often: makes coming months, drops those that are older than it keeps events. One node does so
+    /// at a time. Default: once an hour.
+    pub fn maintain_every(mut self, interval: Duration) -> Self {
+        self.maintain_every = Some(interval);
+        self
+    }
+
+    /// Leaves the partitions to others: to `headwater partitions maintain`, for one.
+    pub fn without_maintenance(mut self) -> Self {
+        self.maintain_every = None;
+        self
+    }
+
     fn validate(&self) -> Result<(), SubscriberError> {
         let invalid = |message: String| Err(SubscriberError::InvalidInput(message));
         if self.options.node_id.is_some() {
@@ -485,6 +501,9 @@ impl NodeBuilder {
         }
         if !(Duration::from_secs(2)..=Duration::from_secs(3600)).contains(&self.lease) {
             return invalid(format!("invalid lease {:?}: it is 2 s to 1 hour", self.lease));
+        }
+        if let Some(interval) = self.maintain_every.filter(|interval| *interval < Duration::from_millis(10)) {
+            return invalid(format!("invalid maintain_every {interval:?}: it is 10 ms at least"));
         }
         if !(Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&self.poll) {
             return invalid(format!("invalid poll {:?}: it is 10 ms to 1 hour", self.poll));
@@ -613,6 +632,7 @@ impl NodeBuilder {
         let mut firing = None;
         let mut listening = None;
         let mut by_type = None;
+        let mut maintaining = None;
         let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
@@ -642,6 +662,7 @@ impl NodeBuilder {
                 });
                 let connections = log.database().pool().options().get_max_connections();
                 by_type = Some((Arc::new(self.handling(connections)), Arc::new(self.hearing(&instance.node))));
+                maintaining = self.maintain_every.map(|interval| (log.clone(), interval));
                 (Arc::new(postgres.clone()), Some(postgres))
             }
         };
@@ -661,6 +682,7 @@ impl NodeBuilder {
             lease: self.lease,
             poll: self.poll,
             audit_every: self.audit_every,
+            maintaining,
         })
     }
 }

@@ -11,6 +11,7 @@ mod heartbeat;
 mod keeper;
 mod lent;
 mod limiter;
+mod maintenance;
 mod pages;
 mod ring;
 mod runner;
@@ -116,6 +117,7 @@ struct Parts {
     lease: Duration,
     poll: Duration,
     audit_every: Option<Duration>,
+    maintaining: Option<(PgLog, Duration)>,
 }
 
 /// A subscriber of a node, as it is now.
@@ -163,6 +165,9 @@ impl Running {
         others.spawn(async move { following.follow(parts.wake_ups).await });
         if let Some(firing) = parts.firing {
             others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
+        }
+        if let Some((log, interval)) = parts.maintaining {
+            others.spawn(maintenance::maintain(log, interval));
         }
         if let Some(interval) = parts.audit_every {
             let ids: Vec<_> =
