@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, due, emit, groups, lag, migrate, namespace, read, status, subscribers, up,
+    append, audit, consume, dead_letters, due, emit, grant, grants, groups, lag, migrate, namespace, read, revoke,
+    status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -64,6 +65,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
     Audit(audit::Audit),
+    Grant(grant::Grant),
+    Revoke(revoke::Revoke),
+    Grants(grants::Grants),
 }
 
 #[cfg(test)]

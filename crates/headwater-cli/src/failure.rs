@@ -101,6 +101,7 @@ impl From<AdminError> for Failure {
         let code = error.code();
         let failure = match &error {
             AdminError::NamespaceNotFound(name) => namespace_not_found(name),
+            AdminError::NotGranted(message) => Failure::unexpected(message),
             AdminError::InvalidInput(message) => Failure::invalid(message),
             AdminError::NamespaceDiffers(name) => {
                 Failure::invalid(format!("namespace {name:?} exists with other settings")).help(format!(
@@ -133,6 +134,7 @@ impl From<AppendError> for Failure {
         let code = error.code();
         let failure = match &error {
             AppendError::NamespaceNotFound(name) => namespace_not_found(name),
+            AppendError::NotGranted(message) => Failure::unexpected(message),
             AppendError::InvalidInput(message) => Failure::invalid(message),
             AppendError::PayloadTooLarge { .. } => Failure::invalid(&error)
                 .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
@@ -156,6 +158,7 @@ impl From<ReadError> for Failure {
         let code = error.code();
         let failure = match &error {
             ReadError::NamespaceNotFound(name) => namespace_not_found(name),
+            ReadError::NotGranted(message) => Failure::unexpected(message),
             ReadError::InvalidInput(message) => Failure::invalid(message),
             ReadError::Unavailable(unavailable) => fault("failed to read: ", unavailable),
             _ => Failure::unexpected(&error),
@@ -170,6 +173,7 @@ impl From<SubscriberError> for Failure {
         let failure = match error {
             SubscriberError::Read(error) => return error.into(),
             SubscriberError::NamespaceNotFound(name) => namespace_not_found(&name),
+            SubscriberError::NotGranted(message) => Failure::unexpected(message),
             SubscriberError::InvalidInput(message) => Failure::invalid(message),
             SubscriberError::NotFound(id) => Failure::new(Exit::NotFound, format!("subscriber {id:?} does not exist"))
                 .help("see which there are with `headwater subscribers list --namespace NAME`"),

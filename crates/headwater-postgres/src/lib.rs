@@ -8,6 +8,7 @@ mod coalescer;
 mod database;
 mod due;
 mod error;
+mod grants;
 mod log;
 mod migrate;
 mod namespaces;
@@ -23,6 +24,7 @@ mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
 pub use due::{Due, DueEvent, Fired};
+pub use grants::{Grant, GrantKind};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;

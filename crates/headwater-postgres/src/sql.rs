@@ -15,7 +15,7 @@ macro_rules! texts {
 
 /// Migrations, in order: applied once, frozen once shipped.
 pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due");
+    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_roles");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -27,12 +27,14 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_batch",
     "append_due",
     "append_writes",
+    "apply_grants",
     "audit_gaps",
     "audit_subscribers",
     "cancel_due",
     "causation_chain",
     "check_claim",
     "check_event",
+    "check_grant",
     "check_max_events",
     "check_name",
     "check_namespace_settings",
@@ -62,6 +64,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "fire_all_due",
     "fire_due",
     "forget_claims",
+    "grant_role",
+    "granted",
     "group_status",
     "held_claim",
     "horizon",
@@ -75,6 +79,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "lock_subscribers",
     "log_page",
     "log_page_back",
+    "maintain_by_owner",
     "maintain_namespace",
     "matching_letters",
     "member_lock",
@@ -94,13 +99,18 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "release_leases",
     "remove_subscriber",
     "require_proof",
+    "require_reader",
     "require_shared",
     "reset_subscriber",
     "resize_group",
     "resume_subscriber",
+    "revoke_role",
+    "role_grants",
     "settle_resize",
     "store_due",
     "stored_append",
+    "stored_events",
+    "stored_for_producer",
     "stream_page",
     "stream_page_back",
     "subscriber_lock",
@@ -116,7 +126,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 5;
+pub(crate) const FUNCTIONS_REVISION: i64 = 6;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -124,6 +134,7 @@ pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
+pub(crate) const APPLY_GRANTS: &str = sql!("statements", "apply_grants");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BURY: &str = sql!("statements", "bury");
@@ -150,6 +161,7 @@ pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_re
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
 pub(crate) const GET_STATE: &str = sql!("statements", "get_state");
 pub(crate) const GET_STATE_FOR_UPDATE: &str = sql!("statements", "get_state_for_update");
+pub(crate) const GRANT_ROLE: &str = sql!("statements", "grant_role");
 pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
 pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
@@ -185,6 +197,8 @@ pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber
 pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
+pub(crate) const REVOKE_ROLE: &str = sql!("statements", "revoke_role");
+pub(crate) const ROLE_GRANTS: &str = sql!("statements", "role_grants");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");

@@ -54,6 +54,6 @@ pub use headwater_core::{
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore,
-    PgSubscribers, ServerStatus,
+    DatabaseOptions, Due, DueEvent, Fired, Grant, GrantKind, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue,
+    PgStateStore, PgSubscribers, ServerStatus,
 };

@@ -6,11 +6,14 @@ pub(crate) mod consume;
 pub(crate) mod dead_letters;
 pub(crate) mod due;
 pub(crate) mod emit;
+pub(crate) mod grant;
+pub(crate) mod grants;
 pub(crate) mod groups;
 pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod read;
+pub(crate) mod revoke;
 pub(crate) mod status;
 pub(crate) mod subscribers;
 pub(crate) mod up;
@@ -37,6 +40,9 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,
+        Command::Grant(grant) => interruptible(grant.run(&connection)).await,
+        Command::Revoke(revoke) => interruptible(revoke.run(&connection)).await,
+        Command::Grants(grants) => interruptible(grants.run(&connection)).await,
     }
 }
 

@@ -1,7 +1,7 @@
 -- headwater.log_page(namespace_id, after_sequence, up_to_sequence, max_events, event_types, stream, stream_prefix)
 -- One page of what this snapshot shows of the log, in order: no proof that nothing is missing. headwater.read_log gives
 -- that. A plain SELECT, so that the planner can look inside. NULL: no limit, no filter.
--- Raises, locks, writes: nothing.
+-- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.log_page(
     namespace_id int, after_sequence bigint, up_to_sequence bigint, max_events int,
     event_types text[], stream text, stream_prefix text
@@ -14,5 +14,5 @@ CREATE OR REPLACE FUNCTION headwater.log_page(
        AND (log_page.stream IS NULL OR e.stream_id = log_page.stream)
        AND (log_page.stream_prefix IS NULL OR starts_with(e.stream_id, log_page.stream_prefix))
      ORDER BY e.global_sequence
-     LIMIT log_page.max_events
+     LIMIT CASE WHEN headwater.require_reader(log_page.namespace_id) THEN log_page.max_events END
 $$;

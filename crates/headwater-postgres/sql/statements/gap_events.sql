@@ -5,4 +5,4 @@ SELECT e.global_sequence, e.event_id, e.stream_id, e.stream_version, e.event_typ
  CROSS JOIN LATERAL (SELECT * FROM headwater.events e
                       WHERE e.namespace_id = $1 AND e.global_sequence BETWEEN g.first AND g.last) e
  ORDER BY e.global_sequence
- LIMIT $4
+ LIMIT CASE WHEN headwater.require_reader($1) THEN $4::bigint END
