@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, due, emit, grant, grants, groups, lag, migrate, namespace, read, revoke,
-    status, subscribers, up,
+    append, audit, consume, dead_letters, due, emit, grant, grants, groups, import, lag, migrate, namespace, read,
+    revoke, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -55,6 +55,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Due(due::Due),
     Append(append::Append),
+    Import(import::Import),
     Read(read::Read),
     Consume(consume::Consume),
     #[command(subcommand)]

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-use headwater::{AdminError, AppendError, Fault, JsonError, ReadError, SubscriberError};
+use headwater::{AdminError, AppendError, Fault, ImportError, JsonError, ReadError, SubscriberError};
 use headwater_embedded::EmbeddedError;
 
 /// The exit codes, as `headwater --help` lists them.
@@ -182,6 +182,25 @@ impl From<SubscriberError> for Failure {
             error => Failure::unexpected(error),
         };
         failure.code(code)
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Invalid(message) => Failure::invalid(message).code(Some("WH002")),
+            ImportError::Source(error) => Failure::from(error).at("failed to read the source"),
+            ImportError::Target(error) => error.into(),
+            ImportError::Append { first, source } => {
+                Failure::from(source).at(format!("the batch that begins with row {first:?} of the source"))
+            }
+            ImportError::Row { .. } => Failure::invalid(error),
+            ImportError::Differs(_) => Failure::new(Exit::Conflict, error).help("choose another name with --name"),
+            ImportError::Busy(_) => Failure::new(Exit::Conflict, error),
+            ImportError::Mismatch { .. } => Failure::new(Exit::Findings, error)
+                .help("stop those who write to the source, and import it anew under another --name"),
+            error => Failure::unexpected(error),
+        }
     }
 }
 

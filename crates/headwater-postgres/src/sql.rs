@@ -14,8 +14,7 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] =
-    texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_roles");
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_roles", "0007_imports");
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -26,6 +25,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append",
     "append_batch",
     "append_due",
+    "append_event_log",
     "append_writes",
     "apply_grants",
     "audit_gaps",
@@ -48,8 +48,10 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "claimed_sequences",
     "close_gaps",
     "correlation_page",
+    "count_dead_letters",
     "create_leaf",
     "create_namespace",
+    "dead_letter_queue_name_for_namespace",
     "discard",
     "emit",
     "emit_at",
@@ -89,8 +91,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "partition_of",
     "pause_subscriber",
     "position_at",
+    "queue_lags",
     "queue_letters",
+    "queue_name_for_namespace",
     "queue_status",
+    "read_dead_letters",
     "read_log",
     "read_stream",
     "redrivable_letters",
@@ -113,6 +118,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "stored_for_producer",
     "stream_page",
     "stream_page_back",
+    "subscriber_lags",
     "subscriber_lock",
     "subscriber_status",
     "take_new",
@@ -165,6 +171,14 @@ pub(crate) const GRANT_ROLE: &str = sql!("statements", "grant_role");
 pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
 pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
+pub(crate) const IMPORT_ADVANCE: &str = sql!("statements", "import_advance");
+pub(crate) const IMPORT_BEGIN: &str = sql!("statements", "import_begin");
+pub(crate) const IMPORT_CHECKSUM: &str = sql!("statements", "import_checksum");
+pub(crate) const IMPORT_COLUMNS: &str = sql!("import", "columns");
+pub(crate) const IMPORT_PAGE: &str = sql!("import", "page");
+pub(crate) const IMPORT_RANGE: &str = sql!("statements", "import_range");
+pub(crate) const IMPORT_SOURCE_CHECKSUM: &str = sql!("import", "checksum");
+pub(crate) const IMPORT_VERIFIED: &str = sql!("statements", "import_verified");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
 pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");

@@ -54,6 +54,7 @@ pub use headwater_core::{
 };
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, Grant, GrantKind, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue,
-    PgStateStore, PgSubscribers, ServerStatus,
+    DatabaseOptions, Due, DueEvent, Fired, Grant, GrantKind, ImportError, ImportField, ImportOptions, ImportProgress,
+    ImportSource, Imported, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore, PgSubscribers,
+    ServerStatus,
 };

@@ -77,14 +77,17 @@ async fn a_consumer_has_all_that_subscribers_do() {
 async fn effects_and_checkpoint_of_a_consumer_commit_together() {
     let shop = Shop::open().await;
     let (role, headwater, mine) = as_role(&shop, GrantKind::Consumer).await;
-    let table = format!("CREATE TABLE effects (event_id uuid NOT NULL); GRANT INSERT ON effects TO {}", role.name);
+    let table = format!(
+        "CREATE TABLE public.effects (event_id uuid NOT NULL); GRANT INSERT ON public.effects TO {}",
+        role.name
+    );
     sqlx::raw_sql(sqlx::AssertSqlSafe(table)).execute(shop.headwater.pool()).await.unwrap();
     let last = shop.emit_many(10).await;
     let node = mine
         .node("n1")
         .subscribe_transactional("effects", |event: Arc<Event>, tx| {
             Box::pin(async move {
-                sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.id).execute(tx).await?;
+                sqlx::query("INSERT INTO public.effects VALUES ($1)").bind(event.id).execute(tx).await?;
                 Ok(())
             })
         })
@@ -93,12 +96,12 @@ async fn effects_and_checkpoint_of_a_consumer_commit_together() {
         .unwrap();
     soon(node.wait_for("effects", last)).await.unwrap();
     node.shutdown().await.unwrap();
-    let effects: i64 = sqlx::query_scalar("SELECT count(DISTINCT event_id) FROM effects")
+    let effects: i64 = sqlx::query_scalar("SELECT count(DISTINCT event_id) FROM public.effects")
         .fetch_one(shop.headwater.pool())
         .await
         .unwrap();
     assert_eq!(effects, 10);
-    sqlx::raw_sql("DROP TABLE effects").execute(shop.headwater.pool()).await.unwrap();
+    sqlx::raw_sql("DROP TABLE public.effects").execute(shop.headwater.pool()).await.unwrap();
     end(&shop, role, headwater).await;
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod emit;
 pub(crate) mod grant;
 pub(crate) mod grants;
 pub(crate) mod groups;
+pub(crate) mod import;
 pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
@@ -34,6 +35,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Namespace(namespace) => interruptible(namespace.run(&connection)).await,
         Command::Emit(emit) => interruptible(emit.run(&connection)).await,
         Command::Due(due) => interruptible(due.run(&connection)).await,
+        Command::Import(import) => interruptible(import.run(&connection)).await,
         Command::Read(read) => interruptible(read.run(&connection)).await,
         Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
         Command::Groups(groups) => interruptible(groups.run(&connection)).await,

@@ -54,6 +54,9 @@ BEGIN
         EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA headwater TO %s', who);
         EXECUTE format('GRANT SELECT ON headwater.migrations, headwater.functions_revision, headwater.grants, headwater.namespaces,
                         headwater.counters, headwater.events TO %s', who);
+        FOR other IN SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relnamespace = schema AND c.relkind = 'v' LOOP
+            EXECUTE format('GRANT SELECT ON %s TO %s', other, who);
+        END LOOP;
         -- Whoever looks for due events that are not its own finds none.
         EXECUTE format('GRANT SELECT, UPDATE, DELETE ON headwater.due_events TO %s', who);
         IF produces THEN

@@ -1,4 +1,5 @@
 -- headwater.grant_role(namespace, role, kind)
+-- Public: in docs/sql.md.
 -- Lets a role of the database work in a namespace. Only the owner of Headwater's tables, and superusers, can.
 --   producer   appends: emit, append, emit_at, cancel_due. Reads nothing but what its own transaction wrote, and the versions of streams
 --   consumer   reads the log, and does all that subscribers do: leases, checkpoints, claims, dead letters, states

@@ -1,4 +1,5 @@
 -- headwater.maintain_namespace(namespace, at)
+-- Public: in docs/sql.md.
 -- Keeps the leaves of this month and the next two ready, and seals past months, so that an append need not look
 -- for its event ids in them. Appends call it when they must; calling it daily keeps that off their path.
 -- `at` is for tests, and for the owner of the tables: for others, it is now.

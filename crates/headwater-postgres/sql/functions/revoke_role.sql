@@ -1,4 +1,5 @@
 -- headwater.revoke_role(namespace, role, kind)
+-- Public: in docs/sql.md.
 -- Takes a grant back, or all that a role has in a namespace (kind NULL). Answers how many it had. Only the owner of Headwater's tables, and superusers, can.
 -- Claims of the namespace's queues that are being made are waited for, so that none sees half of the log.
 -- Raises: WH001, WH002 (no such role or kind), 42501. Locks: one advisory lock against others who grant; the queues. Writes: grants, privileges.

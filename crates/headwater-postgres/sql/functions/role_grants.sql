@@ -1,4 +1,5 @@
 -- headwater.role_grants(only_namespace)
+-- Public: in docs/sql.md.
 -- The grants in a namespace, or in all (NULL). Others than the owner see those of their own roles.
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.role_grants(only_namespace text DEFAULT NULL)
