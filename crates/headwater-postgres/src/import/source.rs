@@ -220,21 +220,21 @@ impl Texts<'_> {
 
     fn fill(&self, template: &str) -> String {
         let source = self.source;
-        let order: Vec<String> = self.order().map(identifier).collect();
+        let order: Vec<String> = self.order().map(of_source).collect();
         let text = |column: &Option<String>| {
-            column.as_deref().map_or("NULL::text".into(), |c| format!("{}::text", identifier(c)))
+            column.as_deref().map_or("NULL::text".into(), |c| format!("{}::text", of_source(c)))
         };
         let uuid = |column: &Option<String>| {
-            column.as_deref().map_or("NULL::uuid".into(), |c| format!("{}::text::uuid", identifier(c)))
+            column.as_deref().map_or("NULL::uuid".into(), |c| format!("{}::text::uuid", of_source(c)))
         };
         let version = source
             .version
             .as_deref()
-            .map(|column| format!("{}::bigint + {}", identifier(column), 1 - source.version_from));
+            .map(|column| format!("{}::bigint + {}", of_source(column), 1 - source.version_from));
         let unordered: Vec<String> = order.iter().map(|column| format!("{column} IS NULL")).collect();
         let texts: Vec<String> = order.iter().map(|column| format!("{column}::text")).collect();
         template
-            .replace("{id}", &identifier(&source.id))
+            .replace("{id}", &of_source(&source.id))
             .replace("{event_type}", &self.event_type())
             .replace("{data}", &self.data())
             .replace("{stream}", &text(&source.stream))
@@ -258,7 +258,7 @@ impl Texts<'_> {
 
     /// The rows behind the cursor, which is the first parameter.
     fn after(&self) -> String {
-        let columns: Vec<String> = self.order().map(identifier).collect();
+        let columns: Vec<String> = self.order().map(of_source).collect();
         let values =
             self.order().enumerate().map(|(nth, column)| format!("($1::text[])[{}]::{}", nth + 1, self.types[column]));
         format!("({}) > ({})", columns.join(", "), values.collect::<Vec<_>>().join(", "))
@@ -266,7 +266,7 @@ impl Texts<'_> {
 
     fn event_type(&self) -> String {
         match &self.source.event_type {
-            ImportField::Column(column) => format!("{}::text", identifier(column)),
+            ImportField::Column(column) => format!("{}::text", of_source(column)),
             ImportField::Constant(text) => format!("{}::text", constant(text)),
             ImportField::DataField(field) => format!("{} ->> {}", self.whole_data(), constant(field)),
         }
@@ -275,26 +275,21 @@ impl Texts<'_> {
     fn data(&self) -> String {
         match &self.source.data_field {
             Some(field) => format!("({} -> {})::text", self.whole_data(), constant(field)),
-            None => self
-                .source
-                .data
-                .as_deref()
-                .map_or("NULL::text".into(), |column| format!("{}::text", identifier(column))),
+            None => {
+                self.source.data.as_deref().map_or("NULL::text".into(), |column| format!("{}::text", of_source(column)))
+            }
         }
     }
 
     fn whole_data(&self) -> String {
-        self.source
-            .data
-            .as_deref()
-            .map_or("NULL::jsonb".into(), |column| format!("{}::text::jsonb", identifier(column)))
+        self.source.data.as_deref().map_or("NULL::jsonb".into(), |column| format!("{}::text::jsonb", of_source(column)))
     }
 
     fn time(&self) -> String {
         let Some(column) = &self.source.time else { return "NULL::timestamptz".into() };
         let is_without_zone =
             self.types[column].starts_with("timestamp") && self.types[column].ends_with("without time zone");
-        let column = identifier(column);
+        let column = of_source(column);
         if is_without_zone { format!("{column} AT TIME ZONE 'UTC'") } else { format!("{column}::timestamptz") }
     }
 
@@ -307,8 +302,13 @@ impl Texts<'_> {
             let parts = self.tables.iter().map(|table| format!("SELECT {} FROM {table}", columns.join(", ")));
             return format!("({}) AS source", parts.collect::<Vec<_>>().join(" UNION ALL "));
         };
-        table.clone()
+        format!("{table} AS source")
     }
+}
+
+/// Of the source, by name: ORDER BY would take a bare one for a column of the answer.
+fn of_source(name: &str) -> String {
+    format!("source.{}", identifier(name))
 }
 
 fn identifier(name: &str) -> String {
