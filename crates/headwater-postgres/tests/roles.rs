@@ -545,7 +545,7 @@ async fn wrong_roles_and_kinds_are_refused_and_others_grants_are_not_seen() {
     db.database.grant("shop", &one.name, GrantKind::Producer).await.unwrap();
     let seen: Vec<String> =
         one.database().await.grants(Some("shop")).await.unwrap().into_iter().map(|g| g.role).collect();
-    assert_eq!(seen, [one.name.clone()]);
+    assert_eq!(seen, std::slice::from_ref(&one.name));
     assert_eq!(db.database.grants(Some("shop")).await.unwrap().len(), 2);
     let others = one.database().await.grants(Some("bank")).await;
     assert!(matches!(others, Err(AdminError::NamespaceNotFound(_))), "{others:?}");
