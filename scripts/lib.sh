@@ -117,6 +117,24 @@ need_partman() {
     [ -e "/usr/share/postgresql/$version/extension/pg_partman.control" ] || apt_install "postgresql-$version-partman"
 }
 
+# Python with a driver for PostgreSQL, for the example in Python. Debian's driver is for Debian's Python.
+need_psycopg() {
+    python_with_driver >/dev/null || apt_install python3-psycopg2
+    PYTHON=$(python_with_driver) || fail "python3-psycopg2 is installed, but no python3 finds it"
+    export PYTHON
+}
+
+python_with_driver() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        if have "$python" && "$python" -c 'import psycopg2' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    return 1
+}
+
 # cargo, its fmt and clippy, and a C compiler to link with.
 need_rust() {
     have cargo || fail "cargo was not found: install Rust (the version is in Cargo.toml, rust-version)"

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, consume, dead_letters, doctor, due, emit, groups, lag, migrate, namespace, nodes, partitions, read,
-    schedules, status, subscribers, up,
+    append, audit, consume, dead_letters, doctor, due, emit, grant, grants, groups, import, lag, migrate, namespace,
+    nodes, partitions, read, revoke, schedules, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -57,6 +57,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Schedules(schedules::Schedules),
     Append(append::Append),
+    Import(import::Import),
     Read(read::Read),
     Consume(consume::Consume),
     #[command(subcommand)]
@@ -72,6 +73,9 @@ pub(crate) enum Command {
     Partitions(partitions::Partitions),
     Audit(audit::Audit),
     Doctor(doctor::Doctor),
+    Grant(grant::Grant),
+    Revoke(revoke::Revoke),
+    Grants(grants::Grants),
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ mod past_months;
 mod postgres_backend;
 mod support;
 mod test_database;
+mod test_role;
 
 mod append;
 mod concurrency;
@@ -65,3 +66,4 @@ pub use subscribers::laws_by_topic as subscriber_laws_by_topic;
 pub use subscribers::{SubscriberBackend, SubscriberHandles, TestSubscribers};
 pub use support::{Opened, same_meaning};
 pub use test_database::TestDatabase;
+pub use test_role::TestRole;

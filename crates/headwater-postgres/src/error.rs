@@ -60,12 +60,21 @@ fn message(error: &PgDatabaseError) -> String {
     }
 }
 
+/// PostgreSQL's own refusals say what was refused, and not what to do.
+fn not_granted(error: &PgDatabaseError) -> String {
+    match error.hint() {
+        Some(_) => message(error),
+        None => format!("{}: have the owner of the schema grant it, with `headwater grant`", error.message()),
+    }
+}
+
 pub(crate) fn append_error(error: sqlx::Error) -> AppendError {
     let Some(raised) = database_error(&error) else { return AppendError::Unavailable(fault(error)) };
     let detail = detail(raised);
     match raised.code() {
         "WH001" => AppendError::NamespaceNotFound(detail.namespace),
         "WH002" => AppendError::InvalidInput(message(raised)),
+        "WH015" | "42501" => AppendError::NotGranted(not_granted(raised)),
         "WH004" => AppendError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
         "WH005" => AppendError::IdReused { event_id: detail.event_id },
         // 22: data that PostgreSQL cannot hold, as a number too large for jsonb; 23514: a check of the table
@@ -81,6 +90,7 @@ pub(crate) fn read_error(error: sqlx::Error) -> ReadError {
     match raised.code() {
         "WH001" => ReadError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => ReadError::InvalidInput(message(raised)),
+        "WH015" | "42501" => ReadError::NotGranted(not_granted(raised)),
         code if code.starts_with("22") => ReadError::InvalidInput(message(raised)),
         "WH006" => ReadError::NoProof(message(raised)),
         _ => ReadError::Unavailable(fault(error)),
@@ -92,6 +102,7 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
     match raised.code() {
         "WH001" => AdminError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => AdminError::InvalidInput(message(raised)),
+        "WH015" | "42501" => AdminError::NotGranted(not_granted(raised)),
         "WH003" => AdminError::NamespaceDiffers(detail(raised).namespace),
         "WH032" => AdminError::MonthHeld(message(raised)),
         "WH034" => AdminError::NoPartman(message(raised)),
@@ -104,6 +115,7 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
     match raised.code() {
         "WH001" => SubscriberError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => SubscriberError::InvalidInput(message(raised)),
+        "WH015" | "42501" => SubscriberError::NotGranted(not_granted(raised)),
         "WH006" => SubscriberError::Read(read_error(error)),
         "WH011" => SubscriberError::Fenced(detail(raised).subscriber_id),
         "WH012" => SubscriberError::NotFound(detail(raised).subscriber_id),

@@ -24,6 +24,8 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0007_nodes",
     "0008_schedules",
     "0009_months",
+    "0010_roles",
+    "0011_imports",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -35,8 +37,10 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append",
     "append_batch",
     "append_due",
+    "append_event_log",
     "append_runs",
     "append_writes",
+    "apply_grants",
     "audit_gaps",
     "audit_queues",
     "audit_subscribers",
@@ -44,6 +48,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "causation_chain",
     "check_claim",
     "check_event",
+    "check_grant",
     "check_max_events",
     "check_name",
     "check_namespace_settings",
@@ -63,6 +68,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "clock_shows",
     "close_gaps",
     "correlation_page",
+    "count_dead_letters",
     "count_month",
     "create_leaf",
     "create_namespace",
@@ -75,6 +81,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cron_next",
     "cron_value",
     "cron_walk",
+    "dead_letter_queue_name_for_namespace",
     "discard",
     "drop_cron_job",
     "drop_steps",
@@ -97,6 +104,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "first_due",
     "forget_claims",
     "forget_nodes",
+    "grant_role",
+    "granted",
     "group_status",
     "heartbeat",
     "held_claim",
@@ -117,6 +126,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "look_at",
     "look_by",
     "maintain",
+    "maintain_by_owner",
     "maintain_namespace",
     "matches_pattern",
     "matching_letters",
@@ -138,8 +148,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "plan_runs",
     "position_at",
     "prune_runs",
+    "queue_lags",
     "queue_letters",
+    "queue_name_for_namespace",
     "queue_status",
+    "read_dead_letters",
     "read_log",
     "read_stream",
     "reap_unhandled",
@@ -151,11 +164,14 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "release_leases",
     "remove_subscriber",
     "require_proof",
+    "require_reader",
     "require_shared",
     "reset_subscriber",
     "resize_group",
     "resume_schedule",
     "resume_subscriber",
+    "revoke_role",
+    "role_grants",
     "run_schedule_now",
     "run_scheduled_task",
     "schedule",
@@ -170,8 +186,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "stop_node",
     "store_due",
     "stored_append",
+    "stored_events",
+    "stored_for_producer",
     "stream_page",
     "stream_page_back",
+    "subscriber_lags",
     "subscriber_lock",
     "subscriber_status",
     "take_new",
@@ -199,6 +218,7 @@ pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
+pub(crate) const APPLY_GRANTS: &str = sql!("statements", "apply_grants");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
@@ -238,10 +258,19 @@ pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_re
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
 pub(crate) const GET_STATE: &str = sql!("statements", "get_state");
 pub(crate) const GET_STATE_FOR_UPDATE: &str = sql!("statements", "get_state_for_update");
+pub(crate) const GRANT_ROLE: &str = sql!("statements", "grant_role");
 pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
 pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
 pub(crate) const HEARTBEAT: &str = sql!("statements", "heartbeat");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
+pub(crate) const IMPORT_ADVANCE: &str = sql!("statements", "import_advance");
+pub(crate) const IMPORT_BEGIN: &str = sql!("statements", "import_begin");
+pub(crate) const IMPORT_CHECKSUM: &str = sql!("statements", "import_checksum");
+pub(crate) const IMPORT_COLUMNS: &str = sql!("import", "columns");
+pub(crate) const IMPORT_PAGE: &str = sql!("import", "page");
+pub(crate) const IMPORT_RANGE: &str = sql!("statements", "import_range");
+pub(crate) const IMPORT_SOURCE_CHECKSUM: &str = sql!("import", "checksum");
+pub(crate) const IMPORT_VERIFIED: &str = sql!("statements", "import_verified");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
 pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
@@ -286,6 +315,8 @@ pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber")
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SCHEDULE: &str = sql!("statements", "resume_schedule");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
+pub(crate) const REVOKE_ROLE: &str = sql!("statements", "revoke_role");
+pub(crate) const ROLE_GRANTS: &str = sql!("statements", "role_grants");
 pub(crate) const RUN_SCHEDULE_NOW: &str = sql!("statements", "run_schedule_now");
 pub(crate) const SCHEDULE: &str = sql!("statements", "schedule");
 pub(crate) const SCHEDULE_HISTORY: &str = sql!("statements", "schedule_history");

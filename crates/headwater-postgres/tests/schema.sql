@@ -1,4 +1,4 @@
--- Headwater's schema as text, the same on every PostgreSQL version: one line a table, view, type, sequence, column, constraint, index and function.
+-- Headwater's schema as text, the same on every PostgreSQL version: one line a table, view, type, sequence, column, constraint, index, policy and function.
 SET search_path = pg_catalog;
 SELECT line FROM (
     SELECT 1 AS part, c.relname::text AS name, 0 AS nth,
@@ -21,6 +21,12 @@ SELECT line FROM (
      WHERE c.relnamespace = 'headwater'::regnamespace AND k.contype <> 'n'
     UNION ALL
     SELECT 1, i.tablename::text, 2000, format('    %s', i.indexdef) FROM pg_indexes i WHERE i.schemaname = 'headwater'
+    UNION ALL
+    SELECT 1, c.relname::text, 3000,
+           format('    policy %s for %s', p.polname,
+                  CASE p.polcmd WHEN 'r' THEN 'select' WHEN 'a' THEN 'insert' WHEN 'w' THEN 'update' WHEN 'd' THEN 'delete' ELSE 'all' END)
+      FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
+     WHERE c.relnamespace = 'headwater'::regnamespace AND c.relrowsecurity
     UNION ALL
     SELECT 2, p.proname::text, 0,
            format('function %s(%s) returns %s, %s, body %s', p.proname, pg_get_function_identity_arguments(p.oid),

@@ -63,6 +63,7 @@ pub use headwater_core::{
 pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, ImportError, ImportField,
+    ImportOptions, ImportProgress, ImportSource, Imported, LogOptions, Loss, Maintained, Migrated, MonthInfo,
     NamespaceChanges, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, ServerStatus, Severity, Trimmed,
 };

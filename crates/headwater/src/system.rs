@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
 use headwater_postgres::{
-    Database, DatabaseOptions, DoctorOptions, Finding, Fired, LogOptions, Loss, Maintained, Migrated, MonthInfo,
-    NamespaceChanges, PgLog, ServerStatus, WakeUps,
+    Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, LogOptions, Loss, Maintained, Migrated,
+    MonthInfo, NamespaceChanges, PgLog, ServerStatus, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -65,6 +65,21 @@ impl Headwater {
     /// The settings of a namespace.
     pub async fn namespace_info(&self, name: &str) -> Result<NamespaceInfo, AdminError> {
         self.database.namespace(name).await
+    }
+
+    /// Lets a role of the database work in a namespace: see the guide on roles. Only the owner of Headwater's tables, and superusers, can.
+    pub async fn grant(&self, namespace: &str, role: &str, kind: GrantKind) -> Result<(), AdminError> {
+        self.database.grant(namespace, role, kind).await
+    }
+
+    /// Takes a grant of a role back, or (`None`) all that it has in a namespace. Answers how many it had.
+    pub async fn revoke(&self, namespace: &str, role: &str, kind: Option<GrantKind>) -> Result<u64, AdminError> {
+        self.database.revoke(namespace, role, kind).await
+    }
+
+    /// The grants in a namespace, or (`None`) in all. Others than the owner see those of their own roles.
+    pub async fn grants(&self, namespace: Option<&str>) -> Result<Vec<Grant>, AdminError> {
+        self.database.grants(namespace).await
     }
 
     /// How far a namespace's log is settled, and who may still commit beyond. Opens nothing.

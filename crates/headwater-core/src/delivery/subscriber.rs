@@ -31,6 +31,9 @@ pub enum SubscriberError {
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
+    /// The database's role has no grant for this (WH015).
+    #[error("{0}")]
+    NotGranted(String),
     /// A name, size or value that cannot be (WH002).
     #[error("{0}")]
     InvalidInput(String),
@@ -61,6 +64,7 @@ impl SubscriberError {
             SubscriberError::ClaimLost(_) => Some("WH014"),
             SubscriberError::NodeReplaced(_) => Some("WH018"),
             SubscriberError::NamespaceNotFound(_) => Some("WH001"),
+            SubscriberError::NotGranted(_) => Some("WH015"),
             SubscriberError::InvalidInput(_) => Some("WH002"),
             SubscriberError::Read(error) => error.code(),
             SubscriberError::Unavailable(_) => None,

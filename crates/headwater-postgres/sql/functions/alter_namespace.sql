@@ -1,4 +1,5 @@
 -- headwater.alter_namespace(namespace, notify, retention, max_payload_bytes, metadata, keep_for_ever)
+-- Public: in docs/sql.md.
 -- Changes settings of a namespace; what is NULL stays. keep_for_ever => true removes the retention.
 -- The ordering of a namespace cannot be changed.
 -- Raises: WH001, WH002. Locks, writes: the namespace's row.

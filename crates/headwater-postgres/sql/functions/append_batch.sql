@@ -90,7 +90,7 @@ BEGIN
     IF ns.sealed_before < date_trunc('month', recorded_at, 'UTC')
        OR ns.sealed_max_id >= ANY (event_id) THEN
         IF several THEN
-            IF EXISTS (SELECT FROM headwater.find_events(ns.namespace_id, event_id)) THEN
+            IF EXISTS (SELECT FROM headwater.stored_events(ns.namespace_id, event_id)) THEN
                 RAISE unique_violation USING MESSAGE = 'the batch holds events that are stored already';
             END IF;
         ELSE

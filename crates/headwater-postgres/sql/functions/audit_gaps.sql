@@ -1,4 +1,5 @@
 -- headwater.audit_gaps(namespace, max_events)
+-- Public: in docs/sql.md.
 -- Events where a gap was recorded as permanent: there must be none.
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.audit_gaps(namespace text, max_events int DEFAULT 1000)

@@ -1,4 +1,5 @@
 -- headwater.audit_subscribers(namespace, subscriber_ids)
+-- Public: in docs/sql.md.
 -- Compares what subscribers (NULL: all) settled since counting began with what the log holds there, without what their ledgers still have: in
 -- number, and in the sum of the sequences. Both are of one snapshot. What is trimmed counts in neither. Reads every event of the range: hours of the log take seconds, years longer.
 -- Compared is what lies after the base, and of what lies before it the ledger as it was when counting began: what comes late from there was

@@ -1,4 +1,5 @@
 -- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions)
+-- Public: in docs/sql.md.
 -- Makes a namespace, or answers with the one that is there. A setting left NULL takes its default on creation and
 -- is not compared afterwards; a setting given that differs from what is there is an error, never a silent change.
 --   ordering           'sequence' (default): writers never wait for each other; rollbacks leave holes

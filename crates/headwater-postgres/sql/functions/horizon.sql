@@ -1,4 +1,5 @@
 -- headwater.horizon(namespace)
+-- Public: in docs/sql.md.
 -- The highest global_sequence at or below which nothing can still commit. Whoever reads the log up to it, in a
 -- statement that starts after this one has ended, sees all that will ever be there; what is missing is a permanent gap.
 -- `head` is the highest sequence handed out so far; between the two lies what is pending.

@@ -2,7 +2,7 @@
 -- One page of what this snapshot shows of the log, in order: no proof that nothing is missing. headwater.read_log gives
 -- that. A plain SELECT, so that the planner can look inside. NULL: no limit, no filter. from_at and until_at are those of headwater.log_bounds, as
 -- values that the planner knows: no other leaves are opened.
--- Raises, locks, writes: nothing.
+-- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.log_page(
     namespace_id int, after_sequence bigint, up_to_sequence bigint, max_events int,
     event_types text[], stream text, stream_prefix text, from_at timestamptz DEFAULT NULL, until_at timestamptz DEFAULT NULL
@@ -16,5 +16,5 @@ CREATE OR REPLACE FUNCTION headwater.log_page(
        AND (log_page.stream IS NULL OR e.stream_id = log_page.stream)
        AND (log_page.stream_prefix IS NULL OR starts_with(e.stream_id, log_page.stream_prefix))
      ORDER BY e.global_sequence
-     LIMIT log_page.max_events
+     LIMIT CASE WHEN headwater.require_reader(log_page.namespace_id) THEN log_page.max_events END
 $$;

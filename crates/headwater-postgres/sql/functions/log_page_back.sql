@@ -1,6 +1,6 @@
 -- headwater.log_page_back(namespace_id, before_sequence, from_sequence, max_events, event_types, stream, stream_prefix, from_at, until_at)
 -- headwater.log_page backwards: from below before_sequence down to from_sequence.
--- Raises, locks, writes: nothing.
+-- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.log_page_back(
     namespace_id int, before_sequence bigint, from_sequence bigint, max_events int,
     event_types text[], stream text, stream_prefix text, from_at timestamptz DEFAULT NULL, until_at timestamptz DEFAULT NULL
@@ -14,5 +14,5 @@ CREATE OR REPLACE FUNCTION headwater.log_page_back(
        AND (log_page_back.stream IS NULL OR e.stream_id = log_page_back.stream)
        AND (log_page_back.stream_prefix IS NULL OR starts_with(e.stream_id, log_page_back.stream_prefix))
      ORDER BY e.global_sequence DESC
-     LIMIT log_page_back.max_events
+     LIMIT CASE WHEN headwater.require_reader(log_page_back.namespace_id) THEN log_page_back.max_events END
 $$;

@@ -1,7 +1,8 @@
 -- headwater.maintain_namespace(namespace, at)
+-- Public: in docs/sql.md.
 -- Keeps the leaves of this month and the next two ready, and seals past months, so that an append need not look
 -- for its event ids in them. Appends call it when they must; calling it daily keeps that off their path.
--- `at` is for tests.
+-- `at` is for tests, and for the owner of the tables: for others, it is now.
 -- Locks: the namespace's row, and what create_leaf and partman_months lock. Writes: leaves, the namespace's row. Raises: WH001, WH034.
 CREATE OR REPLACE FUNCTION headwater.maintain_namespace(namespace text, at timestamptz DEFAULT clock_timestamp())
 RETURNS void LANGUAGE plpgsql AS $$
@@ -11,6 +12,11 @@ DECLARE
     until_month timestamptz := (date_trunc('month', at AT TIME ZONE 'UTC') + interval '3 months') AT TIME ZONE 'UTC';
     max_id      uuid;
 BEGIN
+    IF row_security_active('headwater.events') THEN
+        -- Only the owner can make partitions.
+        PERFORM headwater.maintain_by_owner(ns.namespace_id);
+        RETURN;
+    END IF;
     IF ns.leaves_until < until_month THEN
         IF ns.partitions = 'pg_partman' THEN
             BEGIN

@@ -1,4 +1,5 @@
 -- headwater.nack(namespace, subscriber_id, claim_id, sequences, delay, error, permanent, tried)
+-- Public: in docs/sql.md.
 -- Hands a claim back, or some of its events: they are delivered again after the delay, or, if they were delivered as often as the
 -- claim allows, or the failure is permanent, become dead letters. What was not even tried does not count as delivered. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
 -- claims or hands back events of this subscriber.

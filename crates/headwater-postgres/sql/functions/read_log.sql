@@ -1,4 +1,5 @@
 -- headwater.read_log(namespace, after_sequence, max_events, event_types, stream_prefix)
+-- Public: in docs/sql.md.
 -- Events of the log after a sequence, in order, up to the horizon: whoever reads on from the last event it got misses none,
 -- however late the others commit. Fewer than max_events: the end, or what headwater.writers shows holds the rest back.
 -- Raises: WH001, WH002, WH006. Locks, writes: nothing.

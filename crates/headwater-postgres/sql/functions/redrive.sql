@@ -1,4 +1,5 @@
 -- headwater.redrive(namespace, subscriber_id, states, global_sequence, event_type, order_key, error_contains, after_sequence)
+-- Public: in docs/sql.md.
 -- Asks for dead letters to be delivered again: those that are dead or parked, and match (NULL: not asked). With one that parks its key, or is
 -- parked, go all of that key, so that they stay in order. Answers how many were marked.
 -- Raises: WH001, WH012, WH033 (a queue's event is trimmed). Locks: against trimming; the subscriber's row, or all of the namespace. Writes: dead letters, subscribers.

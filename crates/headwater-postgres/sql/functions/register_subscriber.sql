@@ -1,4 +1,5 @@
 -- headwater.register_subscriber(namespace, subscriber_id, start_from, start_position, start_time, mode, partitions)
+-- Public: in docs/sql.md.
 -- Makes a subscriber, if it is not there; one that is there stays as it is, wherever it stands, but must be of this mode.
 --   start_from   'beginning' (default), 'now': with what is stored from now on (events in flight included),
 --                'after': start_position, 'time': with the first event recorded at or after start_time

@@ -1,4 +1,5 @@
 -- headwater.remove_subscriber(namespace, subscriber_id, force)
+-- Public: in docs/sql.md.
 -- Forgets a subscriber, with its dead letters and its states.
 -- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the queue, the row.
 -- Writes: subscribers, members, claims, retries, dead letters and states are deleted.

@@ -1,4 +1,5 @@
 -- headwater.reset_subscriber(namespace, subscriber_id, to_position)
+-- Public: in docs/sql.md.
 -- Moves a subscriber to just after a position, forwards or back, in a new term without an owner: what the last one had under way is not
 -- written any more. What its ledger has at or below the position stays there, and what is not visible yet between the horizon and the position
 -- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay. A change of the number of

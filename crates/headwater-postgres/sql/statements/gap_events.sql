@@ -6,4 +6,4 @@ SELECT e.global_sequence, e.event_id, e.stream_id, e.stream_version, e.event_typ
                       WHERE e.namespace_id = $1 AND e.global_sequence BETWEEN g.first AND g.last
                         AND e.recorded_at >= coalesce($5::timestamptz, '-infinity') AND e.recorded_at < coalesce($6::timestamptz, 'infinity')) e
  ORDER BY e.global_sequence
- LIMIT $4
+ LIMIT CASE WHEN headwater.require_reader($1) THEN $4::bigint END

@@ -648,7 +648,7 @@ impl NodeBuilder {
                         SubscriberError::InvalidInput(format!("invalid url for wake-ups: {error}"))
                     })?),
                 };
-                listening = connect.map(|connect| WakeUps::start(connect, &log.info().name));
+                listening = connect.map(|connect| WakeUps::start(connect, log.info()));
                 wake_ups.extend(listening.as_ref().map(WakeUps::count));
                 wake_ups.push(log.commits());
                 let told_of_due = listening.as_ref().map(WakeUps::due);
