@@ -22,6 +22,7 @@ use std::time::Duration;
 use headwater_core::{RunnerState, SubscriberError, jittered};
 use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until};
 
 use self::calls::Answer;
@@ -125,7 +126,10 @@ impl Shared {
                     // Of a claim that was lost: aborted.
                     Err(aborted) => hand.ended(aborted.id()),
                 },
-                Some(Ok(answer)) = hand.calls.join_next() => self.take_answer(&mut hand, &mut asking, answer),
+                Some(answer) = hand.calls.join_next() => match answer {
+                    Ok(answer) => self.take_answer(&mut hand, &mut asking, answer),
+                    Err(error) => self.call_ended(&mut hand, &mut asking, &error),
+                },
                 _ = changes.changed(), if idle => (asking.at, asking.for_urgent) = (None, true),
                 _ = control.changed() => {}
                 () = changed(&mut handlers) => asking.at = None,
@@ -278,6 +282,13 @@ impl Shared {
             }
             Answer::Lost { claim_id, error } => self.lost(hand, claim_id, &error),
         }
+    }
+
+    /// A call that panicked: whichever it was, others may be made. What it was to settle comes again.
+    fn call_ended(&self, hand: &mut Hand, asking: &mut Asking, error: &JoinError) {
+        tracing::error!(subscriber_id = self.id(), %error, "a call to the database ended without an answer");
+        (hand.claiming, hand.acking) = (false, false);
+        asking.at = Some(Instant::now() + POLL);
     }
 
     /// A claim that could not be extended. In a transaction, the ack tells whether it was lost or is done.
