@@ -22,9 +22,9 @@ impl Roles {
         let owner = TestDatabase::create().await;
         let (admin, consumer) = (owner.role().await, owner.role().await);
         // In another namespace first, so that both have what it takes to connect, and it is the grant of the law's that counts.
-        owner.log("other").await;
-        owner.database.grant("other", &admin.name, GrantKind::Admin).await.expect("failed to grant");
-        owner.database.grant("other", &consumer.name, GrantKind::Consumer).await.expect("failed to grant");
+        owner.log("of-the-roles").await;
+        owner.database.grant("of-the-roles", &admin.name, GrantKind::Admin).await.expect("failed to grant");
+        owner.database.grant("of-the-roles", &consumer.name, GrantKind::Consumer).await.expect("failed to grant");
         let (as_admin, as_consumer) = (admin.database().await, consumer.database().await);
         Roles { owner, admin: (admin.name, as_admin), consumer: (consumer.name, as_consumer) }
     }
