@@ -139,6 +139,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "next_runs",
     "node_gone",
     "node_name",
+    "node_statuses",
     "note_dropped",
     "partition_of",
     "partitions",

@@ -55,6 +55,7 @@ BEGIN
         EXECUTE format('GRANT SELECT ON headwater.migrations, headwater.functions_revision, headwater.grants, headwater.namespaces,
                         headwater.counters, headwater.events, headwater.months TO %s', who);
         EXECUTE format('GRANT %s ON headwater.nodes TO %s', all_of, who);
+        EXECUTE format('GRANT USAGE ON SEQUENCE headwater.incarnations TO %s', who);
         FOR other IN SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relnamespace = schema AND c.relkind = 'v' LOOP
             EXECUTE format('GRANT SELECT ON %s TO %s', other, who);
         END LOOP;

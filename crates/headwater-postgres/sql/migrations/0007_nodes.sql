@@ -37,11 +37,3 @@ CREATE TABLE headwater.unhandled_types (
     checked_at    timestamptz NOT NULL,
     PRIMARY KEY (namespace_id, subscriber_id, event_type)
 );
-
--- Nodes as operators see them. A node is alive while it was heard of within three of its heartbeats, and did not stop.
-CREATE VIEW headwater.node_status AS
-SELECT s.namespace, n.node_id, n.incarnation, n.instance_id,
-       n.stopped_at IS NULL AND n.last_heartbeat >= clock_timestamp() - 3 * n.heartbeat_every AS alive,
-       clock_timestamp() - n.last_heartbeat AS last_heartbeat_age,
-       n.display_name, n.description, n.metadata, n.event_types, n.heartbeat_every, n.registered_at, n.started_at, n.last_heartbeat, n.stopped_at
-  FROM headwater.nodes n JOIN headwater.namespaces s ON s.namespace_id = n.namespace_id;

@@ -78,7 +78,7 @@ CREATE POLICY granted ON headwater.nodes USING (namespace_id = ANY ((SELECT head
 ALTER TABLE headwater.schedules ENABLE ROW LEVEL SECURITY;
 CREATE POLICY producers ON headwater.schedules USING (namespace_id = ANY ((SELECT headwater.granted('producer'))::int[]));
 ALTER TABLE headwater.schedule_runs ENABLE ROW LEVEL SECURITY;
-CREATE POLICY producers ON headwater.schedule_runs USING (namespace_id = ANY ((SELECT headwater.granted('producer'))::int[]));
+CREATE POLICY producers ON headwater.schedule_runs USING (EXISTS (SELECT FROM headwater.schedules s WHERE s.task_id = schedule_runs.task_id));
 
 -- Written by the owner alone.
 ALTER TABLE headwater.months ENABLE ROW LEVEL SECURITY;
