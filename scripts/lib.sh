@@ -88,20 +88,65 @@ need_wal2json() {
 # openssl, for tests that make a certificate.
 need_openssl() { have openssl || apt_install openssl; }
 
+# Lets Debian's packages of PostgreSQL not set up and start a server, unless they are told otherwise already.
+without_cluster() {
+    local conf=/etc/postgresql-common/createcluster.conf
+    if [ ! -e "$conf" ]; then
+        as_root mkdir -p "${conf%/*}"
+        echo 'create_main_cluster = false' | as_root tee "$conf" >/dev/null
+    fi
+}
+
 # PostgreSQL's server binaries, without the server that Debian's package would set up and start.
 need_postgres() {
-    local bin conf=/etc/postgresql-common/createcluster.conf
+    local bin
     if ! bin=$(pg_bin); then
         if [ -n "${HEADWATER_PG_BIN:-}" ]; then exit 1; fi
         note "no PostgreSQL server binaries found"
-        if [ ! -e "$conf" ]; then
-            as_root mkdir -p "${conf%/*}"
-            echo 'create_main_cluster = false' | as_root tee "$conf" >/dev/null
-        fi
+        without_cluster
         apt_install "$PG_PACKAGE"
         bin=$(pg_bin) || fail "$PG_PACKAGE is installed, but its binaries were not found"
     fi
     note "$("$bin/postgres" --version), in $bin"
+}
+
+# pg_cron, for the tests of schedules that it triggers: for a server of Debian's, which is here or comes with it.
+need_pg_cron() {
+    local lib
+    for lib in /usr/lib/postgresql/*/lib/pg_cron.so; do
+        if [ -e "$lib" ]; then return; fi
+    done
+    without_cluster
+    apt_install "$PG_PACKAGE-cron"
+}
+
+# pg_partman, for the tests of partitions that are its own. Only Debian's server has it as a package: elsewhere these tests see that it is missing.
+need_partman() {
+    local bin version
+    bin=$(pg_bin) || return 0
+    case "$bin" in
+        /usr/lib/postgresql/*/bin) version=$(basename "$(dirname "$bin")") ;;
+        *) return 0 ;;
+    esac
+    [ -e "/usr/share/postgresql/$version/extension/pg_partman.control" ] || apt_install "postgresql-$version-partman"
+}
+
+# Python with a driver for PostgreSQL, for the example in Python. Debian's driver is for Debian's Python.
+need_psycopg() {
+    python_with_driver >/dev/null || apt_install python3-psycopg2
+    PYTHON=$(python_with_driver) || fail "python3-psycopg2 is installed, but no python3 finds it"
+    export PYTHON
+}
+
+python_with_driver() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        if have "$python" && "$python" -c 'import psycopg2' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    return 1
 }
 
 # cargo, its fmt and clippy, and a C compiler to link with.

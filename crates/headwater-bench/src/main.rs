@@ -1,6 +1,6 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `cdc`, `fanout`, `groups`, `queue` and `idle`
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `cdc`, `fanout`, `groups`, `queue`, `nodes`, `schedules`, `idle` and `partitions`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
@@ -16,10 +16,13 @@ mod handlers;
 mod idle;
 mod latency;
 mod memory;
+mod nodes;
+mod partitions;
 mod payload;
 mod queue;
 mod read;
 mod report;
+mod schedules;
 mod server;
 mod stats;
 mod torture;
@@ -51,8 +54,14 @@ enum Command {
     Groups(groups::Options),
     /// Workers that share a queue, against pgmq
     Queue(queue::Options),
+    /// Messages from emit to a handler by event type, against a loop on pgmq
+    Nodes(nodes::Options),
+    /// How late schedules are fired that are all due at once
+    Schedules(schedules::Options),
     /// What an idle node asks of the server
     Idle(idle::Options),
+    /// The tail of a log with 60 months, against one with one
+    Partitions(partitions::Options),
     /// Producers, consumers and faults at random; then everything must add up
     Torture(torture::Options),
     /// A consumer of the torture
@@ -86,7 +95,10 @@ async fn main() -> anyhow::Result<()> {
         Command::Groups(options) => groups::run(options).await,
         Command::GroupsChild(options) => groups::run_child(options).await,
         Command::Queue(options) => queue::run(options).await,
+        Command::Nodes(options) => nodes::run(options).await,
+        Command::Schedules(options) => schedules::run(options).await,
         Command::Idle(options) => idle::run(options).await,
+        Command::Partitions(options) => partitions::run(options).await,
         Command::Torture(options) => torture::run(options).await,
         Command::TortureConsumer(options) => torture::consumer::run(options).await,
         Command::ReadChild(options) => memory::run(options).await,

@@ -1,7 +1,8 @@
 //! `headwater-bench queue`: workers that share a queue, beside pgmq with as many workers, in turn.
 //!
-//! Both handle nothing: what is measured is what it costs to take work and to finish it. A worker of Headwater finishes a batch with the call that takes
-//! the next, as an application would; one of pgmq reads and deletes.
+//! All handle nothing: what is measured is what it costs to take work and to finish it. Batches are given to as many handlers of a node as pgmq has
+//! workers, as an application would have it; beside that, workers that claim a batch each, as from SQL, which finish it with the call that takes
+//! the next. One by one, each event is a claim of its own. A worker of pgmq reads and deletes.
 
 mod workers;
 
@@ -65,7 +66,10 @@ pub(crate) struct Options {
 /// Whose queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum System {
-    Headwater,
+    /// A node with a shared subscriber.
+    Node,
+    /// Workers that claim by themselves.
+    Claims,
     Pgmq,
 }
 
@@ -76,12 +80,13 @@ enum Part {
     EndToEnd,
 }
 
-const CONTENDERS: [(&str, Part, System); 6] = [
-    ("headwater_batches", Part::Batches, System::Headwater),
+const CONTENDERS: [(&str, Part, System); 7] = [
+    ("headwater_batches", Part::Batches, System::Node),
+    ("claims_batches", Part::Batches, System::Claims),
     ("pgmq_batches", Part::Batches, System::Pgmq),
-    ("headwater_single", Part::Single, System::Headwater),
+    ("headwater_single", Part::Single, System::Claims),
     ("pgmq_single", Part::Single, System::Pgmq),
-    ("headwater_end_to_end", Part::EndToEnd, System::Headwater),
+    ("headwater_end_to_end", Part::EndToEnd, System::Node),
     ("pgmq_end_to_end", Part::EndToEnd, System::Pgmq),
 ];
 
@@ -115,7 +120,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     }
     let mut drops = [None, None];
     if wanted("held") {
-        drops = [Some(bench.held(System::Headwater).await?), Some(bench.held(System::Pgmq).await?)];
+        drops = [Some(bench.held(System::Node).await?), Some(bench.held(System::Pgmq).await?)];
     }
 
     let figures = samples.iter().map(|(name, samples)| (*name, Figure::of(samples)));
@@ -127,6 +132,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let any = Target::AtLeast(0.0);
     let ratios = [
         ("shared_claim_ack_vs_pgmq", over("headwater_batches", "pgmq_batches"), Target::AtLeast(4.0)),
+        ("claims_vs_pgmq", over("claims_batches", "pgmq_batches"), any),
         ("shared_single_vs_pgmq", over("headwater_single", "pgmq_single"), Target::AtLeast(1.5)),
         ("shared_end_to_end_vs_pgmq", over("headwater_end_to_end", "pgmq_end_to_end"), Target::AtLeast(3.0)),
         ("held_snapshot_drop", drops[0], Target::AtLeast(0.9)),
@@ -153,11 +159,11 @@ impl Bench<'_> {
         let waiting = if part == Part::EndToEnd { 0 } else { self.options.events };
         let id = self.fill(system, waiting).await?;
         let batch = if part == Part::Single { 1 } else { BATCH };
+        let handled = Arc::new(AtomicU64::new(0));
         let workers = self.workers(system, &id, batch).await?;
         let producers = if part == Part::EndToEnd { self.producers(system).await? } else { Vec::new() };
         let dead_before = self.dead_rows(system).await?;
 
-        let handled = Arc::new(AtomicU64::new(0));
         let (started, cpu) = (Instant::now(), CpuTime::now(self.server.pid()));
         let until = match part {
             Part::Batches => Until::Handled(waiting),
@@ -218,7 +224,7 @@ impl Bench<'_> {
         self.number += 1;
         let subscriber_id = format!("queue-{}", self.number);
         match system {
-            System::Headwater => {
+            System::Node | System::Claims => {
                 let start_from = StartFrom::After(self.server.head().await? as u64 - waiting);
                 let config =
                     SubscriberConfig { subscriber_id: subscriber_id.clone(), start_from, mode: SubscriberMode::Shared };
@@ -241,7 +247,7 @@ impl Bench<'_> {
 
     async fn empty(&mut self, system: System, subscriber_id: &str) -> anyhow::Result<()> {
         match system {
-            System::Headwater => self.server.namespace.subscribers().remove(subscriber_id, true).await?,
+            System::Node | System::Claims => self.server.namespace.subscribers().remove(subscriber_id, true).await?,
             System::Pgmq => _ = sqlx::query(include_str!("../sql/pgmq_empty.sql")).execute(&mut self.conn).await?,
         }
         Ok(())
@@ -251,7 +257,12 @@ impl Bench<'_> {
         let mut workers = Vec::new();
         for _ in 0..self.options.workers {
             workers.push(match system {
-                System::Headwater => Worker::headwater(&self.server, subscriber_id, batch).await?,
+                // It starts when the time does.
+                System::Node => {
+                    let handlers = self.options.workers.try_into()?;
+                    return Ok(vec![Worker::node(&self.server, subscriber_id, handlers, batch)]);
+                }
+                System::Claims => Worker::claims(&self.server, subscriber_id, batch).await?,
                 System::Pgmq => Worker::pgmq(&self.server, batch).await?,
             });
         }
@@ -261,14 +272,16 @@ impl Bench<'_> {
     async fn producers(&self, system: System) -> anyhow::Result<Vec<Producer>> {
         let count = self.options.producers;
         Ok(match system {
-            System::Headwater => (0..count).map(|_| Producer::Headwater(self.server.namespace.clone())).collect(),
+            System::Node | System::Claims => {
+                (0..count).map(|_| Producer::Headwater(self.server.namespace.clone())).collect()
+            }
             System::Pgmq => self.server.connections(count).await?.into_iter().map(Producer::Pgmq).collect(),
         })
     }
 
     async fn dead_rows(&mut self, system: System) -> anyhow::Result<i64> {
         let schema = match system {
-            System::Headwater => "headwater",
+            System::Node | System::Claims => "headwater",
             System::Pgmq => "pgmq",
         };
         Ok(sqlx::query_scalar(include_str!("../sql/dead_rows.sql")).bind(schema).fetch_one(&mut self.conn).await?)

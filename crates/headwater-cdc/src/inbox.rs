@@ -140,7 +140,7 @@ impl Inbox {
             Some(url) => url.parse().ok(),
             None => Some((*self.database.pool().connect_options()).clone()),
         };
-        let woken = connect.map(|connect| WakeUps::start(connect, &self.info.name));
+        let woken = connect.map(|connect| WakeUps::start(connect, &self.info));
         let mut wake_ups = woken.as_ref().map(WakeUps::count);
         loop {
             match self.inbox.head().await {

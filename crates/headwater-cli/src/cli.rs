@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, cdc, consume, dead_letters, due, emit, groups, lag, migrate, namespace, read, status, subscribers,
-    up,
+    append, audit, cdc, consume, dead_letters, doctor, due, emit, grant, grants, groups, import, lag, migrate,
+    namespace, nodes, partitions, read, revoke, schedules, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -15,10 +15,10 @@ Exit codes:
     1  unexpected failure
     2  usage or invalid input
     3  the database cannot be reached
-    4  not found: the namespace, the event, the subscriber, the dead letter
-    5  conflict: the stream is not at the version expected; the subscriber is in use, or no group
+    4  not found: the namespace, the event, the subscriber, the dead letter, the node, the schedule
+    5  conflict: the stream is not at the version expected; the subscriber is in use, or no group; the node is alive
     6  the database's schema is not migrated, or too new
-    7  the audit found something, a dead letter failed again, or a due event could not be appended
+    7  the audit or the doctor found something, a dead letter failed again, or a due event could not be appended
   130  interrupted
 
 First steps:
@@ -54,19 +54,30 @@ pub(crate) enum Command {
     Emit(emit::Emit),
     #[command(subcommand)]
     Due(due::Due),
+    #[command(subcommand)]
+    Schedules(schedules::Schedules),
     Append(append::Append),
+    Import(import::Import),
     Read(read::Read),
     Consume(consume::Consume),
     #[command(subcommand)]
     Subscribers(subscribers::Subscribers),
     #[command(subcommand)]
     Groups(groups::Groups),
+    #[command(subcommand)]
+    Nodes(nodes::Nodes),
     Lag(lag::Lag),
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
+    #[command(subcommand)]
+    Partitions(partitions::Partitions),
     Audit(audit::Audit),
     #[command(subcommand)]
     Cdc(cdc::Cdc),
+    Doctor(doctor::Doctor),
+    Grant(grant::Grant),
+    Revoke(revoke::Revoke),
+    Grants(grants::Grants),
 }
 
 #[cfg(test)]

@@ -12,6 +12,14 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     number.checked_mul(*seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
+/// As [`parse`], with months too: of 31 days, so that nothing goes sooner than was asked.
+pub(crate) fn parse_retention(text: &str) -> Result<Duration, String> {
+    let Some(number) = text.strip_suffix("mo") else { return parse(text) };
+    let months: Option<u64> = number.parse().ok();
+    let seconds = months.and_then(|months| months.checked_mul(31 * 86_400));
+    seconds.map(Duration::from_secs).ok_or_else(|| format!("{text:?} is not a duration: it is as 6mo or 180d"))
+}
+
 /// As [`parse`], with milliseconds too.
 pub(crate) fn parse_short(text: &str) -> Result<Duration, String> {
     match text.strip_suffix("ms") {
@@ -63,6 +71,15 @@ mod tests {
     fn what_is_no_duration_is_refused() {
         for text in ["", "d", "10", "1.5d", "-1d", "10y", "99999999999999999999d", "9999999999999999d"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn retention_may_be_of_months() {
+        assert_eq!(format(parse_retention("6mo").unwrap()), "186d");
+        assert_eq!(parse_retention("180d").unwrap(), parse("180d").unwrap());
+        for text in ["mo", "1.5mo", "6 mo", "99999999999999999999mo"] {
+            assert!(parse_retention(text).is_err(), "{text}");
         }
     }
 

@@ -71,7 +71,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 /// JSON from an argument: itself, `@file`, or `-` for standard input.
-fn json(argument: &str) -> Result<Json, Failure> {
+pub(crate) fn json(argument: &str) -> Result<Json, Failure> {
     let (text, origin) = if argument == "-" {
         let mut text = String::new();
         let read = std::io::stdin().read_to_string(&mut text);

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-use headwater::{AdminError, AppendError, Fault, JsonError, ReadError, SubscriberError};
+use headwater::{AdminError, AppendError, Fault, ImportError, JsonError, ReadError, ScheduleError, SubscriberError};
 use headwater_embedded::EmbeddedError;
 
 /// The exit codes, as `headwater --help` lists them.
@@ -101,6 +101,7 @@ impl From<AdminError> for Failure {
         let code = error.code();
         let failure = match &error {
             AdminError::NamespaceNotFound(name) => namespace_not_found(name),
+            AdminError::NotGranted(message) => Failure::unexpected(message),
             AdminError::InvalidInput(message) => Failure::invalid(message),
             AdminError::NamespaceDiffers(name) => {
                 Failure::invalid(format!("namespace {name:?} exists with other settings")).help(format!(
@@ -121,6 +122,8 @@ impl From<AdminError> for Failure {
                 format!("the database is at schema version {database}, this headwater needs {needed}"),
             )
             .help("run `headwater migrate`"),
+            AdminError::MonthHeld(message) => Failure::new(Exit::Conflict, message),
+            AdminError::NoPartman(message) => Failure::invalid(message),
             AdminError::Unavailable(unavailable) => fault("", unavailable),
             _ => Failure::unexpected(&error),
         };
@@ -133,6 +136,7 @@ impl From<AppendError> for Failure {
         let code = error.code();
         let failure = match &error {
             AppendError::NamespaceNotFound(name) => namespace_not_found(name),
+            AppendError::NotGranted(message) => Failure::unexpected(message),
             AppendError::InvalidInput(message) => Failure::invalid(message),
             AppendError::PayloadTooLarge { .. } => Failure::invalid(&error)
                 .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
@@ -156,6 +160,7 @@ impl From<ReadError> for Failure {
         let code = error.code();
         let failure = match &error {
             ReadError::NamespaceNotFound(name) => namespace_not_found(name),
+            ReadError::NotGranted(message) => Failure::unexpected(message),
             ReadError::InvalidInput(message) => Failure::invalid(message),
             ReadError::Unavailable(unavailable) => fault("failed to read: ", unavailable),
             _ => Failure::unexpected(&error),
@@ -170,6 +175,7 @@ impl From<SubscriberError> for Failure {
         let failure = match error {
             SubscriberError::Read(error) => return error.into(),
             SubscriberError::NamespaceNotFound(name) => namespace_not_found(&name),
+            SubscriberError::NotGranted(message) => Failure::unexpected(message),
             SubscriberError::InvalidInput(message) => Failure::invalid(message),
             SubscriberError::NotFound(id) => Failure::new(Exit::NotFound, format!("subscriber {id:?} does not exist"))
                 .help("see which there are with `headwater subscribers list --namespace NAME`"),
@@ -178,6 +184,44 @@ impl From<SubscriberError> for Failure {
             error => Failure::unexpected(error),
         };
         failure.code(code)
+    }
+}
+
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Self {
+        let code = error.code();
+        let failure = match &error {
+            ScheduleError::NamespaceNotFound(name) => namespace_not_found(name),
+            ScheduleError::InvalidInput(message) | ScheduleError::PgCronUnavailable(message) => {
+                Failure::invalid(message)
+            }
+            ScheduleError::PayloadTooLarge { .. } => Failure::invalid(&error)
+                .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
+            ScheduleError::NotFound(name) => Failure::new(Exit::NotFound, format!("schedule {name:?} does not exist"))
+                .help("see which there are with `headwater schedules list --namespace NAME`"),
+            ScheduleError::Unavailable(unavailable) => fault("", unavailable),
+            _ => Failure::unexpected(&error),
+        };
+        failure.code(code)
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Invalid(message) => Failure::invalid(message).code(Some("WH002")),
+            ImportError::Source(error) => Failure::from(error).at("failed to read the source"),
+            ImportError::Target(error) => error.into(),
+            ImportError::Append { first, source } => {
+                Failure::from(source).at(format!("the batch that begins with row {first:?} of the source"))
+            }
+            ImportError::Row { .. } => Failure::invalid(error),
+            ImportError::Differs(_) => Failure::new(Exit::Conflict, error).help("choose another name with --name"),
+            ImportError::Busy(_) => Failure::new(Exit::Conflict, error),
+            ImportError::Mismatch { .. } => Failure::new(Exit::Findings, error)
+                .help("stop those who write to the source, and import it anew under another --name"),
+            error => Failure::unexpected(error),
+        }
     }
 }
 

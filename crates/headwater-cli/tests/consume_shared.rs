@@ -76,3 +76,46 @@ async fn a_queue_is_consumed_as_one() {
     cli.consume_all("queue", &["--shared", "--partitions", "3"]).fails(2, "cannot be used with");
     cli.consume_all("queue", &["--visibility", "10s"]).fails(2, "--shared");
 }
+
+#[tokio::test]
+async fn a_queue_is_paused_resumed_and_removed_under_its_workers() {
+    let cli = Cli::with_shop().await;
+    let worker = cli.consume("m", &["--shared"]);
+    cli.emit(1..=1);
+    assert_eq!(worker.sequence(), 1);
+    cli.run(["subscribers", "pause", "-n", "shop", "m"]).ok();
+    worker.says("paused: ");
+    cli.emit(2..=2);
+    assert_eq!(cli.show("m")["state"], "paused");
+    cli.run(["subscribers", "resume", "-n", "shop", "m"]).ok();
+    assert_eq!(worker.sequence(), 2);
+    cli.run(["subscribers", "remove", "-n", "shop", "m", "--yes", "--force"]).ok();
+    worker.wait().fails(4, "it was removed: subscriber \"m\" does not exist");
+}
+
+#[tokio::test]
+async fn an_event_of_priority_goes_first() {
+    let cli = Cli::with_shop().await;
+    cli.emit(1..=20);
+    cli.run(["emit", "-n", "shop", "urgent"]).ok();
+    let worker = cli.consume("m", &["--shared", "--priority", "urgent", "--prefetch", "0"]);
+    assert_eq!(worker.sequence(), 21);
+    assert_eq!(worker.sequence(), 1);
+    worker.stop(Signal::TERM).ok();
+    cli.consume("n", &["--priority", "urgent"]).wait().fails(2, "--shared");
+}
+
+#[tokio::test]
+async fn a_rate_is_kept() {
+    let cli = Cli::with_shop().await;
+    cli.emit(1..=30);
+    for args in [&["--rate", "0.001"][..], &["--rate", "0.001", "--shared"]] {
+        let subscriber = if args.len() > 2 { "shared" } else { "exclusive" };
+        let consumer = cli.consume(subscriber, args);
+        assert_eq!(consumer.sequence(), 1);
+        cli.show_until(subscriber, |shown| shown["position"] == 1);
+        assert_eq!(consumer.stop(Signal::TERM).ok().out, "");
+    }
+    cli.consume("n", &["--rate", "0"]).wait().fails(2, "invalid rate_limit 0: it is more than 0");
+    cli.consume("n", &["--rate", "many"]).wait().fails(2, "--rate");
+}

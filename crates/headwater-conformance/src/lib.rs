@@ -33,9 +33,11 @@ mod backend;
 #[macro_use]
 mod laws;
 mod pages;
+mod past_months;
 mod postgres_backend;
 mod support;
 mod test_database;
+mod test_role;
 
 mod append;
 mod concurrency;
@@ -64,3 +66,4 @@ pub use subscribers::laws_by_topic as subscriber_laws_by_topic;
 pub use subscribers::{SubscriberBackend, SubscriberHandles, TestSubscribers};
 pub use support::{Opened, same_meaning};
 pub use test_database::TestDatabase;
+pub use test_role::TestRole;

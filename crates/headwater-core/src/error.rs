@@ -53,6 +53,9 @@ pub enum AppendError {
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
+    /// The database's role has no grant for this (WH015).
+    #[error("{0}")]
+    NotGranted(String),
     /// The log is shutting down and takes no more appends.
     #[error("the log is shutting down")]
     ShuttingDown,
@@ -81,6 +84,7 @@ impl AppendError {
     pub fn code(&self) -> Option<&'static str> {
         match self {
             AppendError::NamespaceNotFound(_) => Some("WH001"),
+            AppendError::NotGranted(_) => Some("WH015"),
             AppendError::InvalidInput(_) => Some("WH002"),
             AppendError::PayloadTooLarge { .. } => Some("WH004"),
             AppendError::IdReused { .. } => Some("WH005"),
@@ -112,6 +116,9 @@ pub enum ReadError {
     /// A name, size or value that cannot be (WH002).
     #[error("{0}")]
     InvalidInput(String),
+    /// The database's role has no grant for this (WH015).
+    #[error("{0}")]
+    NotGranted(String),
     /// The log is read where nothing can be proved about it (WH006): in a transaction that keeps one snapshot, or on a standby.
     #[error("{0}")]
     NoProof(String),
@@ -139,6 +146,7 @@ impl ReadError {
     pub fn code(&self) -> Option<&'static str> {
         match self {
             ReadError::NamespaceNotFound(_) => Some("WH001"),
+            ReadError::NotGranted(_) => Some("WH015"),
             ReadError::InvalidInput(_) => Some("WH002"),
             ReadError::NoProof(_) => Some("WH006"),
             ReadError::Decode { .. } | ReadError::Unavailable(_) => None,
@@ -162,6 +170,9 @@ pub enum AdminError {
     /// A name, size or value that cannot be (WH002).
     #[error("{0}")]
     InvalidInput(String),
+    /// The database's role has no grant for this (WH015).
+    #[error("{0}")]
+    NotGranted(String),
     /// The namespace exists with other settings (WH003).
     #[error("namespace {0:?} exists with other settings: leave them out to use it as it is, or alter it")]
     NamespaceDiffers(String),
@@ -189,6 +200,12 @@ pub enum AdminError {
         /// What this build needs.
         needed: i64,
     },
+    /// Subscribers are not done with a month that was to be trimmed (WH032).
+    #[error("{0}")]
+    MonthHeld(String),
+    /// The namespace's partitions are pg_partman's, and it is not installed in the database (WH034).
+    #[error("{0}")]
+    NoPartman(String),
     /// The database could not be reached, or failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
@@ -204,11 +221,14 @@ impl AdminError {
     pub fn code(&self) -> Option<&'static str> {
         match self {
             AdminError::NamespaceNotFound(_) => Some("WH001"),
+            AdminError::NotGranted(_) => Some("WH015"),
             AdminError::InvalidInput(_) => Some("WH002"),
             AdminError::NamespaceDiffers(_) => Some("WH003"),
             AdminError::DatabaseTooNew { .. } => Some("WH008"),
             AdminError::MigrationChanged { .. } => Some("WH009"),
             AdminError::NotMigrated { .. } => Some("WH010"),
+            AdminError::MonthHeld(_) => Some("WH032"),
+            AdminError::NoPartman(_) => Some("WH034"),
             AdminError::Unavailable(_) => None,
         }
     }

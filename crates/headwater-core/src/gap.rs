@@ -20,8 +20,10 @@ pub struct Gap {
 pub enum GapState {
     /// A writer that may hold them is still at work: one of these.
     Pending(Vec<Writer>),
-    /// Proved: they were rolled back, or trimmed, and will never come.
+    /// Proved: they were rolled back, and will never come.
     Permanent,
+    /// As permanent: they were older than the namespace keeps its events, and were dropped.
+    Trimmed,
 }
 
 /// A transaction that may still commit events.

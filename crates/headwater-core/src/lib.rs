@@ -4,19 +4,24 @@
 pub mod __private;
 mod append;
 mod delivery;
+mod envelope;
 mod error;
 mod event;
 mod event_builder;
 mod event_data;
 mod expected_version;
 mod gap;
+pub mod headers;
 mod into_event;
 mod json;
 mod jsonb;
 mod log;
 pub mod names;
 mod namespace;
+mod node;
+mod patterns;
 mod query;
+mod schedule;
 mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
@@ -26,9 +31,10 @@ pub use delivery::{
     GroupBatch, GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, Late, Loaded,
     MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, PartitionId, PartitionInfo, Progress, Projection,
     ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig,
-    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, jittered, order_key, partition_of,
-    retry_delay, share_of,
+    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket, jittered, order_key,
+    partition_of, retry_delay, share_of,
 };
+pub use envelope::{CloudEvent, EventEnvelope};
 pub use error::{AdminError, AppendError, Fault, ReadError};
 pub use event::Event;
 pub use event_builder::{EventBuilder, EventBuilderError};
@@ -39,6 +45,12 @@ pub use into_event::IntoEvent;
 pub use json::{Json, JsonError};
 pub use log::EventLog;
 pub use names::InvalidName;
-pub use namespace::{DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering};
+pub use namespace::{
+    DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering, Partitions,
+    SHORTEST_RETENTION,
+};
+pub use node::{NodeInfo, NodeOptions, Registration};
+pub use patterns::EventPattern;
 pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, StreamQuery};
+pub use schedule::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use stream_id::StreamId;

@@ -46,6 +46,43 @@ impl std::str::FromStr for Ordering {
     }
 }
 
+/// The shortest time that a namespace may keep its events: whole months are dropped, and this is the shortest.
+pub const SHORTEST_RETENTION: Duration = Duration::from_secs(28 * 86_400);
+
+/// Who makes the partitions of a namespace's coming months.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum Partitions {
+    /// Headwater.
+    #[default]
+    #[serde(rename = "built-in")]
+    BuiltIn,
+    /// The extension pg_partman, which must be installed in the database.
+    #[serde(rename = "pg_partman")]
+    PgPartman,
+}
+
+impl Partitions {
+    /// As it stands in the database and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Partitions::BuiltIn => "built-in",
+            Partitions::PgPartman => "pg_partman",
+        }
+    }
+}
+
+impl std::str::FromStr for Partitions {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self, AdminError> {
+        match text {
+            "built-in" => Ok(Partitions::BuiltIn),
+            "pg_partman" => Ok(Partitions::PgPartman),
+            _ => Err(AdminError::InvalidInput(format!("invalid partitions {text:?}: it is built-in or pg_partman"))),
+        }
+    }
+}
+
 /// What a namespace is to be. A setting that is `None` takes its default when the namespace is created, and is not
 /// compared when it is there already.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,12 +93,14 @@ pub struct NamespaceConfig {
     pub ordering: Option<Ordering>,
     /// Whether SQL callers NOTIFY in their own transaction.
     pub notify: Option<bool>,
-    /// How long events are kept.
+    /// How long events are kept, a month at least.
     pub retention: Option<Duration>,
     /// Largest payload of an event.
     pub max_payload_bytes: Option<u32>,
     /// Whatever the owner wants to note: a JSON object.
     pub metadata: Option<Json>,
+    /// Who makes the partitions of coming months; it cannot be changed later.
+    pub partitions: Option<Partitions>,
 }
 
 impl NamespaceConfig {
@@ -74,6 +113,7 @@ impl NamespaceConfig {
             retention: None,
             max_payload_bytes: None,
             metadata: None,
+            partitions: None,
         }
     }
 
@@ -89,7 +129,7 @@ impl NamespaceConfig {
         self
     }
 
-    /// Keeps events for so long.
+    /// Keeps events for so long, a month at least. Whole months are dropped, and none that a subscriber still needs.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = Some(retention);
         self
@@ -107,12 +147,20 @@ impl NamespaceConfig {
         self
     }
 
+    /// Lets this make the partitions of coming months.
+    pub fn partitions(mut self, partitions: Partitions) -> Self {
+        self.partitions = Some(partitions);
+        self
+    }
+
     /// Checks names and ranges.
     pub fn validate(&self) -> Result<(), AdminError> {
         check_namespace(&self.name)?;
         let invalid = |message: String| Err(AdminError::InvalidInput(message));
-        if self.retention.is_some_and(|retention| retention.is_zero()) {
-            return invalid("invalid retention 0: leave it out to keep events for ever".into());
+        if let Some(retention) = self.retention.filter(|retention| *retention < SHORTEST_RETENTION) {
+            return invalid(format!(
+                "invalid retention {retention:?}: it is 28 days at least; leave it out to keep events for ever"
+            ));
         }
         if let Some(bytes) = self.max_payload_bytes
             && !(1..=LARGEST_MAX_PAYLOAD_BYTES).contains(&bytes)
@@ -147,4 +195,6 @@ pub struct NamespaceInfo {
     pub metadata: Json,
     /// When it was made.
     pub created_at: DateTime<Utc>,
+    /// Who makes the partitions of coming months.
+    pub partitions: Partitions,
 }

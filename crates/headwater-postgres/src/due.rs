@@ -6,21 +6,17 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeZone, Utc};
-use headwater_core::{Append, AppendError, Event, Fault, ReadError, StreamId};
+use headwater_core::{Append, AppendError, Event, ReadError, StreamId};
 use serde::Serialize;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
-use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
-use crate::error::{append_error, is_disconnect, read_error};
+use crate::error::{append_error, read_error};
 use crate::row::{PgJson, json};
-use crate::{Database, sql};
+use crate::{Database, retry, sql};
 
-/// Between tries, doubling from the one to the other.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A firing that takes longer is given up: the next one finds what it did.
 const FIRE_TIMEOUT: Duration = Duration::from_secs(60);
 /// 10,000 years: PostgreSQL can add it to now, and refuses what it gets.
@@ -86,16 +82,29 @@ pub struct DueEvent {
 pub struct Fired {
     /// Events appended.
     pub fired: u32,
-    /// Events that could not be appended: they are kept, and tried again later.
+    /// Events that could not be appended, also those of schedules: they are kept, and tried again later.
     pub failed: u32,
     /// When to fire again; `None`: nothing waits.
     pub next_due_in: Option<Duration>,
 }
 
+impl Fired {
+    fn and(self, other: Fired) -> Fired {
+        Fired {
+            fired: self.fired + other.fired,
+            failed: self.failed + other.failed,
+            next_due_in: self.next_due_in.into_iter().chain(other.next_due_in).min(),
+        }
+    }
+}
+
 impl Database {
-    /// Appends the events of all namespaces that are due, at most `max_events` in each.
+    /// Appends the events of all namespaces that are due, at most `max_events` in each, and those of their schedules.
     pub async fn fire_all_due(&self, max_events: u32) -> Result<Fired, AppendError> {
-        fired(&one_row(self, FIRE_TIMEOUT, || sqlx::query(sql::FIRE_ALL_DUE).bind(int(max_events))).await?)
+        let statement = |text: &'static str| sqlx::query(text).bind(int(max_events));
+        let due = fired(&one_row(self, FIRE_TIMEOUT, || statement(sql::FIRE_ALL_DUE)).await?)?;
+        let scheduled = fired(&one_row(self, FIRE_TIMEOUT, || statement(sql::FIRE_ALL_SCHEDULES)).await?)?;
+        Ok(due.and(scheduled))
     }
 }
 
@@ -169,8 +178,10 @@ pub(crate) async fn cancel_in(conn: &mut PgConnection, namespace: &str, event_id
 
 /// Fires without waking anybody: that is for after the commit.
 pub(crate) async fn fire(database: &Database, namespace: &str, max_events: u32) -> Result<Fired, AppendError> {
-    let statement = || sqlx::query(sql::FIRE_DUE).bind(namespace).bind(int(max_events)).bind(false);
-    fired(&one_row(database, FIRE_TIMEOUT, statement).await?)
+    let statement = |text: &'static str| sqlx::query(text).bind(namespace).bind(int(max_events)).bind(false);
+    let due = fired(&one_row(database, FIRE_TIMEOUT, || statement(sql::FIRE_DUE)).await?)?;
+    let scheduled = fired(&one_row(database, FIRE_TIMEOUT, || statement(sql::FIRE_SCHEDULES)).await?)?;
+    Ok(due.and(scheduled))
 }
 
 fn fired(row: &PgRow) -> Result<Fired, AppendError> {
@@ -235,33 +246,6 @@ async fn one_row<'q>(
     retry_for: Duration,
     statement: impl Fn() -> Query<'q, Postgres, PgArguments>,
 ) -> Result<PgRow, AppendError> {
-    let deadline = Instant::now() + retry_for;
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let error = match database.pin().await {
-            Ok(mut pinned) => match timeout_at(deadline, statement().fetch_one(&mut *pinned)).await {
-                Ok(Err(error)) if is_disconnect(&error) => {
-                    pinned.discard();
-                    error
-                }
-                Ok(row) => return pinned.end(row.map_err(append_error), append_error).await,
-                // It may be half open: nobody else shall get it.
-                Err(_) => {
-                    pinned.discard();
-                    return Err(no_answer(retry_for));
-                }
-            },
-            Err(error) => error,
-        };
-        if !is_disconnect(&error) || Instant::now() + pause > deadline {
-            return Err(append_error(error));
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-fn no_answer(within: Duration) -> AppendError {
-    let message = format!("failed to reach the database: no answer within {within:?}");
-    AppendError::Unavailable(Fault { message, retryable: true, source: None })
+    let mut rows = retry::rows(database, retry_for, statement, append_error, AppendError::Unavailable).await?;
+    rows.pop().ok_or_else(|| append_error(sqlx::Error::RowNotFound))
 }

@@ -1,6 +1,6 @@
 //! From the driver's errors to ours: by SQLSTATE and the JSON in DETAIL, never by prose.
 
-use headwater_core::{AdminError, AppendError, Fault, ReadError, SubscriberError};
+use headwater_core::{AdminError, AppendError, Fault, ReadError, ScheduleError, SubscriberError};
 use serde::Deserialize;
 use sqlx::postgres::PgDatabaseError;
 
@@ -10,6 +10,7 @@ use sqlx::postgres::PgDatabaseError;
 struct Detail {
     namespace: String,
     subscriber_id: String,
+    schedule: String,
     bytes: u64,
     limit: u64,
     event_id: uuid::Uuid,
@@ -41,7 +42,7 @@ pub(crate) fn is_disconnect(error: &sqlx::Error) -> bool {
 
 /// Whether the same call may succeed later: a lost connection, a serialisation failure or deadlock, a lock not had in time.
 pub(crate) fn is_retryable(error: &sqlx::Error) -> bool {
-    is_disconnect(error) || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200"))
+    is_disconnect(error) || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200" | "WH035"))
 }
 
 pub(crate) fn fault(error: sqlx::Error) -> Fault {
@@ -59,12 +60,21 @@ fn message(error: &PgDatabaseError) -> String {
     }
 }
 
+/// PostgreSQL's own refusals say what was refused, and not what to do.
+fn not_granted(error: &PgDatabaseError) -> String {
+    match error.hint() {
+        Some(_) => message(error),
+        None => format!("{}: have the owner of the schema grant it, with `headwater grant`", error.message()),
+    }
+}
+
 pub(crate) fn append_error(error: sqlx::Error) -> AppendError {
     let Some(raised) = database_error(&error) else { return AppendError::Unavailable(fault(error)) };
     let detail = detail(raised);
     match raised.code() {
         "WH001" => AppendError::NamespaceNotFound(detail.namespace),
         "WH002" => AppendError::InvalidInput(message(raised)),
+        "WH015" | "42501" => AppendError::NotGranted(not_granted(raised)),
         "WH004" => AppendError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
         "WH005" => AppendError::IdReused { event_id: detail.event_id },
         // 22: data that PostgreSQL cannot hold, as a number too large for jsonb; 23514: a check of the table
@@ -80,6 +90,7 @@ pub(crate) fn read_error(error: sqlx::Error) -> ReadError {
     match raised.code() {
         "WH001" => ReadError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => ReadError::InvalidInput(message(raised)),
+        "WH015" | "42501" => ReadError::NotGranted(not_granted(raised)),
         code if code.starts_with("22") => ReadError::InvalidInput(message(raised)),
         "WH006" => ReadError::NoProof(message(raised)),
         _ => ReadError::Unavailable(fault(error)),
@@ -91,7 +102,10 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
     match raised.code() {
         "WH001" => AdminError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => AdminError::InvalidInput(message(raised)),
+        "WH015" | "42501" => AdminError::NotGranted(not_granted(raised)),
         "WH003" => AdminError::NamespaceDiffers(detail(raised).namespace),
+        "WH032" => AdminError::MonthHeld(message(raised)),
+        "WH034" => AdminError::NoPartman(message(raised)),
         _ => AdminError::Unavailable(fault(error)),
     }
 }
@@ -101,12 +115,29 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
     match raised.code() {
         "WH001" => SubscriberError::NamespaceNotFound(detail(raised).namespace),
         "WH002" => SubscriberError::InvalidInput(message(raised)),
+        "WH015" | "42501" => SubscriberError::NotGranted(not_granted(raised)),
         "WH006" => SubscriberError::Read(read_error(error)),
         "WH011" => SubscriberError::Fenced(detail(raised).subscriber_id),
         "WH012" => SubscriberError::NotFound(detail(raised).subscriber_id),
         "WH013" => SubscriberError::InUse(message(raised)),
+        "WH033" => SubscriberError::InvalidInput(message(raised)),
         "WH014" => SubscriberError::ClaimLost(message(raised)),
+        "WH018" => SubscriberError::NodeReplaced(message(raised)),
         code if code.starts_with("22") || code == "23514" => SubscriberError::InvalidInput(message(raised)),
         _ => SubscriberError::Unavailable(fault(error)),
+    }
+}
+
+pub(crate) fn schedule_error(error: sqlx::Error) -> ScheduleError {
+    let Some(raised) = database_error(&error) else { return ScheduleError::Unavailable(fault(error)) };
+    let detail = detail(raised);
+    match raised.code() {
+        "WH001" => ScheduleError::NamespaceNotFound(detail.namespace),
+        "WH002" => ScheduleError::InvalidInput(message(raised)),
+        "WH004" => ScheduleError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
+        "WH030" => ScheduleError::NotFound(detail.schedule),
+        "WH035" => ScheduleError::PgCronUnavailable(message(raised)),
+        code if code.starts_with("22") => ScheduleError::InvalidInput(message(raised)),
+        _ => ScheduleError::Unavailable(fault(error)),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use headwater_core::{Event, NamespaceInfo, ReadError};
 use sqlx::Row;
 
@@ -145,6 +146,8 @@ impl PgInbox {
             .bind(vec![global_sequence as i64])
             .bind(vec![global_sequence as i64])
             .bind(1)
+            .bind(None::<DateTime<Utc>>)
+            .bind(None::<DateTime<Utc>>)
             .fetch_optional(&mut *conn)
             .await
             .map_err(read_error);

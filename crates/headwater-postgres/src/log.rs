@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::batch::{Manner, append_one};
 use crate::coalescer::Coalescer;
 use crate::error::read_error;
+use crate::months::Months;
 use crate::{Database, Due, DueEvent, Fired, due, read};
 
 /// How a log appends.
@@ -66,8 +67,12 @@ struct Inner {
     settled: AtomicU64,
     /// The server's, when it was last asked.
     epoch: std::sync::Mutex<String>,
+    /// What is known of sealed months, and since when.
+    months: std::sync::Mutex<(Arc<Months>, tokio::time::Instant)>,
 }
 
+/// How old what is known of sealed months may become: what is not known costs time, nothing else.
+const MONTHS_FOR: Duration = Duration::from_secs(60);
 /// A page that takes longer has failed.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -97,7 +102,7 @@ macro_rules! reading {
 }
 
 impl PgLog {
-    pub(crate) fn start(database: Database, info: NamespaceInfo, options: LogOptions) -> Self {
+    pub(crate) fn start(database: Database, info: NamespaceInfo, months: Months, options: LogOptions) -> Self {
         let coalescer = Coalescer::start(&database, &info, &options);
         PgLog {
             inner: Arc::new(Inner {
@@ -107,6 +112,7 @@ impl PgLog {
                 retry_for: options.retry_for,
                 settled: AtomicU64::new(0),
                 epoch: Default::default(),
+                months: (Arc::new(months), tokio::time::Instant::now()).into(),
             }),
         }
     }
@@ -139,7 +145,7 @@ impl PgLog {
     pub async fn log_page_in(&self, conn: &mut PgConnection, query: &LogQuery) -> Result<LogPage, ReadError> {
         query.validate()?;
         let horizon = read::horizon(conn, &self.inner.info).await?;
-        read::log_page(conn, &self.inner.info, query, horizon.horizon).await.map(|(page, _)| page)
+        read::log_page(conn, &self.inner.info, &self.known_months(), query, horizon.horizon).await.map(|(page, _)| page)
     }
 
     /// Changes after every commit of this process to the log: wakes readers at once, without a round trip.
@@ -197,7 +203,8 @@ impl PgLog {
         reading!(self, conn => due::list(conn, self.id(), true, limit))
     }
 
-    /// Appends the events that are due, at most `max_events`, and says when to call again. Nodes do this by themselves.
+    /// Appends the events that are due, at most `max_events`, and those of schedules, and says when to call again. Nodes do this by
+    /// themselves.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         let fired = due::fire(&self.inner.database, self.namespace(), max_events).await?;
         if fired.fired > 0 {
@@ -214,6 +221,54 @@ impl PgLog {
     /// Takes no more appends, and returns when those that are queued are answered.
     pub async fn close(&self) {
         self.inner.coalescer.close().await;
+    }
+
+    /// How long calls are tried again while the database cannot be reached.
+    pub(crate) fn retry_for(&self) -> Duration {
+        self.inner.retry_for
+    }
+
+    /// Wakes readers: so many events were appended.
+    pub(crate) fn poke_appended(&self, events: usize) {
+        self.inner.coalescer.notifier().poke(events);
+    }
+
+    /// Wakes those who fire: what is due next has changed.
+    pub(crate) fn poke_due(&self) {
+        self.inner.coalescer.notifier().poke_due();
+    }
+
+    /// Everything at or below this sequence is trimmed, as far as is known: see [`look_up_months`](PgLog::look_up_months).
+    pub fn trimmed_to(&self) -> u64 {
+        self.known_months().trimmed_to
+    }
+
+    fn known_months(&self) -> Arc<Months> {
+        self.inner.months.lock().expect("no holder of this lock panics").0.clone()
+    }
+
+    /// What is known of sealed months, looked up again if that is long ago.
+    async fn months(&self) -> Arc<Months> {
+        let old = {
+            let mut known = self.inner.months.lock().expect("no holder of this lock panics");
+            // Whoever comes next meanwhile makes do with what there is.
+            let old = known.1.elapsed() >= MONTHS_FOR;
+            if old {
+                known.1 = tokio::time::Instant::now();
+            }
+            old
+        };
+        if old && let Err(error) = self.look_up_months().await {
+            tracing::debug!(namespace = self.inner.info.name, %error, "failed to look up sealed months");
+        }
+        self.known_months()
+    }
+
+    /// Looks up which months are sealed and trimmed, as reads do once a minute.
+    pub async fn look_up_months(&self) -> Result<(), ReadError> {
+        let months = Arc::new(reading!(self, conn => Months::load(conn, self.id()))?);
+        *self.inner.months.lock().expect("no holder of this lock panics") = (months, tokio::time::Instant::now());
+        Ok(())
     }
 
     fn id(&self) -> i32 {
@@ -244,7 +299,8 @@ impl EventLog for PgLog {
     async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
         query.validate()?;
         let settled = self.inner.settled.load(Ordering::Acquire);
-        let (page, proved) = reading!(self, conn => read::log_page(conn, &self.inner.info, query, settled))?;
+        let months = self.months().await;
+        let (page, proved) = reading!(self, conn => read::log_page(conn, &self.inner.info, &months, query, settled))?;
         self.inner.settled.fetch_max(proved, Ordering::AcqRel);
         Ok(page)
     }
@@ -268,7 +324,8 @@ impl EventLog for PgLog {
     async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
         let query = LogQuery::after(after).up_to(settled).page_size(limit);
         query.validate()?;
-        reading!(self, conn => read::settled_page(conn, &self.inner.info, &query, settled))
+        let months = self.months().await;
+        reading!(self, conn => read::settled_page(conn, &self.inner.info, &months, &query, settled))
     }
 
     async fn epoch(&self) -> Result<String, ReadError> {
@@ -276,12 +333,15 @@ impl EventLog for PgLog {
         let mut known = self.inner.epoch.lock().expect("no holder of this lock panics");
         if !known.is_empty() && *known != epoch {
             self.inner.settled.store(0, Ordering::Release);
+            *self.inner.months.lock().expect("no holder of this lock panics") =
+                (Arc::default(), tokio::time::Instant::now() - MONTHS_FOR);
         }
         known.clone_from(&epoch);
         Ok(epoch)
     }
 
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
-        reading!(self, conn => read::look_ahead(conn, &self.inner.info, after, gaps, limit))
+        let months = self.months().await;
+        reading!(self, conn => read::look_ahead(conn, &self.inner.info, &months, after, gaps, limit))
     }
 }

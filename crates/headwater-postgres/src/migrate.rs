@@ -108,6 +108,8 @@ async fn replace_functions(conn: &mut PgConnection) -> Result<bool, AdminError> 
     for (_, text) in sql::FUNCTIONS {
         sqlx::raw_sql(*text).execute(&mut *conn).await.map_err(admin_error)?;
     }
+    // New functions and tables are for those who have grants, and for nobody else.
+    sqlx::query(sql::APPLY_GRANTS).execute(&mut *conn).await.map_err(admin_error)?;
     sqlx::query(sql::NOTE_FUNCTIONS)
         .bind(sql::FUNCTIONS_REVISION)
         .bind(checksum)

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use headwater_core::{AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError};
+use headwater_core::{
+    AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError, SHORTEST_RETENTION,
+};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::error::admin_error;
+use crate::months::Months;
 use crate::row::json;
 use crate::{Database, LogOptions, PgLog, sql};
 
@@ -37,6 +40,7 @@ impl Database {
             .bind(config.retention.map(|retention| retention.as_secs_f64()))
             .bind(config.max_payload_bytes.map(|bytes| bytes as i32))
             .bind(config.metadata.as_ref().map(json))
+            .bind(config.partitions.map(|partitions| partitions.as_str()))
             .fetch_one(&mut *conn)
             .await
             .map_err(admin_error);
@@ -51,6 +55,11 @@ impl Database {
             return Err(AdminError::InvalidInput(format!(
                 "invalid max_payload_bytes {bytes}: it is 1 to {LARGEST_MAX_PAYLOAD_BYTES}"
             )));
+        }
+        if let Some(Some(retention)) =
+            changes.retention.filter(|kept| kept.is_some_and(|kept| kept < SHORTEST_RETENTION))
+        {
+            return Err(AdminError::InvalidInput(format!("invalid retention {retention:?}: it is 28 days at least")));
         }
         self.require_migrated().await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
@@ -87,11 +96,7 @@ impl Database {
     pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
         let info = self.namespace(name).await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let horizon = crate::read::horizon(&mut conn, &info).await.map_err(|error| match error {
-            ReadError::NamespaceNotFound(name) => AdminError::NamespaceNotFound(name),
-            ReadError::Unavailable(fault) => AdminError::Unavailable(fault),
-            error => AdminError::InvalidInput(error.to_string()),
-        });
+        let horizon = crate::read::horizon(&mut conn, &info).await.map_err(of_read);
         conn.end(horizon, admin_error).await
     }
 
@@ -108,8 +113,20 @@ impl Database {
         let info = self.namespace(name).await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
         let maintained = sqlx::query(sql::MAINTAIN_NAMESPACE).bind(name).execute(&mut *conn).await.map_err(admin_error);
-        conn.end(maintained, admin_error).await?;
-        Ok(PgLog::start(self.clone(), info, options))
+        let months = match maintained {
+            Ok(_) => Months::load(&mut conn, info.id.into()).await.map_err(of_read),
+            Err(error) => Err(error),
+        };
+        let months = conn.end(months, admin_error).await?;
+        Ok(PgLog::start(self.clone(), info, months, options))
+    }
+}
+
+pub(crate) fn of_read(error: ReadError) -> AdminError {
+    match error {
+        ReadError::NamespaceNotFound(name) => AdminError::NamespaceNotFound(name),
+        ReadError::Unavailable(fault) => AdminError::Unavailable(fault),
+        error => AdminError::InvalidInput(error.to_string()),
     }
 }
 
@@ -123,5 +140,6 @@ fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
         max_payload_bytes: row.get::<i32, _>("max_payload_bytes") as u32,
         metadata: row.get::<crate::row::PgJson, _>("metadata").0,
         created_at: row.get("created_at"),
+        partitions: row.get::<&str, _>("partitions").parse()?,
     })
 }

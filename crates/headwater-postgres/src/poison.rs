@@ -10,6 +10,8 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use crate::error::{admin_error, read_error};
+use crate::months::Months;
+use crate::namespaces::of_read;
 use crate::{Database, sql};
 
 /// A row of the log that cannot be turned into an event.
@@ -104,11 +106,16 @@ impl Database {
         info: &NamespaceInfo,
         sequence: i64,
     ) -> Result<(), AdminError> {
+        // What is trimmed is no event any more, though its month may still be there.
+        let months = Months::load(&mut *conn, i32::from(info.id)).await.map_err(of_read)?;
+        let bounds = months.forwards(sequence.unsigned_abs().saturating_sub(1), Some(sequence.unsigned_abs()), None);
         let row = sqlx::query(sql::GAP_EVENTS)
             .bind(i32::from(info.id))
             .bind(vec![sequence])
             .bind(vec![sequence])
             .bind(1)
+            .bind(bounds.from)
+            .bind(bounds.until)
             .fetch_optional(conn)
             .await
             .map_err(admin_error)?;

@@ -18,6 +18,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::read_error;
+use crate::months::Months;
 use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
@@ -158,21 +159,22 @@ async fn writers(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Vec<Wr
 pub(crate) async fn log_page(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
+    months: &Months,
     query: &LogQuery,
     settled: u64,
 ) -> Result<(LogPage, u64), ReadError> {
     if query.direction == Direction::Backwards {
-        return log_page_back(conn, info, query, settled).await;
+        return log_page_back(conn, info, months, query, settled).await;
     }
     if query.up_to.is_some_and(|up_to| up_to <= query.after) {
         return Ok((LogPage { cursor: query.after, ..LogPage::default() }, settled));
     }
     if settled > query.after {
-        return Ok((settled_page(conn, info, query, settled).await?, settled));
+        return Ok((settled_page(conn, info, months, query, settled).await?, settled));
     }
     let mut beyond = None;
     if !query.is_filtered() {
-        let read = fetch(conn, info, query, query.up_to).await?;
+        let read = fetch(conn, info, months, query, query.up_to).await?;
         let (full, first) =
             (read.is_full(query.page_size), read.events.first().and_then(|event| event.global_sequence));
         let mut rows = read.events;
@@ -191,7 +193,7 @@ pub(crate) async fn log_page(
     }
     let proof = horizon(conn, info).await?;
     if proof.horizon > query.after {
-        let page = settled_page(conn, info, query, proof.horizon).await?;
+        let page = settled_page(conn, info, months, query, proof.horizon).await?;
         return Ok((page, proof.horizon));
     }
     let last = beyond.map_or(proof.head, |sequence| sequence - 1);
@@ -209,11 +211,12 @@ pub(crate) async fn log_page(
 pub(crate) async fn settled_page(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
+    months: &Months,
     query: &LogQuery,
     settled: u64,
 ) -> Result<LogPage, ReadError> {
     let end = query.up_to.map_or(settled, |up_to| up_to.min(settled));
-    let read = fetch(conn, info, query, Some(end)).await?;
+    let read = fetch(conn, info, months, query, Some(end)).await?;
     let full = read.is_full(query.page_size);
     let cursor = read.last.filter(|_| full).unwrap_or(end);
     let events = read.events;
@@ -222,15 +225,23 @@ pub(crate) async fn settled_page(
     } else {
         let present = events.iter().filter_map(|event| event.global_sequence);
         let runs = missing_runs(query.after, cursor, present).into_iter();
-        runs.map(|(first, last)| Gap { first, last, state: GapState::Permanent }).collect()
+        runs.flat_map(|(first, last)| permanent(first, last, months.trimmed_to)).collect()
     };
     let more = full || query.up_to.is_none_or(|up_to| up_to > cursor);
     Ok(LogPage { events, gaps, cursor, more })
 }
 
+/// A hole that stays, in two if a part of it was trimmed.
+fn permanent(first: u64, last: u64, trimmed_to: u64) -> impl Iterator<Item = Gap> {
+    let trimmed = Gap { first, last: last.min(trimmed_to), state: GapState::Trimmed };
+    let aborted = Gap { first: first.max(trimmed_to + 1), last, state: GapState::Permanent };
+    [trimmed, aborted].into_iter().filter(|gap| gap.first <= gap.last)
+}
+
 async fn log_page_back(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
+    months: &Months,
     query: &LogQuery,
     settled: u64,
 ) -> Result<(LogPage, u64), ReadError> {
@@ -240,12 +251,13 @@ async fn log_page_back(
         _ => horizon(conn, info).await?.horizon.max(settled),
     };
     let top = query.up_to.map_or(settled, |up_to| up_to.min(settled));
+    let bounds = months.backwards(top, query.after, whole_pages(query));
     let statement = sqlx::query(sql::LOG_PAGE_BACK)
         .bind(i32::from(info.id))
         .bind(bigint(top.saturating_add(1)))
         .bind(bigint(query.after.saturating_add(1)))
         .bind(query.page_size as i32);
-    let events = events(conn, filters(statement, query)).await?;
+    let events = events(conn, filters(statement, query).bind(bounds.from).bind(bounds.until)).await?;
     let full = events.len() == query.page_size as usize;
     let cursor =
         events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(query.after.saturating_add(1));
@@ -253,18 +265,25 @@ async fn log_page_back(
     Ok((LogPage { events, gaps: Vec::new(), cursor, more }, settled))
 }
 
+/// How many events a page has for sure, if the log has them: of a read that leaves some out, nobody knows.
+fn whole_pages(query: &LogQuery) -> Option<u64> {
+    (!query.is_filtered()).then_some(query.page_size.into())
+}
+
 async fn fetch(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
+    months: &Months,
     query: &LogQuery,
     up_to: Option<u64>,
 ) -> Result<Rows, ReadError> {
+    let bounds = months.forwards(query.after, up_to, whole_pages(query));
     let statement = sqlx::query(sql::LOG_PAGE)
         .bind(i32::from(info.id))
         .bind(bigint(query.after))
         .bind(up_to.map(bigint))
         .bind(query.page_size as i32);
-    bounded(conn, info, filters(statement, query)).await
+    bounded(conn, info, filters(statement, query).bind(bounds.from).bind(bounds.until)).await
 }
 
 /// What is visible after a cursor and in gaps before it, and how far the log is settled. Gaps are looked into after the proof, in a
@@ -272,13 +291,14 @@ async fn fetch(
 pub(crate) async fn look_ahead(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
+    months: &Months,
     after: u64,
     gaps: &Gaps,
     limit: u32,
 ) -> Result<LookAhead, ReadError> {
     let query = LogQuery::after(after).page_size(limit);
     if gaps.is_empty() {
-        let read = fetch(conn, info, &query, None).await?;
+        let read = fetch(conn, info, months, &query, None).await?;
         let (more, seen, events) = (read.is_full(limit), read.last.unwrap_or(after), read.events);
         if seen == after + events.len() as u64 {
             return Ok(LookAhead { events, seen, settled: seen, more, ..LookAhead::default() });
@@ -286,8 +306,8 @@ pub(crate) async fn look_ahead(
     }
     let proof = horizon(conn, info).await?;
     // The gaps after the rest: who sees an event also sees what its stream had before, though that came in a gap.
-    let read = fetch(conn, info, &query, None).await?;
-    let in_gaps = in_gaps(conn, info, gaps).await?;
+    let read = fetch(conn, info, months, &query, None).await?;
+    let in_gaps = in_gaps(conn, info, months, gaps).await?;
     let more_filled = in_gaps.is_full(MAX_PAGE_SIZE);
     let looked_into = in_gaps.last.filter(|_| more_filled).unwrap_or(u64::MAX);
     let more = more_filled || limit > 0 && read.is_full(limit);
@@ -303,14 +323,24 @@ pub(crate) async fn look_ahead(
 }
 
 /// What is visible in gaps.
-async fn in_gaps(conn: &mut PgConnection, info: &NamespaceInfo, gaps: &Gaps) -> Result<Rows, ReadError> {
-    if gaps.is_empty() {
-        return Ok(Rows::default());
-    }
+async fn in_gaps(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    months: &Months,
+    gaps: &Gaps,
+) -> Result<Rows, ReadError> {
+    let [(lowest, _), ..] = gaps.ranges() else { return Ok(Rows::default()) };
+    let highest = gaps.ranges().last().map(|(_, last)| *last);
+    let bounds = months.forwards(lowest.saturating_sub(1), highest, None);
     let firsts: Vec<i64> = gaps.ranges().iter().map(|(first, _)| bigint(*first)).collect();
     let lasts: Vec<i64> = gaps.ranges().iter().map(|(_, last)| bigint(*last)).collect();
-    let statement =
-        sqlx::query(sql::GAP_EVENTS).bind(i32::from(info.id)).bind(firsts).bind(lasts).bind(MAX_PAGE_SIZE as i32);
+    let statement = sqlx::query(sql::GAP_EVENTS)
+        .bind(i32::from(info.id))
+        .bind(firsts)
+        .bind(lasts)
+        .bind(MAX_PAGE_SIZE as i32)
+        .bind(bounds.from)
+        .bind(bounds.until);
     bounded(conn, info, statement).await
 }
 

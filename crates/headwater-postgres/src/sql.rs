@@ -14,7 +14,21 @@ macro_rules! texts {
 }
 
 /// Migrations, in order: applied once, frozen once shipped.
-pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations": "0001_log", "0002_delivery", "0003_groups", "0004_queues", "0005_due", "0006_poison", "0007_cdc_inbox");
+pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
+    "0001_log",
+    "0002_delivery",
+    "0003_groups",
+    "0004_queues",
+    "0005_due",
+    "0006_settled_ahead",
+    "0007_nodes",
+    "0008_schedules",
+    "0009_months",
+    "0010_roles",
+    "0011_imports",
+    "0012_poison",
+    "0013_cdc_inbox",
+);
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
@@ -25,8 +39,12 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append",
     "append_batch",
     "append_due",
+    "append_event_log",
+    "append_runs",
     "append_writes",
+    "apply_grants",
     "audit_gaps",
+    "audit_queues",
     "audit_subscribers",
     "cancel_due",
     "causation_chain",
@@ -35,26 +53,48 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cdc_tidy",
     "check_claim",
     "check_event",
+    "check_grant",
     "check_max_events",
     "check_name",
     "check_namespace_settings",
+    "check_patterns",
+    "check_schedule",
+    "check_timezone",
     "check_visibility",
     "check_writes",
     "claim",
     "claim_lost",
+    "claim_matching",
     "claim_ranges",
     "claim_run",
     "claim_with_care",
     "claimed_sequences",
+    "clock_change",
+    "clock_shows",
     "close_gaps",
     "correlation_page",
+    "count_dead_letters",
+    "count_month",
     "create_leaf",
     "create_namespace",
+    "cron_after",
+    "cron_before",
+    "cron_day",
+    "cron_field",
+    "cron_fields",
+    "cron_local_after",
+    "cron_next",
+    "cron_value",
+    "cron_walk",
+    "dead_letter_queue_name_for_namespace",
     "discard",
+    "drop_cron_job",
+    "drop_steps",
     "emit",
     "emit_at",
     "end_claim",
     "enter_log",
+    "equip_leaf",
     "event_json",
     "expire_claims",
     "extend",
@@ -62,67 +102,125 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "fail_claimed",
     "find_events",
     "fire_all_due",
+    "fire_all_schedules",
     "fire_due",
+    "fire_schedules",
+    "fire_tasks",
+    "first_due",
     "forget_claims",
+    "forget_nodes",
+    "grant_role",
+    "granted",
     "group_status",
+    "heartbeat",
     "held_claim",
     "horizon",
     "join_groups",
     "keep_leases",
+    "kept_position",
     "leave_groups",
+    "leaves",
     "ledger_at",
     "ledger_holds",
     "ledger_with",
     "letters_handled",
     "lock_queue",
     "lock_subscribers",
+    "log_bounds",
     "log_page",
     "log_page_back",
+    "look_at",
+    "look_by",
+    "maintain",
+    "maintain_by_owner",
     "maintain_namespace",
+    "matches_pattern",
     "matching_letters",
     "member_lock",
     "merge_open",
+    "month_holders",
     "nack",
     "namespace_row",
+    "newest_state",
+    "next_runs",
+    "node_gone",
+    "node_name",
+    "node_statuses",
+    "note_dropped",
     "note_poison",
     "partition_of",
+    "partitions",
+    "partman_months",
+    "pause_schedule",
     "pause_subscriber",
+    "plan_runs",
     "position_at",
+    "prune_runs",
     "publish_namespace",
+    "queue_lags",
     "queue_letters",
+    "queue_name_for_namespace",
     "queue_status",
+    "read_dead_letters",
     "read_log",
     "read_stream",
+    "reap_unhandled",
     "redeliver_poison",
     "redrivable_letters",
     "redrive",
+    "refuse_sealed",
+    "register_node",
     "register_subscriber",
     "release_leases",
     "remove_subscriber",
     "require_proof",
+    "require_reader",
     "require_shared",
     "reset_subscriber",
     "resize_group",
+    "resume_schedule",
     "resume_subscriber",
+    "revoke_role",
+    "role_grants",
+    "run_schedule_now",
+    "run_scheduled_task",
+    "schedule",
+    "schedule_event_id",
+    "schedule_history",
+    "schedule_row",
+    "schedule_status",
+    "seal_months",
+    "set_cron_job",
     "settle_resize",
+    "stale_nodes",
+    "stop_node",
     "store_due",
     "stored_append",
+    "stored_events",
+    "stored_for_producer",
     "stream_page",
     "stream_page_back",
+    "subscriber_lags",
     "subscriber_lock",
     "subscriber_status",
     "take_new",
     "take_open",
     "take_retry",
+    "touch_node_heartbeat",
+    "trim_month",
+    "unhandled_in",
+    "unschedule",
     "uuid_v7",
     "wake",
     "wake_due",
+    "wake_firing",
     "writers",
+    "zoned_time",
 );
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 6;
+pub(crate) const FUNCTIONS_REVISION: i64 = 8;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -130,8 +228,11 @@ pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
+pub(crate) const APPLY_GRANTS: &str = sql!("statements", "apply_grants");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
+pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
+pub(crate) const BEGIN_MAINTENANCE: &str = sql!("session", "begin_maintenance");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
@@ -141,31 +242,52 @@ pub(crate) const CDC_INBOX_PAGE: &str = sql!("statements", "cdc_inbox_page");
 pub(crate) const CDC_RECEIVE: &str = sql!("statements", "cdc_receive");
 pub(crate) const CDC_TIDY: &str = sql!("statements", "cdc_tidy");
 pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
+pub(crate) const CLAIM_MATCHING: &str = sql!("statements", "claim_matching");
 pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
+pub(crate) const COUNT_MONTH: &str = sql!("statements", "count_month");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
 pub(crate) const DATABASE_OID: &str = sql!("statements", "database_oid");
 pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
 pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
 pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
+pub(crate) const DOCTOR_NAMESPACES: &str = sql!("statements", "doctor_namespaces");
+pub(crate) const DOCTOR_SERVER: &str = sql!("statements", "doctor_server");
+pub(crate) const DOCTOR_SLOTS: &str = sql!("statements", "doctor_slots");
+pub(crate) const DOCTOR_SNAPSHOTS: &str = sql!("statements", "doctor_snapshots");
 pub(crate) const DROP_SLOT: &str = sql!("statements", "drop_slot");
+pub(crate) const DROP_STEPS: &str = sql!("statements", "drop_steps");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const EPOCH: &str = sql!("statements", "epoch");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
+pub(crate) const FIRE_ALL_SCHEDULES: &str = sql!("statements", "fire_all_schedules");
 pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
+pub(crate) const FIRE_SCHEDULES: &str = sql!("statements", "fire_schedules");
+pub(crate) const FORGET_NODES: &str = sql!("statements", "forget_nodes");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
+pub(crate) const FORGET_AHEAD: &str = sql!("statements", "forget_ahead");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");
 pub(crate) const GET_STATE: &str = sql!("statements", "get_state");
 pub(crate) const GET_STATE_FOR_UPDATE: &str = sql!("statements", "get_state_for_update");
+pub(crate) const GRANT_ROLE: &str = sql!("statements", "grant_role");
 pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
 pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
+pub(crate) const HEARTBEAT: &str = sql!("statements", "heartbeat");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
+pub(crate) const IMPORT_ADVANCE: &str = sql!("statements", "import_advance");
+pub(crate) const IMPORT_BEGIN: &str = sql!("statements", "import_begin");
+pub(crate) const IMPORT_CHECKSUM: &str = sql!("statements", "import_checksum");
+pub(crate) const IMPORT_COLUMNS: &str = sql!("import", "columns");
+pub(crate) const IMPORT_PAGE: &str = sql!("import", "page");
+pub(crate) const IMPORT_RANGE: &str = sql!("statements", "import_range");
+pub(crate) const IMPORT_SOURCE_CHECKSUM: &str = sql!("import", "checksum");
+pub(crate) const IMPORT_VERIFIED: &str = sql!("statements", "import_verified");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
 pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
@@ -174,15 +296,24 @@ pub(crate) const LIMIT_IDLE: &str = sql!("statements", "limit_idle");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
+pub(crate) const LOSSES: &str = sql!("statements", "losses");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
+pub(crate) const MAINTENANCE_LOCK: &str = sql!("statements", "maintenance_lock");
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
 pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
+pub(crate) const MONTHS: &str = sql!("statements", "months");
 pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
+pub(crate) const NEXT_RUNS: &str = sql!("statements", "next_runs");
+pub(crate) const NODES: &str = sql!("statements", "nodes");
+pub(crate) const NOTE_DROPPED: &str = sql!("statements", "note_dropped");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
 pub(crate) const NOTE_POISON: &str = sql!("statements", "note_poison");
+pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
+pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
+pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");
 pub(crate) const PIN: &str = sql!("session", "pin");
@@ -191,11 +322,13 @@ pub(crate) const POISON: &str = sql!("statements", "poison");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
+pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
 pub(crate) const REDELIVER_POISON: &str = sql!("statements", "redeliver_poison");
 pub(crate) const REDRIVABLE_LETTERS: &str = sql!("statements", "redrivable_letters");
 pub(crate) const REDRIVE: &str = sql!("statements", "redrive");
 pub(crate) const REDRIVEN: &str = sql!("statements", "redriven");
+pub(crate) const REGISTER_NODE: &str = sql!("statements", "register_node");
 pub(crate) const REGISTER_SUBSCRIBER: &str = sql!("statements", "register_subscriber");
 pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
 pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
@@ -203,17 +336,29 @@ pub(crate) const REPLICATION_SETTINGS: &str = sql!("statements", "replication_se
 pub(crate) const REPLICATION_SLOTS: &str = sql!("statements", "replication_slots");
 pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
+pub(crate) const RESUME_SCHEDULE: &str = sql!("statements", "resume_schedule");
 pub(crate) const RESUME_SUBSCRIBER: &str = sql!("statements", "resume_subscriber");
+pub(crate) const REVOKE_ROLE: &str = sql!("statements", "revoke_role");
+pub(crate) const ROLE_GRANTS: &str = sql!("statements", "role_grants");
+pub(crate) const RUN_SCHEDULE_NOW: &str = sql!("statements", "run_schedule_now");
+pub(crate) const SCHEDULE: &str = sql!("statements", "schedule");
+pub(crate) const SCHEDULE_HISTORY: &str = sql!("statements", "schedule_history");
+pub(crate) const SCHEDULE_STATUS: &str = sql!("statements", "schedule_status");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
+pub(crate) const SEAL_MONTHS: &str = sql!("statements", "seal_months");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
+pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
 pub(crate) const SNAPSHOT: &str = sql!("statements", "snapshot");
+pub(crate) const STOP_NODE: &str = sql!("statements", "stop_node");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
 pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_position");
 pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status");
+pub(crate) const TRIM_MONTH: &str = sql!("statements", "trim_month");
 pub(crate) const UNPIN: &str = sql!("session", "unpin");
 pub(crate) const UNPIN_FAILED: &str = sql!("session", "unpin_failed");
+pub(crate) const UNSCHEDULE: &str = sql!("statements", "unschedule");
 pub(crate) const WAKE: &str = sql!("statements", "wake");
 pub(crate) const WAKE_DUE: &str = sql!("statements", "wake_due");
 pub(crate) const WRITERS: &str = sql!("statements", "writers");

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use headwater_core::NamespaceInfo;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use tokio::sync::watch;
@@ -35,7 +36,7 @@ pub struct WakeUps {
 impl WakeUps {
     /// Listens on a connection made with `connect`, which must lead to PostgreSQL itself: a pooler in transaction mode
     /// cannot LISTEN.
-    pub fn start(connect: PgConnectOptions, namespace: &str) -> Self {
+    pub fn start(connect: PgConnectOptions, namespace: &NamespaceInfo) -> Self {
         Self::listen(connect, Some(namespace))
     }
 
@@ -44,12 +45,13 @@ impl WakeUps {
         Self::listen(connect, None)
     }
 
-    fn listen(connect: PgConnectOptions, namespace: Option<&str>) -> Self {
+    fn listen(connect: PgConnectOptions, namespace: Option<&NamespaceInfo>) -> Self {
         let (counted, count) = watch::channel(0);
         let (due_counted, due) = watch::channel(0);
         let (connecting, connected) = watch::channel(false);
-        let namespace = namespace.map(str::to_owned);
-        let listening = Listening { connect, namespace, counted, due_counted, connecting };
+        let due_payload = namespace.map(|namespace| namespace.id.to_string());
+        let namespace = namespace.map(|namespace| namespace.name.clone());
+        let listening = Listening { connect, namespace, due_payload, counted, due_counted, connecting };
         WakeUps { count, due, connected, task: tokio::spawn(listening.run()) }
     }
 
@@ -79,6 +81,8 @@ struct Listening {
     connect: PgConnectOptions,
     /// `None`: all.
     namespace: Option<String>,
+    /// How the channel of due events names the namespace; `None`: all.
+    due_payload: Option<String>,
     counted: watch::Sender<u64>,
     due_counted: watch::Sender<u64>,
     connecting: watch::Sender<bool>,
@@ -140,7 +144,7 @@ impl Listening {
     fn pass_on(&self, told: &PgNotification) {
         if told.channel() != DUE_CHANNEL {
             wake(&self.counted);
-        } else if self.namespace.as_deref().is_none_or(|namespace| namespace == told.payload()) {
+        } else if self.due_payload.as_deref().is_none_or(|namespace| namespace == told.payload()) {
             wake(&self.due_counted);
         }
     }

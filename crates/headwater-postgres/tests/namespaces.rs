@@ -37,7 +37,7 @@ async fn other_settings_are_never_a_silent_change() {
     let differing = [
         plain.clone().ordering(Ordering::Gapless),
         plain.clone().notify(false),
-        plain.clone().retention(Duration::from_secs(1)),
+        plain.clone().retention(Duration::from_secs(86_400 * 90)),
         plain.clone().max_payload_bytes(5),
         plain.clone().metadata(Json::parse("{\"a\":1}").unwrap()),
     ];
@@ -48,10 +48,13 @@ async fn other_settings_are_never_a_silent_change() {
             "{config:?}: {refused:?}"
         );
     }
-    let changes =
-        NamespaceChanges { retention: Some(Some(Duration::from_secs(60))), notify: Some(false), ..Default::default() };
+    let changes = NamespaceChanges {
+        retention: Some(Some(Duration::from_secs(86_400 * 60))),
+        notify: Some(false),
+        ..Default::default()
+    };
     let altered = db.database.alter_namespace("shop", &changes).await.unwrap();
-    assert_eq!((altered.retention, altered.notify), (Some(Duration::from_secs(60)), false));
+    assert_eq!((altered.retention, altered.notify), (Some(Duration::from_secs(86_400 * 60)), false));
     let for_ever = NamespaceChanges { retention: Some(None), ..Default::default() };
     assert_eq!(db.database.alter_namespace("shop", &for_ever).await.unwrap().retention, None);
 }
@@ -64,15 +67,21 @@ async fn bad_settings_are_refused_in_rust_and_in_sql() {
         plain.clone().max_payload_bytes(0),
         plain.clone().max_payload_bytes(u32::MAX),
         plain.clone().retention(Duration::ZERO),
+        plain.clone().retention(Duration::from_secs(86_400 * 28 - 1)),
         plain.clone().metadata(Json::parse("[]").unwrap()),
     ];
     for config in bad {
         assert!(matches!(db.database.create_namespace(&config).await, Err(AdminError::InvalidInput(_))), "{config:?}");
     }
     let mut session = db.session().await;
-    for arguments in
-        ["ordering => 'random'", "retention => interval '-1 day'", "max_payload_bytes => 0", "metadata => '3'"]
-    {
+    for arguments in [
+        "ordering => 'random'",
+        "retention => interval '-1 day'",
+        "retention => interval '27 days'",
+        "partitions => 'mine'",
+        "max_payload_bytes => 0",
+        "metadata => '3'",
+    ] {
         let script = format!("SELECT headwater.create_namespace('shop', {arguments})");
         assert_eq!(sqlstate_of(&mut session, &script).await, "WH002", "{arguments}");
     }

@@ -152,7 +152,7 @@ async fn a_clock_that_goes_back_hides_nothing() {
     run(
         &mut shop.session,
         "UPDATE headwater.claims SET state.expired_from = clock_timestamp() + '1 hour', state.due_from = clock_timestamp() + '1 hour',
-                visible_at = visible_at + '1 hour'",
+                state.look_at = (state).look_at + '1 hour', visible_at = visible_at + '1 hour'",
     )
     .await;
     shop.queue.nack(claims[0].claim_id, None, Duration::ZERO, "no").await.unwrap();
@@ -176,6 +176,7 @@ async fn more_expired_claims_than_one_look_takes_are_all_found() {
     }
     let moment = "(SELECT (state).expired_from FROM headwater.claims ORDER BY number DESC LIMIT 1)";
     run(&mut shop.session, &format!("UPDATE headwater.claims SET visible_at = {moment}")).await;
+    shop.look_again().await;
     let mut again = shop.drain().await;
     again.sort_unstable();
     assert_eq!(again, (1..=250).collect::<Vec<_>>());

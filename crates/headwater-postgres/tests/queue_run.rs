@@ -25,7 +25,7 @@ async fn claim_run(session: &mut PgConnection, max_events: u32, more: &str) -> O
 
 /// The short way takes nothing, and changes nothing.
 async fn leaves_alone(shop: &mut Shop, why: &str) {
-    leaves_alone_with(shop, "NULL, NULL", why).await;
+    leaves_alone_with(shop, "NULL", why).await;
 }
 
 async fn leaves_alone_with(shop: &mut Shop, more: &str, why: &str) {
@@ -37,36 +37,38 @@ async fn leaves_alone_with(shop: &mut Shop, more: &str, why: &str) {
 }
 
 fn ids(claim_id: Uuid) -> String {
-    format!("NULL, ARRAY['{claim_id}']::uuid[]")
+    format!("ARRAY['{claim_id}']::uuid[]")
 }
 
 #[tokio::test]
 async fn the_next_events_are_taken_and_the_last_claim_is_acked() {
     let mut shop = Shop::open(9).await;
     let first = shop.claim(2).await.remove(0);
+    shop.look_never().await;
     assert_eq!(claim_run(&mut shop.session, 3, &ids(first.claim_id)).await, Some((3, 5)));
     assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1, "the first is done and gone");
     assert_eq!(shop.position().await, 2);
-    assert_eq!(claim_run(&mut shop.session, 3, "NULL, NULL").await, Some((6, 8)));
+    assert_eq!(claim_run(&mut shop.session, 3, "NULL").await, Some((6, 8)));
     let newest = shop.claim(5).await.remove(0);
     assert_eq!(delivered(std::slice::from_ref(&newest)), [[9]]);
     shop.queue.ack(newest.claim_id, None).await.unwrap();
     shop.emit(&["event", "event"]).await;
-    assert_eq!(claim_run(&mut shop.session, 3, "NULL, NULL").await, Some((10, 11)));
+    leaves_alone(&mut shop, "a newest claim that is done").await;
+    assert_eq!(delivered(&shop.claim(3).await), [[10, 11]]);
     let of_newest = format!("SELECT count(*) FROM headwater.claims WHERE claim_id = '{}'", newest.claim_id);
     assert_eq!(shop.number(&of_newest).await, 0, "it was there for its state");
-    assert_eq!(claim_run(&mut shop.session, 3, "14, NULL").await, Some((12, 14)), "what is settled needs no look");
 }
 
 #[tokio::test]
 async fn who_waited_for_the_queue_sees_what_was_claimed_meanwhile() {
     let mut shop = Shop::open(6).await;
     shop.claim(1).await;
+    shop.look_never().await;
     let (mut first, mut second) = (shop.db.session().await, shop.db.session().await);
     let second_pid = pid(&mut second).await;
     run(&mut first, "BEGIN").await;
-    assert_eq!(claim_run(&mut first, 2, "NULL, NULL").await, Some((2, 3)));
-    let waiting = tokio::spawn(async move { claim_run(&mut second, 2, "NULL, NULL").await });
+    assert_eq!(claim_run(&mut first, 2, "NULL").await, Some((2, 3)));
+    let waiting = tokio::spawn(async move { claim_run(&mut second, 2, "NULL").await });
     until_it_waits(&mut shop.session, second_pid).await;
     run(&mut first, "COMMIT").await;
     assert_eq!(waiting.await.unwrap(), Some((4, 5)));
@@ -94,12 +96,68 @@ async fn an_ack_that_is_lost_while_it_waits_claims_nothing() {
 }
 
 #[tokio::test]
+async fn an_ack_of_what_is_lost_claims_nothing() {
+    let mut shop = Shop::open(6).await;
+    let held = shop.claim(1).await[0].claim_id;
+    for acks in [vec![Uuid::nil()], vec![held, Uuid::nil()]] {
+        let error = shop.queue.claim(&ClaimRequest { acks, ..request() }).await.unwrap_err();
+        assert!(matches!(error, SubscriberError::ClaimLost(_)), "{error}");
+    }
+    assert_eq!(shop.position().await, 0, "nor is the other one acked");
+    shop.look_never().await;
+    assert_eq!(claim_run(&mut shop.session, 10, &ids(held)).await, Some((2, 6)));
+}
+
+#[tokio::test]
+async fn a_run_ends_before_a_hole() {
+    let mut shop = Shop::open(2).await;
+    shop.claim(1).await;
+    let mut writer = shop.db.session().await;
+    run(&mut writer, "BEGIN").await;
+    assert_eq!(emit(&mut writer, "shop", "late").await, 3);
+    shop.emit(&["event"]).await;
+    shop.look_never().await;
+    assert_eq!(claim_run(&mut shop.session, 10, "NULL").await, Some((2, 2)));
+    leaves_alone(&mut shop, "a hole that comes next").await;
+    run(&mut writer, "COMMIT").await;
+    assert_eq!(claim_run(&mut shop.session, 10, "NULL").await, Some((3, 4)));
+}
+
+#[tokio::test]
+async fn what_is_handed_back_is_noticed_at_once() {
+    let mut shop = Shop::open(9).await;
+    let first = shop.claim(1).await[0].claim_id;
+    let second = shop.claim(1).await[0].claim_id;
+    shop.look_never().await;
+    shop.queue.nack(second, None, Duration::from_secs(3_600), "later").await.unwrap();
+    assert_eq!(delivered(&shop.claim(1).await), [[3]]);
+    shop.queue.release(first, None).await.unwrap();
+    assert_eq!(delivered(&shop.claim(9).await)[0], [1]);
+    shop.pass_delays().await;
+    assert_eq!(delivered(&shop.claim(9).await), [[2]]);
+}
+
+#[tokio::test]
+async fn a_claim_that_was_extended_is_looked_for() {
+    let mut shop = Shop::open(1).await;
+    let claim_id = shop.claim(1).await[0].claim_id;
+    shop.queue.extend(claim_id, Duration::from_secs(7_200)).await.unwrap();
+    // As if all that was claimed had expired by now, had it not been extended.
+    run(&mut shop.session, "UPDATE headwater.claims SET state.last_visible_at = '-infinity'").await;
+    shop.look_again().await;
+    assert_eq!(shop.claim(1).await, []);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims WHERE (state).look_at = 'infinity'").await, 0);
+    shop.expire(claim_id).await;
+    assert_eq!(delivered(&shop.claim(1).await), [[1]]);
+    shop.drain().await;
+}
+
+#[tokio::test]
 async fn what_needs_care_is_left_alone() {
     let mut shop = Shop::open(4).await;
     leaves_alone(&mut shop, "a queue that is new").await;
     let claim = shop.claim(2).await.remove(0);
-    leaves_alone_with(&mut shop, &ids(Uuid::nil()), "an ack of what is lost").await;
-    leaves_alone_with(&mut shop, "NULL, ARRAY[NULL]::uuid[]", "an ack of nothing").await;
+    leaves_alone_with(&mut shop, "ARRAY[NULL]::uuid[]", "an ack of nothing").await;
     shop.store.set_paused("work", true).await.unwrap();
     leaves_alone(&mut shop, "a paused subscriber").await;
     shop.store.set_paused("work", false).await.unwrap();
@@ -117,7 +175,11 @@ async fn what_needs_care_is_left_alone() {
     leaves_alone(&mut shop, "letters that are redriven").await;
     let letters = shop.claim(2).await;
     assert_eq!(delivered(&letters), [[1], [2]]);
-    leaves_alone_with(&mut shop, &ids(letters[0].claim_id), "an ack of a letter").await;
+    let redriving = "SELECT count(*) FROM headwater.dead_letters WHERE state = 'redriving'";
+    assert_eq!(shop.number(redriving).await, 2);
+    shop.look_never().await;
+    assert_eq!(claim_run(&mut shop.session, 10, &ids(letters[0].claim_id)).await, Some((3, 4)));
+    assert_eq!(shop.number(redriving).await, 1, "the letter that was acked is handled");
     shop.drain().await;
     leaves_alone(&mut shop, "an empty queue").await;
 }
@@ -127,14 +189,13 @@ async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
     let mut shop = Shop::open(1).await;
     let claim_id = shop.claim(1).await[0].claim_id;
     let idle = |acks: &str| {
-        format!(
-            "SELECT idle::int::bigint FROM headwater.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, NULL, {acks})"
-        )
+        format!("SELECT idle::int::bigint FROM headwater.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, {acks})")
     };
     // As if the clock had stood still since the claim, and as if it had not for long.
     let looked = |at: &str| {
         format!(
-            "UPDATE headwater.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity'"
+            "UPDATE headwater.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity',
+                    state.look_at = {at} + '250 ms'::interval"
         )
     };
     run(&mut shop.session, &looked("now() + interval '1 minute'")).await;
@@ -178,7 +239,7 @@ async fn one_snapshot_for_all_is_refused() {
     run(&mut shop.session, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
     leaves_alone(&mut shop, "a transaction that keeps its snapshot").await;
     run(&mut shop.session, "ROLLBACK").await;
-    assert_eq!(claim_run(&mut shop.session, 1, "NULL, NULL").await, Some((2, 2)));
+    assert_eq!(claim_run(&mut shop.session, 1, "NULL").await, Some((2, 2)));
 }
 
 #[tokio::test]

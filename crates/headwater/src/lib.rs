@@ -28,24 +28,31 @@
 //!
 //! Start with [`Headwater`]; [`Namespace`] appends and reads; [`Event`] is what is appended and read.
 
+mod connect;
 mod live;
 mod namespace;
 mod node;
+mod schedules;
 mod system;
 
+pub use connect::{Connect, ConnectNamespace};
 pub use live::Live;
 pub use namespace::Namespace;
-pub use node::{Node, NodeBuilder, NodeStatus, SubscriberStatus, TransactionScope, WakeUpSource};
+pub use node::{
+    EventHandler, HANDLERS, HandledEvent, HandlerTransaction, Node, NodeBuilder, NodeStatus, SubscriberStatus,
+    TransactionScope, WakeUpSource,
+};
 pub use system::{Headwater, HeadwaterBuilder};
 
 pub use headwater_cdc::{CdcError, CdcMode, CdcOptions, LiveState, LiveStatus, Plugin};
 #[doc(hidden)]
 pub use headwater_core::__private;
 pub use headwater_core::{
-    AdminError, Append, AppendError, Appended, DecodeError, Direction, Event, EventBuilder, EventBuilderError,
-    EventData, EventLog, ExpectedVersion, Fault, Gap, GapState, Horizon, IntoEvent, InvalidName, Json, JsonError,
-    LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NotInSubset, Ordering, Placed, ReadError, StreamId, StreamQuery,
-    Writer,
+    AdminError, Append, AppendError, Appended, CloudEvent, DecodeError, Direction, Event, EventBuilder,
+    EventBuilderError, EventData, EventEnvelope, EventLog, EventPattern, ExpectedVersion, Fault, Gap, GapState,
+    Horizon, IntoEvent, InvalidName, Json, JsonError, LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NodeInfo,
+    NodeOptions, NotInSubset, Ordering, Partitions, Placed, ReadError, Registration, StreamId, StreamQuery, Writer,
+    headers,
 };
 // Delivery.
 pub use headwater_core::{
@@ -55,8 +62,12 @@ pub use headwater_core::{
     Saga, SagaActions, StartFrom, StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo,
     SubscriberMode, SubscriberStore, partition_of,
 };
+// Schedules.
+pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, Due, DueEvent, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, PgQueue, PgStateStore,
-    PgSubscribers, PoisonEvent, ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped,
+    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, ImportError, ImportField,
+    ImportOptions, ImportProgress, ImportSource, Imported, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    NamespaceChanges, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, ReplicationSettings,
+    ReplicationSlot, ServerStatus, Severity, SlotDropped, Trimmed,
 };

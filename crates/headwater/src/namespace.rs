@@ -3,10 +3,10 @@
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use headwater_core::{
     AdminError, Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent,
-    LogPage, LogQuery, NamespaceInfo, ReadError, StreamId, StreamQuery,
+    LogPage, LogQuery, NamespaceInfo, NodeOptions, ReadError, StreamId, StreamQuery, SubscriberError,
 };
 use headwater_postgres::{
-    Due, DueEvent, Fired, PgLog, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, SubscribersOptions,
+    Due, DueEvent, Fired, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, SubscribersOptions,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -23,6 +23,11 @@ type Events<'a, D> = BoxStream<'a, Result<Event<D>, ReadError>>;
 impl Namespace {
     pub(crate) fn new(log: PgLog, live: crate::Live) -> Self {
         Namespace { log, live }
+    }
+
+    /// Everything at or below this sequence is trimmed (0: nothing is), as it was when the namespace was opened, or a minute ago.
+    pub fn trimmed_to(&self) -> u64 {
+        self.log.trimmed_to()
     }
 
     /// The settings, as they were when the namespace was opened.
@@ -50,7 +55,8 @@ impl Namespace {
         PgStateStore::new(self.log.database().clone(), self.log.info(), projection.into())
     }
 
-    /// A node of this name, to run subscribers of the namespace in this process.
+    /// A node of this name, to run subscribers of the namespace in this process, put together first and then
+    /// [started](crate::NodeBuilder::start).
     pub fn node(&self, name: impl Into<String>) -> crate::NodeBuilder {
         crate::NodeBuilder::on_postgres(name.into(), self.log.clone()).live(self.live.clone())
     }
@@ -64,6 +70,17 @@ impl Namespace {
     /// Has an event that was poison, and whose row has been repaired, delivered to the subscribers that are past it, late. Answers how many will be told.
     pub async fn redeliver_poison(&self, global_sequence: u64) -> Result<u32, AdminError> {
         self.log.database().redeliver_poison(&self.info().name, global_sequence).await
+    }
+
+    /// Registers this process as a node: it emits events and, once it is [started](crate::Node::start), handles some. For a node that also has subscribers, see
+    /// [`Namespace::node`].
+    pub async fn register_node(&self, options: NodeOptions) -> Result<crate::Node, SubscriberError> {
+        crate::NodeBuilder::with_options(options, self.log.clone()).register().await
+    }
+
+    /// The namespace's nodes, to look at and to manage.
+    pub fn nodes(&self) -> PgNodes {
+        PgNodes::new(self.log.database().clone(), self.log.info())
     }
 
     /// The log itself, for code that works with any [`EventLog`].
@@ -116,7 +133,8 @@ impl Namespace {
         self.log.due_events(limit).await
     }
 
-    /// Appends the events that are due, at most `max_events`, and says when to call again. Nodes do this by themselves.
+    /// Appends the events that are due, at most `max_events`, and those of schedules, and says when to call again. Nodes do this by
+    /// themselves.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         self.log.fire_due(max_events).await
     }

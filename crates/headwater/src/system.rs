@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo};
+use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
 use headwater_postgres::{
-    Database, DatabaseOptions, Fired, LogOptions, Migrated, NamespaceChanges, PgLog, ReplicationSettings,
-    ReplicationSlot, ServerStatus, SlotDropped, WakeUps,
+    Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, LogOptions, Loss, Maintained, Migrated,
+    MonthInfo, NamespaceChanges, PgLog, ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped, WakeUps,
 };
 use sqlx::PgPool;
 
+use crate::connect::Connect;
 use crate::node::due::{self, LONGEST_SLEEP};
 use crate::{Live, Namespace};
 
@@ -27,9 +28,10 @@ pub struct Headwater {
 }
 
 impl Headwater {
-    /// Connects to `url` (`postgres://user:password@host:port/database`).
-    pub async fn connect(url: &str) -> Result<Self, AdminError> {
-        Headwater::builder().connect(url).await
+    /// Connects to `url` (`postgres://user:password@host:port/database`), when it is awaited; or goes on to a namespace there:
+    /// `Headwater::connect(url).namespace("shop").await?`.
+    pub fn connect(url: &str) -> Connect {
+        Connect::new(Headwater::builder(), url)
     }
 
     /// Settings other than the defaults.
@@ -66,6 +68,21 @@ impl Headwater {
         self.database.namespace(name).await
     }
 
+    /// Lets a role of the database work in a namespace: see the guide on roles. Only the owner of Headwater's tables, and superusers, can.
+    pub async fn grant(&self, namespace: &str, role: &str, kind: GrantKind) -> Result<(), AdminError> {
+        self.database.grant(namespace, role, kind).await
+    }
+
+    /// Takes a grant of a role back, or (`None`) all that it has in a namespace. Answers how many it had.
+    pub async fn revoke(&self, namespace: &str, role: &str, kind: Option<GrantKind>) -> Result<u64, AdminError> {
+        self.database.revoke(namespace, role, kind).await
+    }
+
+    /// The grants in a namespace, or (`None`) in all. Others than the owner see those of their own roles.
+    pub async fn grants(&self, namespace: Option<&str>) -> Result<Vec<Grant>, AdminError> {
+        self.database.grants(namespace).await
+    }
+
     /// How far a namespace's log is settled, and who may still commit beyond. Opens nothing.
     pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
         self.database.horizon(name).await
@@ -82,12 +99,13 @@ impl Headwater {
         Ok(Namespace::new(log, self.live.clone()))
     }
 
-    /// Appends the events of all namespaces that are due, at most `max_events` in each, and says when to call again.
+    /// Appends the events of all namespaces that are due, at most `max_events` in each, and those of their schedules, and says when to call
+    /// again.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         self.database.fire_all_due(max_events).await
     }
 
-    /// Fires the events of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
+    /// Fires the events and schedules of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
     /// events are handled without nodes needs one process that does this.
     pub async fn keep_firing_due(&self) {
         // A pooler in transaction mode gives nobody a session to listen on.
@@ -96,6 +114,36 @@ impl Headwater {
         let longest_sleep = if listening.is_some() { LONGEST_SLEEP } else { POLL };
         let wake_ups = listening.iter().map(WakeUps::due).collect();
         due::fire(due::Scope::All(self.database.clone()), wake_ups, longest_sleep).await;
+    }
+
+    /// The nodes of all namespaces.
+    pub async fn nodes(&self) -> Result<Vec<NodeInfo>, SubscriberError> {
+        self.database.nodes().await
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The months of a namespace's log, the oldest first.
+    pub async fn partitions(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
+        self.database.partitions(namespace).await
+    }
+
+    /// Makes a namespace's coming months, seals past ones, and drops those that are older than it keeps events: none that a subscriber is not done
+    /// with, unless `allow_loss`. Nodes do this once an hour, without loss.
+    pub async fn maintain(&self, namespace: &str, allow_loss: bool) -> Result<Maintained, AdminError> {
+        self.database.maintain(namespace, allow_loss).await
+    }
+
+    /// What was trimmed before a namespace's subscribers, or one of them, had handled it: the newest first.
+    pub async fn losses(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<Loss>, AdminError> {
+        self.database.losses(namespace, subscriber_id).await
+    }
+
+    /// What is wrong with the server, or will be: the worst first.
+    pub async fn diagnose(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
+        self.database.diagnose(options).await
     }
 
     /// The server as it is.

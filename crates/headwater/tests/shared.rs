@@ -215,6 +215,36 @@ async fn ordered_by_key_a_key_is_with_one_worker_at_a_time() {
 }
 
 #[tokio::test]
+async fn an_event_of_priority_is_the_next_whatever_waits() {
+    for prefetch in [None, Some(0), Some(100)] {
+        let shop = Shop::open().await;
+        let witness = Witness::closed();
+        let backlog = (0..500)
+            .fold(headwater::Append::new(), |append, _| append.event(Event::raw("normal", headwater::Json::null())));
+        shop.shop.append_all(backlog).await.unwrap();
+        let mut node = witness.node(&shop, "one").concurrency(1).priority(["urgent", "rare"]);
+        if let Some(prefetch) = prefetch {
+            node = node.prefetch(prefetch);
+        }
+        let node = node.start().await.unwrap();
+        let first = witness.began(1).await[0].1;
+        let urgent = shop.emit(&["urgent"]).await;
+        if prefetch == Some(100) {
+            // Beside what it has claimed ahead.
+            let claims = "SELECT claims FROM headwater.queue_status('shop', 'work')";
+            let claims = || sqlx::query_scalar::<_, i64>(claims).fetch_one(shop.headwater.pool());
+            until(|| async { claims().await.unwrap() == 2 }).await;
+        }
+        witness.gate.add_permits(1);
+        assert_eq!(witness.began(2).await[1].1, urgent, "{prefetch:?}");
+        witness.gate.close();
+        settled(&shop, urgent).await;
+        assert_eq!(witness.sequences(), (first..=urgent).collect::<Vec<_>>());
+        node.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn wrong_settings_are_refused_at_the_start() {
     let shop = Shop::open().await;
     let witness = Witness::open();
@@ -224,6 +254,8 @@ async fn wrong_settings_are_refused_at_the_start() {
         (witness.node(&shop, "one").prefetch(10_001), "invalid prefetch 10001"),
         (witness.node(&shop, "one").config(parks), "on_exhaustion is DeadLetter"),
         (witness.node(&shop, "one").stream_prefix("a"), "no stream_prefix"),
+        (witness.node(&shop, "one").event_types(["A"]).priority(["B"]), "event type \"B\" has priority"),
+        (witness.node(&shop, "one").priority([""]), "event type"),
         (shop.shop.node("one").prefetch(3), "prefetch stands behind no shared subscriber"),
         (witness.node(&shop, "one").ordered_by_key().prefetch(3), "prefetch stands behind no shared subscriber"),
     ] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headwater::Namespace;
+use headwater::{Event, Json, Namespace, NodeBuilder};
 use headwater_core::ClaimRequest;
 use headwater_postgres::{Database, DatabaseOptions, PgQueue};
 use sqlx::{Connection, PgConnection};
@@ -17,30 +17,62 @@ use crate::server::BenchServer;
 /// How long a worker that found nothing waits.
 const IDLE: Duration = Duration::from_millis(1);
 
-/// A worker that does nothing with what it takes.
+/// A worker that does nothing with what it takes, or a node with several.
 pub(super) enum Worker {
-    Headwater { database: Database, queue: PgQueue, request: Box<ClaimRequest> },
+    Node(Box<NodeBuilder>, Arc<AtomicU64>),
+    Claims { database: Database, queue: PgQueue, request: Box<ClaimRequest> },
     Pgmq { conn: PgConnection, batch: i32 },
 }
 
 impl Worker {
+    pub(super) fn node(server: &BenchServer, subscriber_id: &str, handlers: u32, batch: u32) -> Self {
+        let taken = Arc::new(AtomicU64::new(0));
+        let counted = taken.clone();
+        let handler = move |events: Vec<Arc<Event<Json>>>| {
+            counted.fetch_add(events.len() as u64, Ordering::Relaxed);
+            async { Ok(()) }
+        };
+        let node = server.namespace.node("bench").subscribe_shared_batch(subscriber_id, handler);
+        Worker::Node(Box::new(node.concurrency(handlers).batch_size(batch)), taken)
+    }
+
     /// With a connection of its own.
-    pub(super) async fn headwater(server: &BenchServer, subscriber_id: &str, batch: u32) -> anyhow::Result<Self> {
+    pub(super) async fn claims(server: &BenchServer, subscriber_id: &str, batch: u32) -> anyhow::Result<Self> {
         let options = DatabaseOptions { max_connections: 1, ..DatabaseOptions::default() };
         let database = Database::connect(&server.url, options).await?;
         let queue = PgQueue::new(database.clone(), server.namespace.info().clone(), subscriber_id);
         let request = Box::new(ClaimRequest { max_events: batch, ..ClaimRequest::new("bench") });
-        Ok(Worker::Headwater { database, queue, request })
+        Ok(Worker::Claims { database, queue, request })
     }
 
     pub(super) async fn pgmq(server: &BenchServer, batch: u32) -> anyhow::Result<Self> {
         Ok(Worker::Pgmq { conn: server.connect().await?, batch: batch.try_into()? })
     }
 
-    /// Takes a batch and finishes it; Headwater's with the next call. Answers how much there was.
+    /// Works until it is time to stop, and counts what it has done.
+    async fn work(mut self, until: Until, handled: &AtomicU64) -> anyhow::Result<()> {
+        if let Worker::Node(node, taken) = self {
+            let node = node.start().await?;
+            while until.goes_on(handled) {
+                sleep(IDLE).await;
+                handled.fetch_add(taken.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            }
+            return Ok(node.shutdown().await?);
+        }
+        while until.goes_on(handled) {
+            match self.step().await? {
+                0 => sleep(IDLE).await,
+                taken => _ = handled.fetch_add(taken, Ordering::Relaxed),
+            }
+        }
+        self.end().await
+    }
+
+    /// Takes a batch and finishes it; one that claims, with the next call. Answers how much there was.
     async fn step(&mut self) -> anyhow::Result<u64> {
         match self {
-            Worker::Headwater { queue, request, .. } => {
+            Worker::Node(..) => Ok(0),
+            Worker::Claims { queue, request, .. } => {
                 let claims = queue.claim(request).await?;
                 request.acks = claims.iter().map(|claim| claim.claim_id).collect();
                 Ok(claims.iter().map(|claim| claim.events.len() as u64).sum())
@@ -61,7 +93,8 @@ impl Worker {
 
     async fn end(self) -> anyhow::Result<()> {
         match self {
-            Worker::Headwater { database, queue, request } => {
+            Worker::Node(..) => Ok(()),
+            Worker::Claims { database, queue, request } => {
                 for claim_id in request.acks {
                     queue.ack(claim_id, None).await?;
                 }
@@ -80,23 +113,21 @@ pub(super) enum Until {
     Time(Instant),
 }
 
+impl Until {
+    fn goes_on(self, handled: &AtomicU64) -> bool {
+        match self {
+            Until::Handled(all) => handled.load(Ordering::Relaxed) < all,
+            Until::Time(end) => Instant::now() < end,
+        }
+    }
+}
+
 /// Lets all work side by side, and counts what they have done.
 pub(super) fn work(workers: Vec<Worker>, until: Until, handled: &Arc<AtomicU64>) -> JoinSet<anyhow::Result<()>> {
     let mut tasks = JoinSet::new();
-    for mut worker in workers {
+    for worker in workers {
         let handled = handled.clone();
-        tasks.spawn(async move {
-            while match until {
-                Until::Handled(all) => handled.load(Ordering::Relaxed) < all,
-                Until::Time(end) => Instant::now() < end,
-            } {
-                match worker.step().await? {
-                    0 => sleep(IDLE).await,
-                    taken => _ = handled.fetch_add(taken, Ordering::Relaxed),
-                }
-            }
-            worker.end().await
-        });
+        tasks.spawn(async move { worker.work(until, &handled).await });
     }
     tasks
 }

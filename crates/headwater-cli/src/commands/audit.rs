@@ -10,7 +10,8 @@ use crate::output::{Output, plural, printable};
 
 /// Compare what subscribers settled with what the log holds, and recorded gaps with the log
 ///
-/// Reads every event from where each subscriber began to where it is.
+/// Reads every event from where each subscriber began to where it is. Of shared subscribers, it looks whether what is claimed, waits or was left behind
+/// contradicts itself.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -92,6 +93,18 @@ fn describe(finding: &AuditFinding) -> String {
         AuditFinding::SumDiffers { subscriber_id, after, position } => {
             let id = printable(subscriber_id);
             format!("subscriber {id} settled as many events as there are after {after} up to {position}, but others")
+        }
+        AuditFinding::QueueContradicts { subscriber_id, problem, first, last, events } => {
+            let id = printable(subscriber_id);
+            let how = match problem.as_str() {
+                "held_twice" => "claimed or waiting twice",
+                "held_and_open" => "claimed or waiting, and left behind at once",
+                "beyond_frontier" => "noted ahead of where its queue stands",
+                "frontier_beyond_log" => "passed before the log had them",
+                "letter_forgotten" => "redriven, and nowhere in its queue",
+                other => other,
+            };
+            format!("subscriber {id} has {} that must not be so, {first} to {last}: {how}", plural(*events, "event"))
         }
     }
 }

@@ -5,13 +5,21 @@ pub(crate) mod audit;
 pub(crate) mod cdc;
 pub(crate) mod consume;
 pub(crate) mod dead_letters;
+pub(crate) mod doctor;
 pub(crate) mod due;
 pub(crate) mod emit;
+pub(crate) mod grant;
+pub(crate) mod grants;
 pub(crate) mod groups;
+pub(crate) mod import;
 pub(crate) mod lag;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
+pub(crate) mod nodes;
+pub(crate) mod partitions;
 pub(crate) mod read;
+pub(crate) mod revoke;
+pub(crate) mod schedules;
 pub(crate) mod status;
 pub(crate) mod subscribers;
 pub(crate) mod up;
@@ -32,13 +40,21 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Namespace(namespace) => interruptible(namespace.run(&connection)).await,
         Command::Emit(emit) => interruptible(emit.run(&connection)).await,
         Command::Due(due) => interruptible(due.run(&connection)).await,
+        Command::Schedules(schedules) => interruptible(schedules.run(&connection)).await,
+        Command::Import(import) => interruptible(import.run(&connection)).await,
         Command::Read(read) => interruptible(read.run(&connection)).await,
         Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
         Command::Groups(groups) => interruptible(groups.run(&connection)).await,
+        Command::Nodes(nodes) => interruptible(nodes.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
+        Command::Partitions(partitions) => interruptible(partitions.run(&connection)).await,
+        Command::Doctor(doctor) => interruptible(doctor.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,
         Command::Cdc(cdc) => interruptible(cdc.run(&connection)).await,
+        Command::Grant(grant) => interruptible(grant.run(&connection)).await,
+        Command::Revoke(revoke) => interruptible(revoke.run(&connection)).await,
+        Command::Grants(grants) => interruptible(grants.run(&connection)).await,
     }
 }
 

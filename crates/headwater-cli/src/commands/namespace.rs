@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use headwater::{Headwater, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering};
+use headwater::{Headwater, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions};
 use serde_json::{Value, json};
 
 use crate::commands::status::{horizon_json, print_horizon};
@@ -29,7 +29,7 @@ pub(crate) enum Namespace {
 #[command(after_help = "\
 Examples:
   headwater namespace create shop
-  headwater namespace create ledger --ordering gapless --retention 3650d --metadata '{\"owner\": \"finance\"}'")]
+  headwater namespace create ledger --ordering gapless --retention 120mo --metadata '{\"owner\": \"finance\"}'")]
 pub(crate) struct Create {
     /// 1 to 48 characters: lowercase letters, digits, - and _, starting with a letter
     name: String,
@@ -37,6 +37,9 @@ pub(crate) struct Create {
     /// sequence]
     #[arg(long, value_name = "sequence|gapless", value_parser = ordering)]
     ordering: Option<Ordering>,
+    /// Who makes the partitions of coming months; pg_partman must be installed in the database [default: built-in]
+    #[arg(long, value_name = "built-in|pg_partman", value_parser = partitions)]
+    partitions: Option<Partitions>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -85,8 +88,8 @@ struct Settings {
     /// Whether SQL callers wake readers from within their transaction; false makes concurrent SQL writers faster
     #[arg(long, value_name = "true|false")]
     notify: Option<bool>,
-    /// How long events are kept, as 180d, 36h or 90m; without it, for ever
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    /// How long events are kept, as 6mo or 180d, a month at least; without it, for ever. A month counts as 31 days
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_retention)]
     retention: Option<Duration>,
     /// The largest payload of an event
     #[arg(long, value_name = "N")]
@@ -120,7 +123,8 @@ impl Namespace {
 impl Create {
     fn config(self) -> NamespaceConfig {
         let Settings { notify, retention, max_payload_bytes, metadata } = self.settings;
-        NamespaceConfig { name: self.name, ordering: self.ordering, notify, retention, max_payload_bytes, metadata }
+        let (ordering, partitions) = (self.ordering, self.partitions);
+        NamespaceConfig { name: self.name, ordering, notify, retention, max_payload_bytes, metadata, partitions }
     }
 }
 
@@ -180,6 +184,7 @@ impl Show {
             ["max payload".into(), format!("{} bytes", info.max_payload_bytes)],
             ["notify".into(), info.notify.to_string()],
             ["metadata".into(), printable(info.metadata.as_str())],
+            ["partitions".into(), info.partitions.as_str().into()],
             ["created".into(), info.created_at.format("%F %T UTC").to_string()],
             ["head".into(), horizon.head.to_string()],
             ["horizon".into(), horizon.horizon.to_string()],
@@ -204,10 +209,15 @@ fn info_json(info: &NamespaceInfo) -> Value {
         "max_payload_bytes": info.max_payload_bytes,
         "metadata": info.metadata,
         "created_at": info.created_at,
+        "partitions": info.partitions.as_str(),
     })
 }
 
 fn ordering(text: &str) -> Result<Ordering, String> {
+    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+}
+
+fn partitions(text: &str) -> Result<Partitions, String> {
     text.parse().map_err(|error: headwater::AdminError| error.to_string())
 }
 

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Starts a durable PostgreSQL server from the binaries on this machine (as an unprivileged user if you are root),
 /// brings its schema up to date, prints its DATABASE_URL on standard output, and stays until Ctrl-C. The data is
 /// kept. The server listens on 127.0.0.1 only, and asks for no password. Events that were emitted with a due time are
-/// delivered at that time, in all namespaces.
+/// delivered at that time, and schedules are fired, in all namespaces.
 ///
 /// With --database-url or DATABASE_URL, that database is migrated and used, no server is started, and what is printed
 /// leaves its password out.

@@ -50,6 +50,9 @@ pub struct ReliableDeliveryConfig {
     pub handler_timeout: Duration,
     /// Events of different keys that are handled at once; events of one key are always handled in order. 1: all are.
     pub concurrency: u32,
+    /// How many events a second are handled at most, by each node that runs the subscriber: all of its partitions there together. A second's worth may come
+    /// at once, at least one. Retries count. `None`: no limit.
+    pub rate_limit: Option<f64>,
 }
 
 impl Default for ReliableDeliveryConfig {
@@ -68,6 +71,7 @@ impl Default for ReliableDeliveryConfig {
             on_group_failure: OnGroupFailure::DeadLetterGroup,
             handler_timeout: Duration::from_secs(60),
             concurrency: 1,
+            rate_limit: None,
         }
     }
 }
@@ -162,6 +166,12 @@ impl ReliableDeliveryConfig {
                 "1 ms to 1 day",
             ),
             ("concurrency", self.concurrency.to_string(), (1..=1_000).contains(&self.concurrency), "1 to 1000"),
+            (
+                "rate_limit",
+                self.rate_limit.unwrap_or_default().to_string(),
+                self.rate_limit.is_none_or(|rate| rate > 0.0 && rate <= 1e6),
+                "more than 0, up to 1000000 events a second",
+            ),
         ];
         if let Some((name, value, _, range)) = rules.into_iter().find(|(_, _, holds, _)| !holds) {
             return Err(SubscriberError::InvalidInput(format!("invalid {name} {value}: it is {range}")));
@@ -201,6 +211,12 @@ mod tests {
         assert_eq!(wrong.validate().unwrap_err().to_string(), "invalid catch_up_batch_size 0: it is 1 to 10000");
         let wrong = ReliableDeliveryConfig { max_retry_delay: Duration::from_millis(5), ..Default::default() };
         assert!(wrong.validate().unwrap_err().to_string().starts_with("invalid max_retry_delay 5ms"));
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e6 + 1.0] {
+            let wrong = ReliableDeliveryConfig { rate_limit: Some(rate), ..Default::default() };
+            let message = wrong.validate().unwrap_err().to_string();
+            assert_eq!(message, format!("invalid rate_limit {rate}: it is more than 0, up to 1000000 events a second"));
+        }
+        ReliableDeliveryConfig { rate_limit: Some(0.01), ..Default::default() }.validate().unwrap();
         let mode = CheckpointMode::Batched { batch_size: 0, max_delay_ms: 5 };
         let wrong = ReliableDeliveryConfig { checkpoint_mode: mode, ..Default::default() };
         assert!(wrong.validate().unwrap_err().to_string().contains("batch_size is 1 to 100000"));

@@ -112,6 +112,11 @@ impl Progress {
         self.advance.position
     }
 
+    /// Where the checkpoint is, as it was last written, and the ledger there.
+    pub fn last_written(&self) -> (u64, &Gaps) {
+        (self.advance.from_position, &self.advance.from_gaps)
+    }
+
     /// Gaps that were passed and are not closed.
     pub fn ledger(&self) -> &Gaps {
         &self.advance.pending_gaps

@@ -25,9 +25,15 @@ pub enum SubscriberError {
     /// The claim was acked or handed back before, or it expired and its events are delivered again (WH014): nothing was written.
     #[error("{0}")]
     ClaimLost(String),
+    /// Another process is registered under the node's id by now, or the node was forgotten (WH018): it counts no more.
+    #[error("{0}")]
+    NodeReplaced(String),
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
+    /// The database's role has no grant for this (WH015).
+    #[error("{0}")]
+    NotGranted(String),
     /// A name, size or value that cannot be (WH002).
     #[error("{0}")]
     InvalidInput(String),
@@ -56,7 +62,9 @@ impl SubscriberError {
             SubscriberError::NotFound(_) => Some("WH012"),
             SubscriberError::InUse(_) => Some("WH013"),
             SubscriberError::ClaimLost(_) => Some("WH014"),
+            SubscriberError::NodeReplaced(_) => Some("WH018"),
             SubscriberError::NamespaceNotFound(_) => Some("WH001"),
+            SubscriberError::NotGranted(_) => Some("WH015"),
             SubscriberError::InvalidInput(_) => Some("WH002"),
             SubscriberError::Read(error) => error.code(),
             SubscriberError::Unavailable(_) => None,
@@ -363,6 +371,20 @@ pub enum AuditFinding {
         after: u64,
         /// to here.
         position: u64,
+    },
+    /// The queue of a shared subscriber contradicts itself: events would be delivered twice, or not at all.
+    QueueContradicts {
+        /// The subscriber.
+        subscriber_id: String,
+        /// How: `held_twice`, `held_and_open`, `beyond_frontier`, `frontier_beyond_log` or `letter_forgotten`, as the SQL function
+        /// `headwater.audit_queues` tells.
+        problem: String,
+        /// The first event,
+        first: u64,
+        /// the last,
+        last: u64,
+        /// and how many there are.
+        events: u64,
     },
 }
 

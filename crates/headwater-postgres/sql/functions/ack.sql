@@ -1,4 +1,5 @@
 -- headwater.ack(namespace, subscriber_id, claim_id, sequences)
+-- Public: in docs/sql.md.
 -- Finishes a claim, or some of its events: they are not delivered again. In the caller's transaction: with a rollback they stay claimed.
 -- Naming events that were settled before does nothing.
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the claim. Writes: the claim, a redriven dead letter.

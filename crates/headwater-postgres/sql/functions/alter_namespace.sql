@@ -1,4 +1,5 @@
 -- headwater.alter_namespace(namespace, notify, retention, max_payload_bytes, metadata, keep_for_ever)
+-- Public: in docs/sql.md.
 -- Changes settings of a namespace; what is NULL stays. keep_for_ever => true removes the retention.
 -- The ordering of a namespace cannot be changed.
 -- Raises: WH001, WH002. Locks, writes: the namespace's row.
@@ -13,7 +14,7 @@ CREATE OR REPLACE FUNCTION headwater.alter_namespace(
 DECLARE
     ns headwater.namespaces := headwater.namespace_row(alter_namespace.namespace);
 BEGIN
-    PERFORM headwater.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata);
+    PERFORM headwater.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata, NULL);
     UPDATE headwater.namespaces n
        SET notify = coalesce(alter_namespace.notify, n.notify),
            retention = CASE WHEN keep_for_ever THEN NULL ELSE coalesce(alter_namespace.retention, n.retention) END,

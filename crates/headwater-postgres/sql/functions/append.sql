@@ -1,4 +1,5 @@
 -- headwater.append(namespace, stream_id, events, expected_version)
+-- Public: in docs/sql.md.
 -- Appends events to a stream, in the caller's transaction, all or none. `events` is one JSON object or an array of them:
 --     {"type": "OrderPlaced", "data": {…}, "id": uuid, "key": …, "schema_version": 1, "actor_id": …,
 --      "correlation_id": uuid, "causation_id": uuid, "headers": {…}, "created_at": timestamp}

@@ -79,7 +79,8 @@ BEGIN
     ELSE
         SELECT c.last_sequence INTO last_seq FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
     END IF;
-    recorded_at := clock_timestamp();
+    -- Never in a sealed month, whatever the clock does.
+    recorded_at := greatest(clock_timestamp(), ns.sealed_before);
     IF recorded_at >= ns.leaves_until THEN
         PERFORM headwater.maintain_namespace(namespace);
         ns := headwater.namespace_row(namespace);
@@ -89,7 +90,7 @@ BEGIN
     IF ns.sealed_before < date_trunc('month', recorded_at, 'UTC')
        OR ns.sealed_max_id >= ANY (event_id) THEN
         IF several THEN
-            IF EXISTS (SELECT FROM headwater.find_events(ns.namespace_id, event_id)) THEN
+            IF EXISTS (SELECT FROM headwater.stored_events(ns.namespace_id, event_id)) THEN
                 RAISE unique_violation USING MESSAGE = 'the batch holds events that are stored already';
             END IF;
         ELSE

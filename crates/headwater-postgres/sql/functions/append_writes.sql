@@ -1,4 +1,5 @@
 -- headwater.append(namespace, writes)
+-- Public: in docs/sql.md.
 -- Appends to several streams, in the caller's transaction, all or none. `writes` is a JSON array of
 --     {"stream_id": "order-1", "expected_version": 3, "events": [{…}, …]}
 -- with events and expected versions as in headwater.append(namespace, stream_id, …). Without a stream_id, the events belong to

@@ -1,4 +1,5 @@
 -- headwater.audit_gaps(namespace, max_events)
+-- Public: in docs/sql.md.
 -- Events where a gap was recorded as permanent: there must be none, but for what is or was poison.
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.audit_gaps(namespace text, max_events int DEFAULT 1000)
@@ -12,7 +13,7 @@ BEGIN
         SELECT e.global_sequence, e.event_id
           FROM headwater.permanent_gaps g
           JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= g.first_sequence
-           AND e.global_sequence <= g.last_sequence
+           AND e.global_sequence <= g.last_sequence AND e.recorded_at >= ns.kept_from
          WHERE g.namespace_id = ns.namespace_id AND g.proof <> 'poison'
            AND NOT EXISTS (SELECT FROM headwater.poison_events p
                             WHERE p.namespace_id = ns.namespace_id AND p.global_sequence = e.global_sequence)

@@ -1,6 +1,7 @@
 -- headwater.audit_subscribers(namespace, subscriber_ids)
+-- Public: in docs/sql.md.
 -- Compares what subscribers (NULL: all) settled since counting began with what the log holds there, without what their ledgers still have: in
--- number, and in the sum of the sequences. Both are of one snapshot. Reads every event of the range: hours of the log take seconds, years longer.
+-- number, and in the sum of the sequences. Both are of one snapshot. What is trimmed counts in neither. Reads every event of the range: hours of the log take seconds, years longer.
 -- Compared is what lies after the base, and of what lies before it the ledger as it was when counting began: what comes late from there was
 -- counted too. What is poison is no event.
 --   sums_differ_by   the log's sum less the settled one
@@ -37,17 +38,18 @@ BEGIN
           FROM headwater.subscribers s
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater.events e
-                 WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position
+                 WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from
+                   AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position
                    AND e.global_sequence <> ALL (poison)) after_base
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
                   FROM generate_series(1, cardinality(s.audit_ledger), 2) AS i
-                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= s.audit_ledger[i]
+                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence >= s.audit_ledger[i]
                    AND e.global_sequence <= s.audit_ledger[i + 1] AND e.global_sequence <> ALL (poison)) before_base
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
                   FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
-                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence <= s.position
+                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence <= s.position
                    AND e.global_sequence >= s.pending_gaps[i] AND e.global_sequence <= s.pending_gaps[i + 1]
                  WHERE e.global_sequence <> ALL (poison)
                    AND (e.global_sequence > s.audit_base

@@ -1,4 +1,5 @@
 -- headwater.cancel_due(namespace, event_id)
+-- Public: in docs/sql.md.
 -- Takes back an event that waits to be due. Answers whether it did: then the event is never delivered, if this transaction commits. If not, it
 -- was appended already, or there is none with this id.
 -- Raises: WH001, WH002 (no id). Locks: the event's row; it waits for who fires it. Writes: due_events.

@@ -1,6 +1,6 @@
 -- headwater.causation_chain(namespace_id, event_id, max_events)
 -- What led to an event and what it led to: its causes up to the first, itself, and all of its effects, in order of the log.
--- Raises, locks, writes: nothing.
+-- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.causation_chain(namespace_id int, event_id uuid, max_events int)
 RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
     WITH RECURSIVE causes AS (
@@ -19,5 +19,5 @@ RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
      WHERE e.namespace_id = causation_chain.namespace_id
        AND e.event_id IN (SELECT c.event_id FROM causes c UNION SELECT f.event_id FROM effects f)
      ORDER BY e.global_sequence
-     LIMIT causation_chain.max_events
+     LIMIT CASE WHEN headwater.require_reader(causation_chain.namespace_id) THEN causation_chain.max_events END
 $$;

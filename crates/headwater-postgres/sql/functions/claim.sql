@@ -1,4 +1,5 @@
 -- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, settled, acks)
+-- Public: in docs/sql.md.
 -- Claims events of a shared subscriber and answers them, as headwater.claim_ranges does. Finish each with headwater.ack, or hand it back with
 -- headwater.nack, by its claim_id: events that were claimed together share one. redelivery_count is 0 the first time.
 -- Raises: WH001, WH002, WH006, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
@@ -22,9 +23,9 @@ DECLARE
     ns  headwater.namespaces;
     r   record;
 BEGIN
-    IF claim.event_types IS NULL THEN
+    IF claim.event_types IS NULL AND claim.settled IS NULL THEN
         run := headwater.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
-                                   claim.settled, claim.acks);
+                                   claim.acks);
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_id IS NOT NULL THEN

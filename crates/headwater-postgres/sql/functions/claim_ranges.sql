@@ -21,14 +21,14 @@ CREATE OR REPLACE FUNCTION headwater.claim_ranges(
     acks          uuid[] DEFAULT NULL
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, first_sequence bigint, last_sequence bigint, sequences bigint[], types text[],
                  visible_at timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     run record;
 BEGIN
-    IF claim_ranges.event_types IS NULL THEN
+    IF claim_ranges.event_types IS NULL AND claim_ranges.settled IS NULL THEN
         run := headwater.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
-                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled, claim_ranges.acks);
+                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks);
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_id IS NOT NULL THEN

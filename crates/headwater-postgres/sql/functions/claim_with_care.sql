@@ -34,6 +34,8 @@ DECLARE
     retry      headwater.retries;
     one        headwater.claims;
     made       headwater.claims[] := '{}';
+    -- How long a look at what expires may do, where claims are about.
+    window_    constant interval := '250 ms';
 BEGIN
     PERFORM headwater.check_max_events(claim_with_care.max_events);
     PERFORM headwater.check_visibility(claim_with_care.visibility);
@@ -52,7 +54,7 @@ BEGIN
     IF FOUND THEN
         before := newest.state;
     ELSE
-        before := ROW(subscriber.position, subscriber.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}');
+        before := ROW(subscriber.position, subscriber.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}', '-infinity');
     END IF;
     q := before;
     moment := greatest(clock_timestamp(), q.expired_from, q.due_from);
@@ -159,10 +161,14 @@ BEGIN
 
     IF made <> '{}' THEN
         q.last_visible_at := greatest(q.last_visible_at, one.visible_at);
-    ELSE
+    END IF;
+    IF NOT subscriber.paused THEN
+        q.look_at := least(headwater.look_at(queue_key, q, moment, window_), CASE WHEN made <> '{}' THEN one.visible_at END);
+    END IF;
+    IF made = '{}' THEN
         -- What was only looked through is noted now and then, while there are claims that may be among it.
         IF ROW(q.frontier, q.gaps, q.open, q.skipped) IS NOT DISTINCT FROM ROW(before.frontier, before.gaps, before.open, before.skipped)
-           AND (subscriber.paused OR before.expired_from >= before.last_visible_at OR moment < before.expired_from + interval '250 ms') THEN
+           AND (subscriber.paused OR before.look_at = 'infinity' OR moment < before.expired_from + window_) THEN
             IF ended THEN
                 UPDATE headwater.claims c SET done = true
                  WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id AND c.number = newest.number;

@@ -1,5 +1,5 @@
 -- headwater.create_leaf(namespace_id, month)
--- Makes the partition that holds one month of a namespace's events, if it is not there yet.
+-- Makes the partition that holds one month of a namespace's events, if there is none for that month yet.
 -- Locks: SHARE UPDATE EXCLUSIVE on the namespace's partition (readers and writers go on), and one advisory
 -- lock against other creators. Writes: the leaf and its indexes. Raises: nothing of its own.
 CREATE OR REPLACE FUNCTION headwater.create_leaf(namespace_id int, month timestamptz)
@@ -12,19 +12,13 @@ DECLARE
 BEGIN
     -- 0x48580000: Headwater's class of locks on partitions
     PERFORM pg_advisory_xact_lock(1213726720, create_leaf.namespace_id);
-    IF to_regclass(format('headwater.%I', leaf)) IS NOT NULL THEN
+    IF to_regclass(format('headwater.%I', leaf)) IS NOT NULL
+       OR EXISTS (SELECT FROM headwater.leaves(create_leaf.namespace_id) l WHERE l.starts_at < upper_at AND l.ends_at > lower_at) THEN
         RETURN;
     END IF;
     -- Made first, attached then: CREATE TABLE … PARTITION OF would lock everybody out.
     EXECUTE format('CREATE TABLE headwater.%I (LIKE headwater.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', leaf);
-    EXECUTE format('CREATE UNIQUE INDEX %I ON headwater.%I (global_sequence)', leaf || '_sequence', leaf);
-    EXECUTE format('CREATE UNIQUE INDEX %I ON headwater.%I (event_id)', leaf || '_id', leaf);
-    EXECUTE format('CREATE UNIQUE INDEX %I ON headwater.%I (stream_id, stream_version) WHERE stream_id IS NOT NULL',
-        leaf || '_stream', leaf);
-    EXECUTE format('CREATE INDEX %I ON headwater.%I (correlation_id, global_sequence) WHERE correlation_id IS NOT NULL',
-        leaf || '_correlation', leaf);
-    EXECUTE format('CREATE INDEX %I ON headwater.%I (causation_id, global_sequence) WHERE causation_id IS NOT NULL',
-        leaf || '_causation', leaf);
+    PERFORM headwater.equip_leaf(leaf);
     EXECUTE format('ALTER TABLE headwater.%I ATTACH PARTITION headwater.%I FOR VALUES FROM (%L) TO (%L)',
         parent, leaf, lower_at, upper_at);
 END

@@ -1,12 +1,14 @@
--- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata)
+-- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions)
+-- Public: in docs/sql.md.
 -- Makes a namespace, or answers with the one that is there. A setting left NULL takes its default on creation and
 -- is not compared afterwards; a setting given that differs from what is there is an error, never a silent change.
 --   ordering           'sequence' (default): writers never wait for each other; rollbacks leave holes
 --                      'gapless': no holes, commit order = sequence order; writers wait for each other
 --   notify             NOTIFY in the transaction of SQL callers (default true)
---   retention          how long events are kept (default: for ever)
+--   retention          how long events are kept, a month at least (default: for ever)
 --   max_payload_bytes  largest payload of an event (default 1 MiB)
--- Raises: WH002 (bad name or setting), WH003 (exists with other settings).
+--   partitions         who makes the partitions of coming months: 'built-in' (default) or 'pg_partman', which must be installed
+-- Raises: WH002 (bad name or setting), WH003 (exists with other settings), WH034 (no pg_partman).
 -- Locks: one advisory lock against other creators. Writes: the namespace, its sequence or counter, its partitions.
 CREATE OR REPLACE FUNCTION headwater.create_namespace(
     namespace         text,
@@ -14,7 +16,8 @@ CREATE OR REPLACE FUNCTION headwater.create_namespace(
     notify            boolean DEFAULT NULL,
     retention         interval DEFAULT NULL,
     max_payload_bytes int DEFAULT NULL,
-    metadata          jsonb DEFAULT NULL
+    metadata          jsonb DEFAULT NULL,
+    partitions        text DEFAULT NULL
 ) RETURNS headwater.namespaces LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -26,25 +29,25 @@ BEGIN
             jsonb_build_object('what', 'namespace', 'value', left(namespace, 80)),
             'a namespace is 1 to 48 characters, lowercase letters, digits, ''-'' and ''_'', and starts with a letter');
     END IF;
-    PERFORM headwater.check_namespace_settings(ordering, retention, max_payload_bytes, metadata);
+    PERFORM headwater.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, partitions);
     -- 0x48570001: Headwater's class of locks on the list of namespaces
     PERFORM pg_advisory_xact_lock(1213661185, 0);
     SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace = create_namespace.namespace;
     IF FOUND THEN
         IF ordering <> ns.ordering OR notify <> ns.notify
            OR (retention IS NOT NULL AND retention IS DISTINCT FROM ns.retention)
-           OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata THEN
+           OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR partitions <> ns.partitions THEN
             PERFORM headwater.fail('WH003', format('namespace %L exists with other settings', namespace),
-                to_jsonb(ns) - 'sequence' - 'leaves_until' - 'sealed_before' - 'sealed_max_id',
+                to_jsonb(ns) - 'sequence' - 'leaves_until' - 'sealed_before' - 'sealed_max_id' - 'kept_from' - 'trimmed_to',
                 'leave out the settings to use it as it is, or change them with headwater.alter_namespace');
         END IF;
         RETURN ns;
     END IF;
 
     INSERT INTO headwater.namespaces AS n (namespace, ordering, notify, retention, max_payload_bytes, metadata,
-                                           leaves_until, sealed_before)
+                                           leaves_until, sealed_before, partitions)
     VALUES (namespace, coalesce(ordering, 'sequence'), coalesce(notify, true), retention,
-            coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch)
+            coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch, coalesce(partitions, 'built-in'))
     RETURNING n.* INTO ns;
     IF ns.ordering = 'gapless' THEN
         INSERT INTO headwater.counters (namespace_id) VALUES (ns.namespace_id);

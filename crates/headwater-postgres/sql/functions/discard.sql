@@ -1,4 +1,5 @@
 -- headwater.discard(namespace, reason, subscriber_id, states, global_sequence, event_type, order_key, error_contains, after_sequence)
+-- Public: in docs/sql.md.
 -- Gives dead letters up for good: those that are not done with, and match (NULL: not asked). What is parked behind them, and is not
 -- discarded itself, is delivered. Answers how many.
 -- Raises: WH001, WH012. Locks: the subscriber's row, or all of the namespace. Writes: dead letters, subscribers.

@@ -1,4 +1,5 @@
 -- headwater.emit(namespace, event_type, data, …)
+-- Public: in docs/sql.md.
 -- Appends one event without a stream, in the caller's transaction, and answers with its global_sequence.
 -- Sent again with the same event_id, it answers as the first time.
 -- Raises: WH001, WH002 (bad input), WH004, WH005. Locks, writes: see append_batch.

@@ -1,4 +1,5 @@
 -- headwater.emit_at(namespace, event_type, due_at, data, …)
+-- Public: in docs/sql.md.
 -- Stores an event now that is appended, and delivered, no earlier than due_at by the server's clock; in the caller's transaction. One
 -- that is due already is appended at once. Answers with the event's id, by which headwater.cancel_due takes it back: unlike
 -- headwater.emit, since it has no place in the log yet. Sent again with the same event_id, it answers as the first time.

@@ -1,4 +1,5 @@
 -- headwater.extend(namespace, subscriber_id, claim_id, visibility)
+-- Public: in docs/sql.md.
 -- Keeps a claim for `visibility` from now on; never shorter than it is. Answers when it expires.
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks, writes: the claim.
 CREATE OR REPLACE FUNCTION headwater.extend(namespace text, subscriber_id text, claim_id uuid, visibility interval)

@@ -1,4 +1,5 @@
 -- headwater.fire_all_due(max_events)
+-- Public: in docs/sql.md.
 -- headwater.fire_due for every namespace that has something due, at most max_events in each: for a server without nodes, called by `headwater up`,
 -- or by a job. Answers as fire_due does, of all namespaces.
 -- Raises: WH002 (max_events). Locks, writes: see fire_due.

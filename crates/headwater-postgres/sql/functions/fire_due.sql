@@ -1,4 +1,5 @@
 -- headwater.fire_due(namespace, max_events, notify)
+-- Public: in docs/sql.md.
 -- Appends the waiting events that are due by the server's clock, in order of due_at, then of emission: at most max_events of them, and 8 MiB.
 -- Answers: fired; next_due_in, when to call again (NULL: nothing waits); failed, those that could not be appended. These keep waiting, with
 -- their error, and are tried again after 1, 2, 4, … seconds, at most 10 minutes; they hold up no other.

@@ -1,4 +1,5 @@
 -- headwater.group_status(namespace, subscriber_id)
+-- Public: in docs/sql.md.
 -- The partitions of a subscriber, as operators see them; as cheap as subscriber_status.
 --   lag_events   how far the log is ahead, in sequences: at most so many events, of all partitions
 -- Raises: WH001, WH012. Locks, writes: nothing.

@@ -1,4 +1,5 @@
 -- headwater.horizon(namespace)
+-- Public: in docs/sql.md.
 -- The highest global_sequence at or below which nothing can still commit. Whoever reads the log up to it, in a
 -- statement that starts after this one has ended, sees all that will ever be there; what is missing is a permanent gap.
 -- `head` is the highest sequence handed out so far; between the two lies what is pending.
@@ -6,7 +7,8 @@
 CREATE OR REPLACE FUNCTION headwater.horizon(namespace text, OUT horizon bigint, OUT head bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(horizon.namespace);
+    ns     headwater.namespaces := headwater.namespace_row(horizon.namespace);
+    sealed record;
 BEGIN
     PERFORM headwater.require_proof();
     IF ns.ordering = 'gapless' THEN
@@ -19,9 +21,12 @@ BEGIN
     head := pg_sequence_last_value(ns.sequence);
     SELECT min(w.above_sequence) INTO horizon FROM headwater.writers(ns.namespace_id) w;
     -- Never beyond what is visible: what nobody committed above it may not have reached the disk, and would be handed out
-    -- again after a crash.
-    horizon := least(head, horizon, coalesce(
-        (SELECT e.global_sequence FROM headwater.events e WHERE e.namespace_id = ns.namespace_id
-          ORDER BY e.global_sequence DESC LIMIT 1), 0));
+    -- again after a crash. Of sealed months the highest is known, also if they are trimmed.
+    SELECT m.ends_at, m.high_sequence INTO sealed FROM headwater.months m
+     WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
+    horizon := least(head, horizon, greatest(sealed.high_sequence, 0,
+        (SELECT e.global_sequence FROM headwater.events e
+          WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= coalesce(sealed.ends_at, '-infinity')
+          ORDER BY e.global_sequence DESC LIMIT 1)));
 END
 $$;

@@ -1,8 +1,9 @@
 -- headwater.maintain_namespace(namespace, at)
+-- Public: in docs/sql.md.
 -- Keeps the leaves of this month and the next two ready, and seals past months, so that an append need not look
 -- for its event ids in them. Appends call it when they must; calling it daily keeps that off their path.
--- `at` is for tests.
--- Locks: the namespace's row, and what create_leaf locks. Writes: leaves, the namespace's row. Raises: WH001.
+-- `at` is for tests, and for the owner of the tables: for others, it is now.
+-- Locks: the namespace's row, and what create_leaf and partman_months lock. Writes: leaves, the namespace's row. Raises: WH001, WH034.
 CREATE OR REPLACE FUNCTION headwater.maintain_namespace(namespace text, at timestamptz DEFAULT clock_timestamp())
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -11,7 +12,24 @@ DECLARE
     until_month timestamptz := (date_trunc('month', at AT TIME ZONE 'UTC') + interval '3 months') AT TIME ZONE 'UTC';
     max_id      uuid;
 BEGIN
+    IF row_security_active('headwater.events') THEN
+        -- Only the owner can make partitions.
+        PERFORM headwater.maintain_by_owner(ns.namespace_id);
+        RETURN;
+    END IF;
     IF ns.leaves_until < until_month THEN
+        IF ns.partitions = 'pg_partman' THEN
+            BEGIN
+                PERFORM headwater.partman_months(ns.namespace_id, this_month);
+            EXCEPTION WHEN OTHERS THEN
+                -- Events must be stored all the same. A namespace that is being made has none yet.
+                IF ns.leaves_until = ns.sealed_before AND NOT EXISTS (SELECT FROM headwater.leaves(ns.namespace_id)) THEN
+                    RAISE;
+                END IF;
+                RAISE WARNING 'pg_partman failed, the months are made without it: %', SQLERRM;
+            END;
+        END IF;
+        -- Those that are there stay.
         PERFORM headwater.create_leaf(ns.namespace_id, month AT TIME ZONE 'UTC')
            FROM generate_series(this_month AT TIME ZONE 'UTC', (until_month - interval '1 day') AT TIME ZONE 'UTC',
                                 interval '1 month') AS month;
@@ -32,9 +50,9 @@ BEGIN
             RETURN;
         END IF;
         SELECT e.event_id INTO max_id FROM headwater.events e
-         WHERE e.namespace_id = ns.namespace_id AND e.recorded_at < this_month
+         WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.sealed_before AND e.recorded_at < this_month
          ORDER BY e.event_id DESC LIMIT 1;
-        UPDATE headwater.namespaces n SET sealed_before = this_month, sealed_max_id = max_id
+        UPDATE headwater.namespaces n SET sealed_before = this_month, sealed_max_id = greatest(n.sealed_max_id, max_id)
          WHERE n.namespace_id = ns.namespace_id AND n.sealed_before < this_month;
     END IF;
 END

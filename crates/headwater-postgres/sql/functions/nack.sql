@@ -1,4 +1,5 @@
 -- headwater.nack(namespace, subscriber_id, claim_id, sequences, delay, error, permanent, tried)
+-- Public: in docs/sql.md.
 -- Hands a claim back, or some of its events: they are delivered again after the delay, or, if they were delivered as often as the
 -- claim allows, or the failure is permanent, become dead letters. What was not even tried does not count as delivered. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
 -- claims or hands back events of this subscriber.
@@ -8,11 +9,12 @@ CREATE OR REPLACE FUNCTION headwater.nack(
     permanent boolean DEFAULT false, tried boolean DEFAULT true
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(nack.namespace);
-    claim    headwater.claims;
-    present  bigint[];
-    failed   bigint[];
-    due_from timestamptz;
+    ns      headwater.namespaces := headwater.namespace_row(nack.namespace);
+    claim   headwater.claims;
+    present bigint[];
+    failed  bigint[];
+    newest  headwater.claims;
+    due_at  timestamptz;
 BEGIN
     IF coalesce(nack.delay < interval '0', true) THEN
         PERFORM headwater.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
@@ -30,10 +32,11 @@ BEGIN
         claim.attempts := claim.attempts - 1;
     END IF;
     -- Not before what claims have looked at, whatever the clock does.
-    SELECT (n.state).due_from INTO due_from FROM headwater.claims n
+    SELECT n.* INTO newest FROM headwater.claims n
      WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id ORDER BY n.number DESC LIMIT 1;
-    PERFORM headwater.fail_claimed(claim, failed, greatest(clock_timestamp(), due_from) + nack.delay,
-                                   coalesce(nack.error, 'handed back without a reason'));
+    due_at := greatest(clock_timestamp(), (newest.state).due_from) + nack.delay;
+    PERFORM headwater.fail_claimed(claim, failed, due_at, coalesce(nack.error, 'handed back without a reason'));
+    PERFORM headwater.look_by(newest, due_at);
     IF cardinality(failed) = cardinality(present) THEN
         PERFORM headwater.end_claim(claim);
     ELSIF cardinality(failed) > 0 THEN

@@ -1,4 +1,5 @@
 -- headwater.partition_of(key, partitions)
+-- Public: in docs/sql.md.
 -- The partition of a key: the first four bytes of its MD5, as a number, modulo the number of partitions. Events have the partition of their
 -- key, else of their stream, else of their id.
 -- Raises, locks, writes: nothing.

@@ -1,4 +1,5 @@
 -- headwater.pause_subscriber(namespace, subscriber_id, reason)
+-- Public: in docs/sql.md.
 -- Pauses a subscriber. Its owner ends the event at hand first.
 -- Raises: WH001, WH012. Locks: the row. Writes: the subscriber.
 CREATE OR REPLACE FUNCTION headwater.pause_subscriber(namespace text, subscriber_id text, reason text DEFAULT NULL)

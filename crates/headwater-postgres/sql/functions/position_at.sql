@@ -1,4 +1,5 @@
 -- headwater.position_at(namespace, at)
+-- Public: in docs/sql.md.
 -- The highest position after which every event recorded at or after `at` comes. Sequences and times are not in the same order, so it is the
 -- lowest such sequence that counts, and none that is in flight may lie below. Scans the months from `at` on.
 -- Raises: WH001, WH006. Locks, writes: nothing.

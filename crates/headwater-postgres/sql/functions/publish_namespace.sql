@@ -1,4 +1,5 @@
 -- headwater.publish_namespace(namespace)
+-- Public: in docs/sql.md.
 -- Makes the publication by which the namespace's new events can be had from the WAL, if it is not there yet, and answers with its name. Of inserts
 -- only, so that nobody needs a replica identity; through the namespace's partition, so that months to come are in it.
 -- Raises: WH001 (no such namespace); 42501 unless the caller owns the tables and may CREATE in the database.

@@ -1,4 +1,5 @@
 -- headwater.queue_status(namespace, only_subscriber)
+-- Public: in docs/sql.md.
 -- The shared subscribers of a namespace, or one, as operators see them. Looks at claims and retries, never at the log.
 --   position    everything at or below is settled
 --   frontier    everything at or below was claimed, but for the gaps, and what was left behind for workers of other types

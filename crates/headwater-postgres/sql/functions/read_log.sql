@@ -1,4 +1,5 @@
 -- headwater.read_log(namespace, after_sequence, max_events, event_types, stream_prefix)
+-- Public: in docs/sql.md.
 -- Events of the log after a sequence, in order, up to the horizon: whoever reads on from the last event it got misses none,
 -- however late the others commit. Fewer than max_events: the end, or what headwater.writers shows holds the rest back.
 -- Raises: WH001, WH002, WH006. Locks, writes: nothing.
@@ -10,13 +11,16 @@ CREATE OR REPLACE FUNCTION headwater.read_log(
     stream_prefix  text DEFAULT NULL
 ) RETURNS SETOF headwater.events LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    ns   headwater.namespaces := headwater.namespace_row(read_log.namespace);
-    safe bigint;
+    ns     headwater.namespaces := headwater.namespace_row(read_log.namespace);
+    safe   bigint;
+    bounds record;
 BEGIN
     PERFORM headwater.check_max_events(read_log.max_events);
     -- Two statements, in this order: the second takes its snapshot after the locks were read.
     SELECT h.horizon INTO safe FROM headwater.horizon(read_log.namespace) h;
+    bounds := headwater.log_bounds(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe,
+        CASE WHEN read_log.event_types IS NULL AND read_log.stream_prefix IS NULL THEN read_log.max_events END);
     RETURN QUERY SELECT p.* FROM headwater.log_page(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe, read_log.max_events,
-                                                    read_log.event_types, NULL, read_log.stream_prefix) p;
+                                                    read_log.event_types, NULL, read_log.stream_prefix, bounds.from_at, bounds.until_at) p;
 END
 $$;

@@ -1,4 +1,5 @@
 -- headwater.read_stream(namespace, stream_id, from_version, to_version, max_events, backwards)
+-- Public: in docs/sql.md.
 -- Events of a stream by version, both bounds included; NULL: no bound. A stream that does not exist has none.
 -- Raises: WH001, WH002. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.read_stream(

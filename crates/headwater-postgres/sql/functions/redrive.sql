@@ -1,7 +1,8 @@
 -- headwater.redrive(namespace, subscriber_id, states, global_sequence, event_type, order_key, error_contains, after_sequence)
+-- Public: in docs/sql.md.
 -- Asks for dead letters to be delivered again: those that are dead or parked, and match (NULL: not asked). With one that parks its key, or is
 -- parked, go all of that key, so that they stay in order. Answers how many were marked.
--- Raises: WH001, WH012. Locks: the subscriber's row, or all of the namespace. Writes: dead letters, subscribers.
+-- Raises: WH001, WH012, WH033 (a queue's event is trimmed). Locks: against trimming; the subscriber's row, or all of the namespace. Writes: dead letters, subscribers.
 CREATE OR REPLACE FUNCTION headwater.redrive(
     namespace       text,
     subscriber_id   text DEFAULT NULL,
@@ -16,7 +17,24 @@ CREATE OR REPLACE FUNCTION headwater.redrive(
 DECLARE
     ns      headwater.namespaces := headwater.namespace_row(redrive.namespace);
     letters bigint;
+    gone    bigint;
 BEGIN
+    -- As in kept_position: what is kept now is kept until it is marked.
+    PERFORM pg_advisory_xact_lock_shared(1213661186, ns.namespace_id);
+    SELECT m.global_sequence INTO gone
+      FROM headwater.matching_letters(ns.namespace_id, redrive.subscriber_id, redrive.states, redrive.global_sequence,
+               redrive.event_type, redrive.order_key, redrive.error_contains, redrive.after_sequence) m
+      JOIN headwater.subscribers s ON s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id AND s.partition = 0
+       AND s.mode = 'shared'
+     WHERE m.state IN ('dead', 'parked') AND ns.kept_from > '-infinity'
+       AND NOT EXISTS (SELECT FROM headwater.events e WHERE e.namespace_id = ns.namespace_id AND e.global_sequence = m.global_sequence
+                          AND e.recorded_at >= (SELECT n.kept_from FROM headwater.namespaces n WHERE n.namespace_id = ns.namespace_id))
+     LIMIT 1;
+    IF FOUND THEN
+        PERFORM headwater.fail('WH033', format('event %s is trimmed: a queue cannot deliver it again', gone),
+            jsonb_build_object('global_sequence', gone),
+            'its letter has the whole event: append it anew if it is still wanted, then discard the letter');
+    END IF;
     PERFORM headwater.lock_subscribers(ns.namespace_id, redrive.subscriber_id);
     WITH chosen AS MATERIALIZED (
         SELECT m.subscriber_id, m.global_sequence, m.order_key, m.parks_key OR m.state = 'parked' AS parks

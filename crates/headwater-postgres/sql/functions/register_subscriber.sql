@@ -1,4 +1,5 @@
 -- headwater.register_subscriber(namespace, subscriber_id, start_from, start_position, start_time, mode, partitions)
+-- Public: in docs/sql.md.
 -- Makes a subscriber, if it is not there; one that is there stays as it is, wherever it stands, but must be of this mode.
 --   start_from   'beginning' (default), 'now': with what is stored from now on (events in flight included),
 --                'after': start_position, 'time': with the first event recorded at or after start_time
@@ -6,8 +7,9 @@
 --                always in the same one; 'shared': its events are claimed
 --   partitions   of a partitioned one, 1 (default) to 1024; one that is there keeps its own: headwater.resize_group changes it
 -- What is not visible yet at or below a start_position above the horizon is in its ledger: it is delivered when it comes.
+-- What is trimmed cannot be started with: it begins with the first event that is kept, and a NOTICE says so.
 -- Answers whether it was made.
--- Raises: WH001, WH002, WH006, WH013 if it is of another mode. Locks: nothing. Writes: the subscriber, a row a partition.
+-- Raises: WH001, WH002, WH006, WH013 if it is of another mode. Locks: against trimming. Writes: the subscriber, a row a partition.
 CREATE OR REPLACE FUNCTION headwater.register_subscriber(
     namespace      text,
     subscriber_id  text,
@@ -58,6 +60,7 @@ BEGIN
             jsonb_build_object('what', 'start_from', 'value', left(start_from, 80)),
             'start_from is beginning, now, after (with a start_position from 0) or time (with a start_time)');
     END IF;
+    start := headwater.kept_position(ns.namespace_id, start);
     IF start_from = 'after' THEN
         ledger := headwater.ledger_at(register_subscriber.namespace, start);
     END IF;

@@ -1,4 +1,5 @@
 -- headwater.remove_subscriber(namespace, subscriber_id, force)
+-- Public: in docs/sql.md.
 -- Forgets a subscriber, with its dead letters and its states.
 -- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the queue, the row.
 -- Writes: subscribers, members, claims, retries, dead letters and states are deleted.
@@ -19,6 +20,8 @@ BEGIN
             'stop it there first, or force its removal');
     END IF;
     PERFORM headwater.forget_claims(ns.namespace_id, remove_subscriber.subscriber_id);
+    DELETE FROM headwater.settled_ahead a
+     WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater.states t WHERE t.namespace_id = ns.namespace_id AND t.owner = remove_subscriber.subscriber_id;

@@ -1,10 +1,13 @@
 -- headwater.reset_subscriber(namespace, subscriber_id, to_position)
+-- Public: in docs/sql.md.
 -- Moves a subscriber to just after a position, forwards or back, in a new term without an owner: what the last one had under way is not
 -- written any more. What its ledger has at or below the position stays there, and what is not visible yet between the horizon and the position
 -- comes in: no event is lost by being in flight. Counting begins anew, with that ledger; dead letters stay. A change of the number of
 -- partitions is dropped. Of a shared subscriber, claims and retries
 -- go; what was redriven is queued again, and events that have a dead letter are delivered like any other.
--- Raises: WH001, WH002, WH006, WH012. Locks: the queue, the row. Writes: the subscriber, claims, retries, letters.
+-- Below what is trimmed there is nothing: it then stands before the first event that is kept, and a NOTICE says so.
+-- Raises: WH001, WH002, WH006, WH012. Locks: against trimming, the queue, the row. Writes: the subscriber, what was settled ahead, claims,
+-- retries, letters.
 CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -17,6 +20,7 @@ BEGIN
         PERFORM headwater.fail('WH002', format('invalid to_position %s', coalesce(to_position::text, 'NULL')),
             jsonb_build_object('what', 'to_position', 'value', to_position), 'to_position is a global_sequence, or 0 for the beginning');
     END IF;
+    to_position := headwater.kept_position(ns.namespace_id, to_position);
     PERFORM headwater.lock_queue(ns.namespace_id, reset_subscriber.subscriber_id);
     PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(reset_subscriber.subscriber_id, ''));
     new_term := nextval('headwater.terms');
@@ -34,6 +38,8 @@ BEGIN
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;
     END LOOP;
+    DELETE FROM headwater.settled_ahead a
+     WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = reset_subscriber.subscriber_id;
     PERFORM headwater.forget_claims(ns.namespace_id, reset_subscriber.subscriber_id);
 END
 $$;

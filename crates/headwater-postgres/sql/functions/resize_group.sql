@@ -1,4 +1,5 @@
 -- headwater.resize_group(namespace, subscriber_id, partitions)
+-- Public: in docs/sql.md.
 -- Changes the number of partitions of a group, which may be running. Order per key holds: the owners give their partitions up; those then go on to
 -- where the furthest of them had come, the barrier; when all are there, the new ones begin from it. settle_resize takes these steps, whenever a
 -- member renews its membership; here the first are taken at once, which is all of it for a group that nobody runs and that stands even.

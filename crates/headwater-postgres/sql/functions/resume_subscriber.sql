@@ -1,4 +1,5 @@
 -- headwater.resume_subscriber(namespace, subscriber_id)
+-- Public: in docs/sql.md.
 -- Lets a paused subscriber go on.
 -- Raises: WH001, WH012. Locks: the row. Writes: the subscriber.
 CREATE OR REPLACE FUNCTION headwater.resume_subscriber(namespace text, subscriber_id text)

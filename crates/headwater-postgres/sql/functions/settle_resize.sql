@@ -1,12 +1,13 @@
 -- headwater.settle_resize(namespace, subscriber_id, incarnation)
 -- The next step of a change of the number of partitions, if it is time for it:
---   halted     when nobody owns a partition any more, the barrier is where the furthest has come; then partitions are owned again, and none goes
+--   halted     when nobody owns a partition any more, the barrier is where the furthest has come, with what it has settled ahead; then partitions are owned again, and none goes
 --              past the barrier
 --   draining   when all have come to the barrier, with the same ledger (late events are settled by each in its own time), the new
 --              partitions take their place, in a new term: what an owner of the old ones still writes matches nothing
 -- Whoever calls it with the session that holds an instance's locks names that instance: of the others, locks tell sooner than leases that they
 -- are gone.
--- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows.
+-- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows,
+-- what was settled ahead.
 CREATE OR REPLACE FUNCTION headwater.settle_resize(namespace text, subscriber_id text, incarnation uuid DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -41,12 +42,17 @@ BEGIN
     IF sub.barrier IS NULL THEN
         IF NOT standing.owned THEN
             UPDATE headwater.subscribers s
-               SET barrier = standing.furthest, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
+               -- No event that was settled ahead is left to a partition that does not know of it.
+               SET barrier = (SELECT greatest(standing.furthest, max(a.sequences[cardinality(a.sequences)])) FROM headwater.settled_ahead a
+                               WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id),
+                   owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
                    locked = false, report = NULL, term = nextval('headwater.terms')
              WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id;
         END IF;
     ELSIF standing.nearest >= sub.barrier AND standing.ledgers = 1 THEN
         new_term := nextval('headwater.terms');
+        DELETE FROM headwater.settled_ahead a
+         WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id;
         DELETE FROM headwater.subscribers s
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition >= sub.resize_to;
         UPDATE headwater.subscribers s

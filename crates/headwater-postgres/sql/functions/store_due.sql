@@ -70,8 +70,8 @@ BEGIN
                     'a retry must repeat the event as it was; a new event needs a new id');
             END IF;
         END IF;
-        IF EXISTS (SELECT FROM headwater.events e WHERE e.namespace_id = ns.namespace_id AND e.event_id = event_id) THEN
-            PERFORM headwater.stored_append(ns.namespace_id, ARRAY[event_id], ARRAY[event_type], ARRAY[stream_id]);
+        IF (SELECT s.sequences IS NOT NULL
+              FROM headwater.stored_append(ns.namespace_id, ARRAY[event_id], ARRAY[event_type], ARRAY[stream_id]) s) THEN
             DELETE FROM headwater.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = event_id AND stored;
             RETURN;
         END IF;
@@ -85,7 +85,7 @@ BEGIN
     ELSE
         soon := due_at < clock_timestamp() + interval '10 minutes';
         IF soon AND notify AND ns.notify THEN
-            PERFORM pg_notify('headwater.due', namespace);
+            PERFORM pg_notify('headwater.due', ns.namespace_id::text);
         END IF;
     END IF;
 END

@@ -20,7 +20,7 @@ BEGIN
       INTO found, sequences, versions, misused
       FROM unnest(stored_append.event_ids, stored_append.event_types, stored_append.stream_ids)
            WITH ORDINALITY AS r(event_id, event_type, stream_id, ord)
-      LEFT JOIN headwater.find_events(stored_append.namespace_id, stored_append.event_ids) e USING (event_id);
+      LEFT JOIN headwater.stored_events(stored_append.namespace_id, stored_append.event_ids) e USING (event_id);
     IF found = 0 THEN
         sequences := NULL;
         versions := NULL;

@@ -1,7 +1,7 @@
 -- headwater.stream_page(namespace_id, stream_id, from_version, to_version, max_events)
 -- Events of a stream with versions from … to, both included, in order. NULL: no bound. A stream has no gaps: its next version
 -- cannot be appended while the transaction of the last is open.
--- Raises, locks, writes: nothing.
+-- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.stream_page(
     namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int
 ) RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
@@ -10,5 +10,5 @@ CREATE OR REPLACE FUNCTION headwater.stream_page(
        AND e.stream_version >= coalesce(stream_page.from_version, 1)
        AND e.stream_version <= coalesce(stream_page.to_version, 9223372036854775807)
      ORDER BY e.stream_version
-     LIMIT stream_page.max_events
+     LIMIT CASE WHEN headwater.require_reader(stream_page.namespace_id) THEN stream_page.max_events END
 $$;

@@ -1,6 +1,6 @@
 -- headwater.stream_page_back(namespace_id, stream_id, from_version, to_version, max_events)
 -- headwater.stream_page backwards: the highest version first.
--- Raises, locks, writes: nothing.
+-- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.stream_page_back(
     namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int
 ) RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
@@ -9,5 +9,5 @@ CREATE OR REPLACE FUNCTION headwater.stream_page_back(
        AND e.stream_version >= coalesce(stream_page_back.from_version, 1)
        AND e.stream_version <= coalesce(stream_page_back.to_version, 9223372036854775807)
      ORDER BY e.stream_version DESC
-     LIMIT stream_page_back.max_events
+     LIMIT CASE WHEN headwater.require_reader(stream_page_back.namespace_id) THEN stream_page_back.max_events END
 $$;

@@ -1,4 +1,5 @@
 -- headwater.subscriber_status(namespace, only_subscriber)
+-- Public: in docs/sql.md.
 -- The subscribers of a namespace, or one, as operators see them. Of one with several partitions, that which is furthest behind stands for all: see
 -- group_status. Of a shared one, the lag is what nobody has claimed yet; queue_status tells more. Cheap, however long the log: events are looked up,
 -- never counted.

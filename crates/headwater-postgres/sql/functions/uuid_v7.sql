@@ -1,4 +1,5 @@
 -- headwater.uuid_v7()
+-- Public: in docs/sql.md.
 -- A new time-ordered id (RFC 9562, version 7) by this server's clock. Servers before 18 have none of their own.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.uuid_v7()

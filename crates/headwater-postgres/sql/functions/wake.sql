@@ -1,4 +1,5 @@
 -- headwater.wake(namespace)
+-- Public: in docs/sql.md.
 -- Wakes the readers of a namespace, for writers that do so after their commit. A wake-up carries nothing and may be lost, so
 -- this transaction does not wait for the disk.
 -- Raises: nothing. Locks: the cluster's notification queue, at commit. Writes: nothing.

@@ -21,7 +21,9 @@ CREATE TYPE headwater.queue_state AS (
     -- the last visible_at that was handed out
     last_visible_at  timestamptz,
     -- the numbers of expired claims that somebody had locked
-    skipped          bigint[]
+    skipped          bigint[],
+    -- no claim expires and no retry is due before this: until then, neither is looked for
+    look_at          timestamptz
 );
 
 -- One row a claim, for a range of the log or for some of its events. Rows come and go by the thousand, and where a snapshot is held they stay

@@ -16,7 +16,7 @@ SELECT nextval(e.sequence), e.transaction_id, e.created_at, e.recorded_at, e.nam
         FROM (
             -- The lock, then the clock, then the sequence, as in append_batch: each needs the row of the one before, and OFFSET 0
             -- keeps the planner from making one of them.
-            SELECT l.*, clock_timestamp() AS recorded_at, pg_current_xact_id()::text::bigint AS transaction_id
+            SELECT l.*, greatest(clock_timestamp(), l.sealed_before) AS recorded_at, pg_current_xact_id()::text::bigint AS transaction_id
               FROM (
                   SELECT n.namespace_id, n.sequence, n.leaves_until, n.sealed_before, n.sealed_max_id, n.max_payload_bytes,
                          set_config('lock_timeout', $12::text, true) AS patience,

@@ -1,6 +1,6 @@
 -- Where a subscriber stands, the keys that are parked, and the events that have a letter though the checkpoint has not passed them (they are
 -- above the position, or in the ledger): whatever became of the letter, but for one that was handled before the last reset, which asked for
--- it to be handled again.
+-- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint.
 SELECT s.term, s.position, s.pending_gaps, s.paused, s.partitions, s.barrier,
        ARRAY(SELECT DISTINCT d.order_key FROM headwater.dead_letters d
               WHERE d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
@@ -14,6 +14,10 @@ SELECT s.term, s.position, s.pending_gaps, s.paused, s.partitions, s.barrier,
                JOIN headwater.dead_letters d ON d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
                 AND d.global_sequence BETWEEN s.pending_gaps[i] AND s.pending_gaps[i + 1]
               WHERE d.state <> 'redriven' OR d.term >= s.began_in_term
+              UNION
+             SELECT q.sequence FROM headwater.settled_ahead a CROSS JOIN LATERAL unnest(a.sequences) AS q(sequence)
+              WHERE a.namespace_id = s.namespace_id AND a.subscriber_id = s.subscriber_id AND a.partition = s.partition
+                AND (q.sequence > s.position OR headwater.ledger_holds(s.pending_gaps, ARRAY[q.sequence, q.sequence]))
               ORDER BY 1) AS buried
   FROM headwater.subscribers s
  WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $3

@@ -21,9 +21,33 @@ pub(super) async fn claim(
     transaction: Transaction,
 ) -> Result<Vec<Claim>> {
     let rows = fetch(conn, statement(sql::CLAIM_EVENTS, queue, request, transaction)).await?;
+    claims_of(&rows)
+}
+
+/// As [`claim`]; the event types are patterns.
+pub(super) async fn claim_matching(
+    conn: &mut PgConnection,
+    queue: &Inner,
+    request: &ClaimRequest,
+    transaction: Transaction,
+) -> Result<Vec<Claim>> {
+    let statement = sqlx::query(sql::CLAIM_MATCHING)
+        .bind(transaction == Transaction::Own)
+        .bind(&queue.info.name)
+        .bind(&queue.subscriber_id)
+        .bind(i32::try_from(request.max_events).unwrap_or(i32::MAX))
+        .bind(request.visibility.as_secs_f64())
+        .bind(&request.event_types)
+        .bind((!request.worker.is_empty()).then_some(&request.worker))
+        .bind(i32::try_from(request.max_attempts).unwrap_or(i32::MAX))
+        .bind((!request.acks.is_empty()).then_some(&request.acks));
+    claims_of(&fetch(conn, statement).await?)
+}
+
+fn claims_of(rows: &[PgRow]) -> Result<Vec<Claim>> {
     let mut claims: Vec<Claim> = Vec::new();
     // A claim's events come one after the other.
-    for row in &rows {
+    for row in rows {
         let claim_id = row.try_get(CLAIM_ID).map_err(subscriber_error)?;
         let event = event_of(row)?;
         match claims.last_mut() {

@@ -60,6 +60,11 @@ impl PgQueue {
         calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Transaction::Own))
     }
 
+    /// As [`claim`](PgQueue::claim); in the request's event types, `*` stands for any characters.
+    pub async fn claim_matching(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
+        calling!(self.inner.database, conn => claim::claim_matching(conn, &self.inner, request, Transaction::Own))
+    }
+
     /// Claims events without reading them, for who has them in memory.
     pub async fn claim_ranges(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRange>> {
         calling!(self.inner.database, conn => claim::claim_ranges(conn, &self.inner, request, Transaction::Own))

@@ -42,6 +42,22 @@ pub(super) async fn audit(
             report.findings.push(AuditFinding::SumDiffers { subscriber_id, after, position });
         }
     }
+    let queues = sqlx::query(sql::AUDIT_QUEUES)
+        .bind(&info.name)
+        .bind((!subscriber_ids.is_empty()).then_some(subscriber_ids))
+        .fetch_all(&mut *conn)
+        .await
+        .map_err(subscriber_error)?;
+    for row in &queues {
+        let number = |column: &str| row.get::<i64, _>(column) as u64;
+        report.findings.push(AuditFinding::QueueContradicts {
+            subscriber_id: row.get("subscriber_id"),
+            problem: row.get("problem"),
+            first: number("first_sequence"),
+            last: number("last_sequence"),
+            events: number("events"),
+        });
+    }
     let gaps = sqlx::query_scalar::<_, i64>(sql::COUNT_GAPS).bind(i32::from(info.id));
     report.permanent_gaps = gaps.fetch_one(&mut *conn).await.map_err(subscriber_error)? as u64;
     let events = sqlx::query(sql::AUDIT_GAPS).bind(&info.name).bind(MAX_GAP_EVENTS);

@@ -125,6 +125,30 @@ pub(super) async fn advance_in(
     moved(conn, namespace_id, fence, statement).await
 }
 
+pub(super) async fn settle_ahead_in(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    fence: &Fence,
+    from: (u64, &Gaps),
+    sequences: &[u64],
+) -> Result<()> {
+    let statement = sqlx::query(sql::SETTLE_AHEAD_IN)
+        .bind(namespace_id)
+        .bind(&fence.subscriber_id)
+        .bind(fence.partition as i32)
+        .bind(fence.term.map(bigint))
+        .bind(sequences.iter().copied().map(bigint).collect::<Vec<_>>())
+        .bind(bigint(from.0))
+        .bind(flat(from.1));
+    moved(conn, namespace_id, fence, statement).await
+}
+
+pub(super) async fn forget_ahead(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<()> {
+    let statement =
+        sqlx::query(sql::FORGET_AHEAD).bind(namespace_id).bind(&fence.subscriber_id).bind(fence.partition as i32);
+    statement.execute(conn).await.map(drop).map_err(subscriber_error)
+}
+
 async fn moved(
     conn: &mut PgConnection,
     namespace_id: i32,

@@ -35,6 +35,11 @@ pub(super) async fn register(conn: &mut PgConnection, namespace: &str, config: &
     run(conn, statement).await.map(drop)
 }
 
+pub(super) async fn paused(conn: &mut PgConnection, namespace_id: i32, ids: &[String]) -> Result<Vec<String>> {
+    let statement = sqlx::query_scalar(sql::PAUSED_SUBSCRIBERS).bind(namespace_id).bind(ids);
+    statement.fetch_all(conn).await.map_err(subscriber_error)
+}
+
 pub(super) async fn set_paused(
     conn: &mut PgConnection,
     namespace: &str,

@@ -20,8 +20,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use headwater_core::{
-    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, GroupInfo, GroupView, Held, Instance,
-    Loaded, NamespaceInfo, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberStore,
+    Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, Gaps, GroupInfo, GroupView, Held,
+    Instance, Loaded, NamespaceInfo, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberStore,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -85,6 +85,24 @@ impl PgSubscribers {
         in_time(checkpoint::advance_in(conn, self.id(), fence, advance)).await
     }
 
+    /// Notes, in a transaction of the caller's, that these events (in order) are settled ahead of the checkpoint, which is at `from`, a position and a ledger:
+    /// whoever [loads](SubscriberStore::load) it does not handle them again. For groups of events, of which there are too many to rewrite the ledger for each. The same
+    /// group a second time is fenced. After an error, roll back.
+    pub async fn settle_ahead_in(
+        &self,
+        conn: &mut PgConnection,
+        fence: &Fence,
+        from: (u64, &Gaps),
+        sequences: &[u64],
+    ) -> Result<()> {
+        in_time(checkpoint::settle_ahead_in(conn, self.id(), fence, from, sequences)).await
+    }
+
+    /// Forgets what was [settled ahead](PgSubscribers::settle_ahead_in), and the checkpoint has passed.
+    pub async fn forget_ahead(&self, fence: &Fence) -> Result<()> {
+        calling!(self.inner.database, conn => checkpoint::forget_ahead(conn, self.id(), fence))
+    }
+
     /// As [`redriven`](SubscriberStore::redriven), in a transaction of the caller's. A letter that is done with, as by an earlier
     /// transaction that was committed after all, is fenced. After an error, roll back.
     pub async fn redriven_in(
@@ -98,6 +116,11 @@ impl PgSubscribers {
             true => Ok(()),
             false => Err(SubscriberError::Fenced(fence.subscriber_id.clone())),
         }
+    }
+
+    /// Which of these subscribers are paused: one cheap statement for all.
+    pub async fn paused(&self, subscriber_ids: &[String]) -> Result<Vec<String>> {
+        calling!(self.inner.database, conn => manage::paused(conn, self.id(), subscriber_ids))
     }
 
     /// Ends the sessions, and their locks with them: what instances still own, others take over at once. A later call begins a new one.

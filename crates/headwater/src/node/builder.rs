@@ -7,19 +7,26 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use headwater_cdc::{CdcMode, Direct, Feed, Inbox};
 use headwater_core::{
-    Event, EventLog, EventObserver, HandlerError, Instance, Observed, ReliableDeliveryConfig, Saga, StartFrom,
-    SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore, names,
+    Event, EventLog, EventObserver, HandlerError, Instance, InstanceMode, NodeOptions, Observed,
+    ReliableDeliveryConfig, Saga, StartFrom, SubscriberError, SubscriberMode, SubscriberStore, names,
 };
-use headwater_postgres::{PgLog, PgStateStore, PgSubscribers, SubscribersOptions, WakeUps};
+use headwater_postgres::{PgLog, PgNodes, PgStateStore, PgSubscribers, SubscribersOptions, WakeUps};
 use sqlx::PgConnection;
 
 use super::Node;
 use super::due::LONGEST_SLEEP;
 use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
+use super::handlers::{Audience, HANDLERS, HandledEvent, Handlers};
+use super::heartbeat::Heartbeat;
+use super::lent::HandlerTransaction;
+use super::limiter::Limiter;
+use super::maintenance::INTERVAL;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 use crate::Live;
 
+/// Of the pool, for all that is no transaction of a handler.
+const CONNECTIONS_FOR_OTHERS: u32 = 2;
 /// Enough for as many instances, with several keys at once in each.
 const ORDERED_PARTITIONS: u32 = 64;
 
@@ -51,6 +58,10 @@ pub struct NodeBuilder {
     lease: Duration,
     poll: Duration,
     audit_every: Option<Duration>,
+    options: NodeOptions,
+    events: Arc<Handlers>,
+    broadcasts: Arc<Handlers>,
+    maintain_every: Option<Duration>,
     mistakes: Vec<String>,
 }
 
@@ -64,6 +75,12 @@ impl NodeBuilder {
         NodeBuilder::of(name, Arc::new(log.clone()), Backend::Postgres(log))
     }
 
+    pub(crate) fn with_options(options: NodeOptions, log: PgLog) -> Self {
+        let mut node = NodeBuilder::on_postgres(options.node_id.clone().unwrap_or_default(), log);
+        node.options = options;
+        node
+    }
+
     /// A node on another log and store, as those of `headwater-memory`, for tests.
     pub fn new(name: impl Into<String>, log: Arc<dyn EventLog>, store: Arc<dyn SubscriberStore>) -> Self {
         NodeBuilder::of(name.into(), log, Backend::Other(store))
@@ -71,6 +88,9 @@ impl NodeBuilder {
 
     fn of(name: String, log: Arc<dyn EventLog>, backend: Backend) -> Self {
         NodeBuilder {
+            options: NodeOptions::new(&name),
+            events: Arc::new(Handlers::new(Audience::One, log.namespace())),
+            broadcasts: Arc::new(Handlers::new(Audience::All, log.namespace())),
             name,
             log,
             backend,
@@ -82,6 +102,7 @@ impl NodeBuilder {
             lease: Duration::from_secs(10),
             poll: Duration::from_secs(1),
             audit_every: None,
+            maintain_every: Some(INTERVAL),
             mistakes: Vec::new(),
         }
     }
@@ -169,14 +190,69 @@ impl NodeBuilder {
         worker: impl EventObserver<D> + 'static,
     ) -> Self {
         let work = Work::Each(Arc::new(Observer { observer: worker, data: PhantomData }));
-        let mut node = self.add::<D>(subscriber_id.into(), work).needs_postgres("subscribe_shared");
-        if let Some(subscription) = node.subscriptions.last_mut() {
-            subscription.mode = SubscriberMode::Shared;
-        }
-        node
+        self.add::<D>(subscriber_id.into(), work).shared("subscribe_shared")
     }
 
-    /// How many events of the last subscriber are handled at once here: of an exclusive or partitioned one, of different keys.
+    /// As [`subscribe_shared`](NodeBuilder::subscribe_shared), with the transaction that also acks the event: what the handler does in it happens exactly
+    /// once, whichever worker does it, and however often the event comes.
+    ///
+    /// For speed, a transaction holds up to 10 events ([`batch_size`](NodeBuilder::batch_size)): if one of them fails, all are rolled back, and each is handled in a
+    /// transaction of its own. [`concurrency`](NodeBuilder::concurrency) is how many transactions there are at once; each holds a connection of the pool.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use headwater::{Event, Json, Namespace};
+    /// # async fn book(_: &Event<Json>, _: &mut sqlx::PgConnection) -> Result<(), sqlx::Error> { Ok(()) }
+    /// # async fn run(orders: Namespace) -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = orders
+    ///     .node("worker-1")
+    ///     .subscribe_shared_transactional("bookings", |event: Arc<Event<Json>>, tx| {
+    ///         Box::pin(async move {
+    ///             book(&event, tx).await?;
+    ///             Ok(())
+    ///         })
+    ///     })
+    ///     .concurrency(4)
+    ///     .start()
+    ///     .await?;
+    /// # node.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subscribe_shared_transactional<D, F>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        D: Observed,
+        F: for<'t> Fn(Arc<Event<D>>, &'t mut PgConnection) -> BoxFuture<'t, Result<(), HandlerError>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let handler = Arc::new(TransactionFn { handler, data: PhantomData });
+        self.add::<D>(subscriber_id.into(), Work::Transaction(handler, TransactionScope::Batch))
+            .shared("subscribe_shared_transactional")
+    }
+
+    /// As [`subscribe_shared`](NodeBuilder::subscribe_shared), with as many events at once as are there, up to [`batch_size`](NodeBuilder::batch_size): all are
+    /// acked when the handler returns. If it fails, it is given them one by one, and those that fail then are tried again later, by any worker.
+    /// [`concurrency`](NodeBuilder::concurrency) is how many batches are handled at once.
+    pub fn subscribe_shared_batch<D, F, R>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        D: Observed,
+        F: Fn(Vec<Arc<Event<D>>>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.subscribe_batch(subscriber_id, handler).shared("subscribe_shared_batch")
+    }
+
+    fn shared(mut self, what: &str) -> Self {
+        if let Some(subscription) = self.subscriptions.last_mut() {
+            subscription.mode = SubscriberMode::Shared;
+        }
+        self.needs_postgres(what)
+    }
+
+    /// How many events of the last subscriber are handled at once here: of an exclusive or partitioned one, of different keys; of a shared one with a batch or
+    /// transactional handler, how many batches or transactions.
     pub fn concurrency(mut self, events: u32) -> Self {
         match self.subscriptions.last_mut() {
             Some(subscription) => subscription.config.concurrency = events,
@@ -190,9 +266,29 @@ impl NodeBuilder {
         self.claims("visibility", |claims| claims.visibility = visibility)
     }
 
-    /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles. Default: 0.
+    /// How many events a worker of the last subscriber, which is shared, claims ahead of those that it handles, so that the next are there when they are
+    /// done. Other workers do not get these meanwhile. 0: it claims what it handles, and nothing else. Default: as many as it handles in about 100 ms, at
+    /// most 1,000, so none where an event takes longer; and what it has not begun after half of [`visibility`](NodeBuilder::visibility), it hands back.
+    /// In any case about 32 MiB of events.
     pub fn prefetch(self, events: u32) -> Self {
-        self.claims("prefetch", |claims| claims.prefetch = events)
+        self.claims("prefetch", |claims| claims.prefetch = Some(events))
+    }
+
+    /// How many events the batch handler of the last subscriber is given at most. Default:
+    /// [`catch_up_batch_size`](ReliableDeliveryConfig::catch_up_batch_size). If it is shared and transactional: how many events a transaction holds. Default: 10.
+    pub fn batch_size(mut self, events: u32) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) if subscription.takes_batches() => subscription.set_batch_size(events),
+            _ => self.mistakes.push("batch_size stands behind no batch or shared transactional subscriber".into()),
+        }
+        self
+    }
+
+    /// The last subscriber, which is shared, handles events of these types before all others that wait: whenever it claims, it looks for them first, and claims
+    /// them also while it has others claimed ahead. Where they come without end, the others wait without end.
+    pub fn priority(self, event_types: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let types = event_types.into_iter().map(Into::into).collect();
+        self.claims("priority", |claims| claims.priority = types)
     }
 
     /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has partitions for that,
@@ -236,7 +332,7 @@ impl NodeBuilder {
 
     fn add<D: Observed>(mut self, subscriber_id: String, work: Work) -> Self {
         let event_types = D::EVENT_TYPES.iter().map(|name| name.to_string()).collect();
-        let filter = Filter { event_types, stream_prefix: None };
+        let filter = Filter { event_types, ..Filter::default() };
         self.subscriptions.push(Subscription {
             subscriber_id,
             config: self.config.clone(),
@@ -245,6 +341,7 @@ impl NodeBuilder {
             claims: Claims::default(),
             filter,
             work,
+            limiter: Limiter::new(None),
         });
         self
     }
@@ -270,6 +367,16 @@ impl NodeBuilder {
         match self.subscriptions.last_mut() {
             Some(subscription) => subscription.config.start_from = start,
             None => self.config.start_from = start,
+        }
+        self
+    }
+
+    /// How many events of the last subscriber are handled a second at most, here: see [`rate_limit`](ReliableDeliveryConfig::rate_limit). It is for each node,
+    /// so three nodes handle three times as many. Before the first: of each.
+    pub fn rate_limit(mut self, per_second: f64) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.config.rate_limit = Some(per_second),
+            None => self.config.rate_limit = Some(per_second),
         }
         self
     }
@@ -347,15 +454,54 @@ impl NodeBuilder {
         self
     }
 
+    /// What is told of the node, and how its [handlers](NodeBuilder::on_event) are given events. Its id stays.
+    pub fn options(mut self, options: NodeOptions) -> Self {
+        self.options = NodeOptions { node_id: self.options.node_id, ..options };
+        self
+    }
+
+    /// Gives a handler the events of a type: see [`Node::on_event`].
+    pub fn on_event<F, R>(mut self, event_type: &str, handler: F) -> Self
+    where
+        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.mistakes.extend(self.events.add(event_type, handler).err().map(|error| error.to_string()));
+        self.needs_postgres("on_event")
+    }
+
+    /// Gives a handler the broadcasts of a type: see [`Node::on_broadcast`].
+    pub fn on_broadcast<F, R>(mut self, event_type: &str, handler: F) -> Self
+    where
+        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.mistakes.extend(self.broadcasts.add(event_type, handler).err().map(|error| error.to_string()));
+        self.needs_postgres("on_broadcast")
+    }
+
+    /// Maintains the partitions of the namespace so often: makes coming months, drops those that are older than it keeps events. One node does so
+    /// at a time. Default: once an hour.
+    pub fn maintain_every(mut self, interval: Duration) -> Self {
+        self.maintain_every = Some(interval);
+        self
+    }
+
+    /// Leaves the partitions to others: to `headwater partitions maintain`, for one.
+    pub fn without_maintenance(mut self) -> Self {
+        self.maintain_every = None;
+        self
+    }
+
     fn validate(&self) -> Result<(), SubscriberError> {
         let invalid = |message: String| Err(SubscriberError::InvalidInput(message));
-        names::check_node(&self.name)?;
+        if self.options.node_id.is_some() {
+            names::check_node(&self.name)?;
+        }
         if let Some(mistake) = self.mistakes.first() {
             return invalid(mistake.clone());
         }
-        if self.subscriptions.is_empty() {
-            return invalid(format!("node {:?} has no subscribers: add one with subscribe", self.name));
-        }
+        self.options.delivery.validate()?;
         for (at, subscription) in self.subscriptions.iter().enumerate() {
             subscription.validate()?;
             let id = &subscription.subscriber_id;
@@ -372,18 +518,137 @@ impl NodeBuilder {
                 return invalid("Live::Cdc needs PostgreSQL: this node has another log".into());
             }
         }
+        if let Some(interval) = self.maintain_every.filter(|interval| *interval < Duration::from_millis(10)) {
+            return invalid(format!("invalid maintain_every {interval:?}: it is 10 ms at least"));
+        }
         if !(Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&self.poll) {
             return invalid(format!("invalid poll {:?}: it is 10 ms to 1 hour", self.poll));
         }
         Ok(())
     }
 
-    /// Checks everything, registers the subscribers, and starts them.
+    /// Transactions of shared subscribers hold connections, and claims that are theirs are extended with others.
+    fn check_connections(&self, connections: u32) -> Result<(), SubscriberError> {
+        let transactional = |subscription: &&Subscription| {
+            subscription.mode == SubscriberMode::Shared && matches!(subscription.work, Work::Transaction(..))
+        };
+        let wanted: u32 = self.subscriptions.iter().filter(transactional).map(|s| s.config.concurrency).sum();
+        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
+        if wanted > most {
+            return Err(SubscriberError::InvalidInput(format!(
+                "invalid concurrency {wanted} of transactional handlers of shared subscribers: with {connections} connections, it is 1 to {most}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks everything, registers the node and its subscribers, and starts them.
     pub async fn start(self) -> Result<Node, SubscriberError> {
         self.validate()?;
+        if self.subscriptions.is_empty() && self.events.is_empty() && self.broadcasts.is_empty() {
+            let message = format!("node {:?} has no subscribers: add one with subscribe", self.name);
+            return Err(SubscriberError::InvalidInput(message));
+        }
+        let node = self.register().await?;
+        if let Err(error) = node.start().await {
+            node.retire().await;
+            return Err(error);
+        }
+        Ok(node)
+    }
+
+    /// Checks everything and registers the node: it emits events, and handles some once it is [started](Node::start). Another process that was registered under
+    /// the same id is replaced: it ends, and what it owned is taken over.
+    pub async fn register(self) -> Result<Node, SubscriberError> {
+        self.validate()?;
+        let Backend::Postgres(log) = &self.backend else {
+            let instance = Instance::new(&self.name);
+            return Ok(Node::new(self, instance, None));
+        };
+        let connections = log.database().pool().options().get_max_connections();
+        self.check_connections(connections)?;
+        self.handling(connections).validate()?;
+        let nodes = PgNodes::new(log.database().clone(), log.info());
+        let registration = nodes.register(&self.options, &self.subscribed()).await?;
+        let instance = Instance { node: registration.node_id.clone(), incarnation: registration.instance_id };
+        let heartbeat = Heartbeat {
+            nodes,
+            registration,
+            options: self.options.clone(),
+            handlers: self.events.clone(),
+            subscribed: self.subscribed(),
+        };
+        let log = log.clone();
+        Ok(Node::new(self, instance, Some((log, heartbeat))))
+    }
+
+    /// Event types that subscribers name. One of all types says nothing of any.
+    fn subscribed(&self) -> Vec<String> {
+        self.subscriptions.iter().flat_map(|subscription| subscription.filter.event_types.iter().cloned()).collect()
+    }
+
+    pub(super) fn handlers(&self) -> (Arc<Handlers>, Arc<Handlers>) {
+        (self.events.clone(), self.broadcasts.clone())
+    }
+
+    pub(super) fn log(&self) -> Arc<dyn EventLog> {
+        self.log.clone()
+    }
+
+    /// The shared subscriber of all handlers by event type.
+    fn handling(&self, connections: u32) -> Subscription {
+        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
+        let mut config = self.options.delivery.clone();
+        if config.concurrency > most {
+            tracing::warn!(most, "the pool has no connections for more transactions of handlers at once");
+            config.concurrency = most;
+        }
+        Subscription {
+            subscriber_id: HANDLERS.into(),
+            limiter: Limiter::new(config.rate_limit),
+            config,
+            mode: SubscriberMode::Shared,
+            assigned: None,
+            claims: Claims {
+                visibility: self.options.visibility,
+                batch_size: Some(self.options.batch_size),
+                ..Claims::default()
+            },
+            filter: Filter { handlers: Some(self.events.clone()), ..Filter::default() },
+            work: Work::Transaction(self.events.clone(), TransactionScope::Batch),
+        }
+    }
+
+    /// The subscriber by which this node hears broadcasts. Nobody else has it, so it needs no lease.
+    fn hearing(&self, node_id: &str) -> Subscription {
+        let config = ReliableDeliveryConfig {
+            instance_mode: InstanceMode::SingleInstance,
+            start_from: StartFrom::Now,
+            concurrency: 1,
+            ..self.options.delivery.clone()
+        };
+        Subscription {
+            subscriber_id: format!("broadcast:{node_id}"),
+            limiter: Limiter::new(None),
+            config,
+            mode: SubscriberMode::Exclusive,
+            assigned: None,
+            claims: Claims::default(),
+            filter: Filter { handlers: Some(self.broadcasts.clone()), ..Filter::default() },
+            work: Work::Transaction(self.broadcasts.clone(), TransactionScope::Event),
+        }
+    }
+
+    /// Registers the subscribers, and puts together what a running node is made of.
+    pub(super) async fn parts(mut self, instance: Instance) -> Result<super::Parts, SubscriberError> {
+        for subscription in &mut self.subscriptions {
+            subscription.limiter = Limiter::new(subscription.config.rate_limit);
+        }
         let mut wake_ups = Vec::new();
         let mut firing = None;
         let mut listening = None;
+        let mut by_type = None;
+        let mut maintaining = None;
         let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
@@ -399,7 +664,7 @@ impl NodeBuilder {
                         SubscriberError::InvalidInput(format!("invalid url for wake-ups: {error}"))
                     })?),
                 };
-                listening = connect.map(|connect| WakeUps::start(connect, &log.info().name));
+                listening = connect.map(|connect| WakeUps::start(connect, log.info()));
                 wake_ups.extend(listening.as_ref().map(WakeUps::count));
                 wake_ups.push(log.commits());
                 let told_of_due = listening.as_ref().map(WakeUps::due);
@@ -411,16 +676,14 @@ impl NodeBuilder {
                     },
                     wake_ups: told_of_due.into_iter().chain([log.due_changes()]).collect(),
                 });
+                let connections = log.database().pool().options().get_max_connections();
+                by_type = Some((Arc::new(self.handling(connections)), Arc::new(self.hearing(&instance.node))));
+                maintaining = self.maintain_every.map(|interval| (log.clone(), interval));
                 (Arc::new(postgres.clone()), Some(postgres))
             }
         };
         for subscription in &self.subscriptions {
-            let config = SubscriberConfig {
-                subscriber_id: subscription.subscriber_id.clone(),
-                start_from: subscription.config.start_from,
-                mode: subscription.mode,
-            };
-            store.register(&config).await?;
+            store.register(&subscription.registered_as()).await?;
         }
         let live = match (self.live, &self.backend) {
             (Live::Cdc(options), Backend::Postgres(log)) => {
@@ -434,8 +697,8 @@ impl NodeBuilder {
             }
             _ => None,
         };
-        let parts = super::Parts {
-            instance: Instance::new(self.name),
+        Ok(super::Parts {
+            instance,
             log: self.log,
             store,
             postgres,
@@ -444,10 +707,11 @@ impl NodeBuilder {
             firing,
             listening,
             subscriptions: self.subscriptions,
+            by_type,
             lease: self.lease,
             poll: self.poll,
             audit_every: self.audit_every,
-        };
-        Ok(Node::run(parts))
+            maintaining,
+        })
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::runner::{Control, Runner};
-use super::shared::Shared;
+use super::shared::{Calls, Shared};
 use super::status::Status;
 use super::subscription::Subscription;
 use super::tail::Tail;
@@ -79,6 +79,7 @@ impl Crew {
         };
         let (seat, told) = self.new_seat(subscription, partition, tenure);
         seats.push(seat.clone());
+        self.tail.read();
         let runner = Runner {
             subscription: subscription.clone(),
             partition,
@@ -103,12 +104,14 @@ impl Crew {
         let worker = Shared {
             subscription: subscription.clone(),
             queue: PgQueue::new(database, info, &subscription.subscriber_id),
+            postgres: postgres.clone(),
             tail: self.tail.clone(),
             worker: self.instance.node.clone(),
             control: told,
             status: seat.status.clone(),
+            calls: Calls::default(),
         };
-        self.tasks.lock().expect("no holder of this lock panics").spawn(worker.run());
+        self.tasks.lock().expect("no holder of this lock panics").spawn(Arc::new(worker).run());
     }
 
     fn new_seat(

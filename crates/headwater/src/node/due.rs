@@ -1,9 +1,9 @@
-//! Fires events when they are due: appends them to the log, from where they are delivered as any other.
+//! Fires events and schedules when they are due: appends events to the log, from where they are delivered as any other.
 //!
 //! Who has authority: the database. Its clock says what is due, and how long it is until the next; what is fired leaves the table in the
-//! transaction that appends it, so any number of processes may do this, and each event comes once.
+//! transaction that appends it, and a schedule moves on in it, so any number of processes may do this, and each event comes once.
 //!
-//! States: asleep until the next event is due, for a minute at most; or firing. What is stored meanwhile and is due sooner wakes it: in this
+//! States: asleep until the next is due, for a minute at most; or firing. What is stored meanwhile and is due sooner wakes it: in this
 //! process directly, from others by NOTIFY. Where no NOTIFY comes (a node that polls, a namespace that does not notify) it looks as often as
 //! the node polls. A call that fails is made again, with growing pauses; nothing is lost by it but time.
 
@@ -61,7 +61,11 @@ pub(crate) async fn fire(scope: Scope, mut wake_ups: Vec<WakeUp>, longest: Durat
                 }
                 if fired.failed > 0 {
                     let (namespace, failed) = (scope.name(), fired.failed);
-                    tracing::warn!(namespace, failed, "failed to append due events: see `headwater due list --failed`");
+                    tracing::warn!(
+                        namespace,
+                        failed,
+                        "failed to append due events: see `headwater due list --failed` and `headwater schedules list`"
+                    );
                 }
                 pause = FIRST_PAUSE;
                 if fired.fired > 0 && fired.next_due_in == Some(Duration::ZERO) {

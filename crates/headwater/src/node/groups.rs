@@ -2,7 +2,8 @@
 //!
 //! Groups commit one after the other, in the order of their first events, so the checkpoint moves past events of groups that have not
 //! committed. Those are in the ledger meanwhile: whoever takes over finds them there, delivers them late, and in groups as well. What
-//! waits to be grouped is in memory alone; it is ahead of the checkpoint, or in the ledger.
+//! waits to be grouped is in memory alone; it is ahead of the checkpoint, or in the ledger. The ledger is rewritten with each group, so where it would be long, a
+//! group is noted in a row of its own instead, and the checkpoint moves in order: whoever takes over skips what was noted.
 //!
 //! A group that fails is tried again with growing pauses, and the groups behind it wait; then it is given up as a group, or event by event.
 
@@ -21,6 +22,10 @@ use super::turn::Turn;
 
 /// Bytes of events that wait: beyond, transactions are split.
 const ROOM: usize = 64 * 1024 * 1024;
+/// Events of a batch whose ledger is cheap enough to be rewritten for each of its groups.
+const LEDGER_ROOM: usize = 250;
+/// Between checkpoints while groups are settled ahead of them.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Between looks at the log that were asked for.
 const LOOK_DELAY: Duration = Duration::from_millis(5);
 
@@ -97,12 +102,33 @@ impl Turn<'_> {
                 "a transaction is too long to be handled at once: its groups may be split"
             );
         }
+        if batch.groups.len() > 1 && batch.groups.iter().map(Vec::len).sum::<usize>() > LEDGER_ROOM {
+            self.ahead = true;
+            let handled = self.handle_ahead(&*handler, batch.groups).await;
+            self.ahead = false;
+            return handled.map(|()| true);
+        }
         for group in batch.groups {
             self.handle_group(&*handler, &group).await?;
             self.write_if_due().await?;
             self.runner.may_go_on(self.fence)?;
         }
         Ok(true)
+    }
+
+    /// Handles groups whose events would fill the ledger: each is noted by itself, and the checkpoint moves now and then.
+    async fn handle_ahead(&mut self, handler: &dyn InTransaction, groups: Vec<Vec<Arc<Event>>>) -> Result<(), Stop> {
+        let mut written = Instant::now();
+        for group in groups {
+            self.handle_group(handler, &group).await?;
+            if written.elapsed() >= WRITE_EVERY {
+                self.write().await?;
+                written = Instant::now();
+            }
+            self.runner.may_go_on(self.fence)?;
+        }
+        self.write().await?;
+        self.runner.forget_ahead(self.fence).await
     }
 
     async fn handle_group(&mut self, handler: &dyn InTransaction, group: &[Arc<Event>]) -> Result<(), Stop> {

@@ -11,6 +11,8 @@ use futures::future::BoxFuture;
 use headwater_core::{Event, EventObserver, GroupBy, HandlerError, Observed};
 use sqlx::PgConnection;
 
+use super::lent::Lent;
+
 /// What is done with a subscriber's events.
 #[derive(Clone)]
 pub(super) enum Work {
@@ -62,7 +64,7 @@ pub(super) trait Batch: Send + Sync {
 
 #[async_trait]
 pub(super) trait InTransaction: Send + Sync {
-    async fn handle(&self, event: &Arc<Event>, tx: &mut PgConnection) -> Result<(), HandlerError>;
+    async fn handle(&self, event: &Arc<Event>, tx: &mut Lent) -> Result<(), HandlerError>;
 }
 
 /// An observer, whatever it observes.
@@ -109,7 +111,7 @@ where
     D: Observed,
     F: for<'t> Fn(Arc<Event<D>>, &'t mut PgConnection) -> BoxFuture<'t, Result<(), HandlerError>> + Send + Sync,
 {
-    async fn handle(&self, event: &Arc<Event>, tx: &mut PgConnection) -> Result<(), HandlerError> {
+    async fn handle(&self, event: &Arc<Event>, tx: &mut Lent) -> Result<(), HandlerError> {
         (self.handler)(observe(event)?, tx).await
     }
 }

@@ -58,6 +58,7 @@ impl Keeper {
                     }
                 }
             }
+            self.look_at_shared().await;
             if tick % SINGLES_EVERY == 0 {
                 self.look_at_singles().await;
             }
@@ -215,6 +216,19 @@ impl Keeper {
                     control.paused = loaded.paused;
                 });
             }
+        }
+    }
+
+    /// Workers of shared subscribers are told whether these are paused. While nobody knows, claims are answered as the database sees fit.
+    async fn look_at_shared(&self) {
+        let mut seats = self.crew.seats();
+        seats.retain(|seat| seat.tenure == Tenure::Claims);
+        let (Some(postgres), false) = (&self.crew.postgres, seats.is_empty()) else { return };
+        let ids: Vec<String> = seats.iter().map(|seat| seat.id.subscriber_id.clone()).collect();
+        let Ok(Ok(paused)) = timeout(self.lease / 2, postgres.paused(&ids)).await else { return };
+        for seat in seats {
+            let paused = paused.contains(&seat.id.subscriber_id);
+            seat.control.send_if_modified(|control| std::mem::replace(&mut control.paused, paused) != paused);
         }
     }
 

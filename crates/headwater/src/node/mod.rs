@@ -3,9 +3,15 @@
 mod builder;
 mod crew;
 pub(crate) mod due;
+mod emit;
 mod groups;
 mod handler;
+mod handlers;
+mod heartbeat;
 mod keeper;
+mod lent;
+mod limiter;
+mod maintenance;
 mod pages;
 mod ring;
 mod runner;
@@ -17,12 +23,14 @@ mod tail;
 mod transaction;
 mod turn;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use headwater_cdc::{Feed, LiveStatus};
-use headwater_core::{EventLog, Instance, Report, SubscriberError, SubscriberMode, SubscriberStore};
+use headwater_core::{
+    EventLog, HandlerError, Instance, Report, SubscriberError, SubscriberMode, SubscriberStore, jittered,
+};
 use headwater_postgres::{PgLog, PgSubscribers, WakeUps};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -30,7 +38,11 @@ use tokio::task::{JoinHandle, JoinSet};
 pub use self::builder::{NodeBuilder, WakeUpSource};
 use self::crew::{Crew, Seat, Tenure};
 pub use self::handler::TransactionScope;
+use self::handlers::Handlers;
+pub use self::handlers::{EventHandler, HANDLERS, HandledEvent};
+use self::heartbeat::Heartbeat;
 use self::keeper::Keeper;
+pub use self::lent::HandlerTransaction;
 use self::subscription::Subscription;
 use self::tail::{Tail, WakeUp};
 
@@ -39,12 +51,45 @@ const SHUTDOWN: Duration = Duration::from_secs(30);
 /// Between looks at a subscriber that another process runs.
 const WAIT_POLL: Duration = Duration::from_millis(25);
 
-/// A running node: its subscribers handle events until it is [shut down](Node::shutdown). Dropping it stops them at once, as a crash would.
+/// A node: a process that is registered in its namespace, emits events, and, once it is [started](Node::start), has its subscribers and handlers handle
+/// them until it is [shut down](Node::shutdown). Dropping it stops them at once, as a crash would.
+///
+/// A node has an id. When a process registers under an id that another one had, it is a new incarnation of the same node: it takes over at once, and the other
+/// one ends as soon as it learns of that.
 pub struct Node {
+    instance: Instance,
+    log: Arc<dyn EventLog>,
+    /// On PostgreSQL.
+    registered: Option<Registered>,
+    events: Arc<Handlers>,
+    broadcasts: Arc<Handlers>,
+    /// Until it is started.
+    plan: Mutex<Option<NodeBuilder>>,
+    running: OnceLock<Running>,
+}
+
+struct Registered {
+    log: PgLog,
+    heartbeat: Arc<Heartbeat>,
+}
+
+struct Running {
     crew: Arc<Crew>,
     listening: Option<WakeUps>,
+    by_type: Option<ByType>,
     tasks: Mutex<Option<Tasks>>,
     stop: watch::Sender<bool>,
+    /// Another process is the node by now.
+    replaced: watch::Sender<bool>,
+}
+
+/// Subscribers that begin with the first handler that is added.
+struct ByType {
+    handling: OnceLock<Arc<Subscription>>,
+    hearing: OnceLock<Arc<Subscription>>,
+    prepared: (Arc<Subscription>, Arc<Subscription>),
+    /// What makes the second known.
+    registering: std::sync::Mutex<JoinSet<()>>,
 }
 
 struct Tasks {
@@ -52,7 +97,7 @@ struct Tasks {
     others: JoinSet<()>,
 }
 
-/// How a node fires events that are due.
+/// How a node fires events and schedules that are due.
 struct Firing {
     log: PgLog,
     wake_ups: Vec<WakeUp>,
@@ -76,9 +121,12 @@ struct Parts {
     firing: Option<Firing>,
     listening: Option<WakeUps>,
     subscriptions: Vec<Subscription>,
+    /// For events and for broadcasts.
+    by_type: Option<(Arc<Subscription>, Arc<Subscription>)>,
     lease: Duration,
     poll: Duration,
     audit_every: Option<Duration>,
+    maintaining: Option<(PgLog, Duration)>,
 }
 
 /// A subscriber of a node, as it is now.
@@ -111,14 +159,16 @@ pub struct NodeStatus {
     pub listening: bool,
     /// What brings events from the WAL, if that was asked for.
     pub live: Option<LiveStatus>,
+    /// Whether another process is registered under its id by now: this one has ended its work.
+    pub replaced: bool,
     /// The highest sequence seen.
     pub seen: u64,
     /// Its subscribers.
     pub subscribers: Vec<SubscriberStatus>,
 }
 
-impl Node {
-    fn run(parts: Parts) -> Self {
+impl Running {
+    fn new(parts: Parts, heartbeat: Option<Arc<Heartbeat>>) -> Self {
         let (stop, stopped) = watch::channel(false);
         let feed = parts.live.as_ref().map(|live| live.feed.clone());
         let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll, feed));
@@ -131,12 +181,19 @@ impl Node {
         if let Some(firing) = parts.firing {
             others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
         }
+        if let Some((log, interval)) = parts.maintaining {
+            others.spawn(maintenance::maintain(log, interval));
+        }
         if let Some(interval) = parts.audit_every {
             let ids: Vec<_> =
                 parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
             others.spawn(audit(parts.store.clone(), ids, interval));
         }
         let crew = Arc::new(Crew::new(tail, parts.store, parts.postgres, parts.instance));
+        let replaced = watch::Sender::new(false);
+        if let Some(heartbeat) = heartbeat {
+            others.spawn(beat(heartbeat, crew.clone(), replaced.clone(), stop.clone()));
+        }
         let subscriptions: Vec<_> = parts.subscriptions.into_iter().map(Arc::new).collect();
         for subscription in &subscriptions {
             if subscription.mode == SubscriberMode::Shared {
@@ -153,12 +210,165 @@ impl Node {
             keeper.run(stopped).await;
             keeper
         });
-        Node { crew, listening: parts.listening, tasks: Mutex::new(Some(Tasks { keeper, others })), stop }
+        let by_type = parts.by_type.map(|prepared| ByType {
+            handling: OnceLock::new(),
+            hearing: OnceLock::new(),
+            prepared,
+            registering: std::sync::Mutex::default(),
+        });
+        let tasks = Mutex::new(Some(Tasks { keeper, others }));
+        Running { crew, listening: parts.listening, by_type, tasks, stop, replaced }
     }
 
-    /// The node's name and this run of it.
+    /// Lets handlers by event type be given events.
+    fn handle_events(&self) {
+        if let Some(by_type) = &self.by_type {
+            by_type.handling.get_or_init(|| {
+                self.crew.share(&by_type.prepared.0);
+                by_type.prepared.0.clone()
+            });
+        }
+    }
+
+    /// Lets handlers of broadcasts be given some, from now on. Returns what makes it so, unless it is.
+    fn hear_broadcasts(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let by_type = self.by_type.as_ref()?;
+        let mut first = None;
+        by_type.hearing.get_or_init(|| {
+            let (crew, subscription) = (self.crew.clone(), by_type.prepared.1.clone());
+            first = Some(hear(crew, subscription));
+            by_type.prepared.1.clone()
+        });
+        first
+    }
+}
+
+impl Node {
+    /// The log, if it is in PostgreSQL.
+    pub(crate) fn postgres_log(&self) -> Option<&PgLog> {
+        self.registered.as_ref().map(|registered| &registered.log)
+    }
+
+    fn new(plan: NodeBuilder, instance: Instance, registered: Option<(PgLog, Heartbeat)>) -> Self {
+        let (events, broadcasts) = plan.handlers();
+        Node {
+            instance,
+            log: plan.log(),
+            registered: registered.map(|(log, heartbeat)| Registered { log, heartbeat: Arc::new(heartbeat) }),
+            events,
+            broadcasts,
+            plan: Mutex::new(Some(plan)),
+            running: OnceLock::new(),
+        }
+    }
+
+    /// Starts the node's subscribers and handlers, and its heartbeat.
+    pub async fn start(&self) -> Result<(), SubscriberError> {
+        let mut plan = self.plan.lock().await;
+        let Some(plan) = plan.take() else {
+            let message = format!("node {:?} was started, or shut down, before", self.instance.node);
+            return Err(SubscriberError::InvalidInput(message));
+        };
+        let parts = plan.parts(self.instance.clone()).await?;
+        let heartbeat = self.registered.as_ref().map(|registered| registered.heartbeat.clone());
+        let running = self.running.get_or_init(|| Running::new(parts, heartbeat));
+        if !self.events.is_empty() {
+            running.handle_events();
+        }
+        if !self.broadcasts.is_empty()
+            && let Some(hearing) = running.hear_broadcasts()
+        {
+            hearing.await;
+        }
+        Ok(())
+    }
+
+    /// Gives a handler the events of a type. In the type, `*` stands for any characters: `user.*`, `*`.
+    ///
+    /// Several handlers may be for one type: all of them run in one transaction, in the order in which they were added, and that acknowledges the event too. If
+    /// one fails, nothing of it has happened: the event is tried again after a pause, on any node, and becomes a dead letter after the last retry. For speed, a transaction
+    /// holds several events as long as all goes well.
+    ///
+    /// Nodes that handle the same type compete: each event goes to one of them. A handler that is added to a running node is given events at once, also those that
+    /// waited for one. All handlers of a namespace are the shared subscriber [`HANDLERS`].
+    ///
+    /// ```no_run
+    /// # use headwater::{Headwater, NodeOptions};
+    /// # use serde_json::json;
+    /// # async fn run(url: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// let system = Headwater::connect(url).namespace("myapp").await?;
+    /// let node = system.register_node(NodeOptions::new("api-server-1").display_name("API Server")).await?;
+    /// node.on_event("user.created", |event, mut tx| async move {
+    ///     let insert = sqlx::query("INSERT INTO user_events (event_id, payload) VALUES ($1, $2::jsonb)");
+    ///     insert.bind(event.message_id() as i64).bind(event.data_text()).execute(&mut *tx).await?;
+    ///     Ok(())
+    /// })?;
+    /// node.start().await?;
+    /// node.emit("user.created", json!({ "userId": "123" })).await?;
+    /// node.shutdown().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_event<F, R>(&self, event_type: &str, handler: F) -> Result<EventHandler, SubscriberError>
+    where
+        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.needs_postgres("on_event")?;
+        let handler = self.events.add(event_type, handler)?;
+        if let Some(running) = self.running.get() {
+            running.handle_events();
+        }
+        Ok(handler)
+    }
+
+    /// Takes away all handlers that were added for a type (or pattern), as it was given. Returns how many there were.
+    pub fn off_event(&self, event_type: &str) -> usize {
+        self.events.remove_all_of(event_type)
+    }
+
+    /// Gives a handler what is [broadcast](Node::broadcast) of a type: every node that has one is given each broadcast, from its first start on. In the type, `*`
+    /// stands for any characters. Broadcasts of a node are handled in order; one that a node missed while it was down is handled when it is started again
+    /// under the same id.
+    pub fn on_broadcast<F, R>(&self, event_type: &str, handler: F) -> Result<EventHandler, SubscriberError>
+    where
+        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.needs_postgres("on_broadcast")?;
+        let handler = self.broadcasts.add(event_type, handler)?;
+        if let Some(running) = self.running.get()
+            && let Some(hearing) = running.hear_broadcasts()
+            && let Some(by_type) = &running.by_type
+        {
+            by_type.registering.lock().expect("no holder of this lock panics").spawn(hearing);
+        }
+        Ok(handler)
+    }
+
+    /// Takes away all handlers of broadcasts that were added for a type (or pattern), as it was given. Returns how many there were.
+    pub fn off_broadcast(&self, event_type: &str) -> usize {
+        self.broadcasts.remove_all_of(event_type)
+    }
+
+    fn needs_postgres(&self, what: &str) -> Result<(), SubscriberError> {
+        match &self.registered {
+            Some(_) => Ok(()),
+            None => {
+                let message = format!("{what} needs PostgreSQL: this node has another log");
+                Err(SubscriberError::InvalidInput(message))
+            }
+        }
+    }
+
+    /// The node's id.
+    pub fn node_id(&self) -> &str {
+        &self.instance.node
+    }
+
+    /// The node's id and this run of it.
     pub fn instance(&self) -> &Instance {
-        &self.crew.instance
+        &self.instance
     }
 
     /// What the node and its subscribers do.
@@ -178,13 +388,15 @@ impl Node {
                 report: seat.status.report(),
             }
         };
+        let running = self.running.get();
         NodeStatus {
-            instance: self.crew.instance.clone(),
-            connected: self.crew.tail.is_connected(),
-            listening: self.listening.as_ref().is_some_and(WakeUps::is_connected),
-            live: self.crew.tail.live(),
-            seen: self.crew.tail.seen(),
-            subscribers: self.crew.seats().iter().map(subscriber).collect(),
+            instance: self.instance.clone(),
+            connected: running.is_some_and(|running| running.crew.tail.is_connected()),
+            listening: running.and_then(|running| running.listening.as_ref()).is_some_and(WakeUps::is_connected),
+            live: running.and_then(|running| running.crew.tail.live()),
+            replaced: running.is_some_and(|running| *running.replaced.borrow()),
+            seen: running.map_or(0, |running| running.crew.tail.seen()),
+            subscribers: running.map(|running| running.crew.seats()).iter().flatten().map(subscriber).collect(),
         }
     }
 
@@ -192,7 +404,11 @@ impl Node {
     pub async fn wait_for(&self, subscriber_id: &str, global_sequence: u64) -> Result<(), SubscriberError> {
         // What the others of several partitions have reached, only the database knows.
         let of_subscriber = |seat: &&Arc<Seat>| seat.id.subscriber_id == subscriber_id;
-        let seats = self.crew.seats();
+        let Some(Running { crew, .. }) = self.running.get() else {
+            let message = format!("node {:?} is not started", self.instance.node);
+            return Err(SubscriberError::InvalidInput(message));
+        };
+        let seats = crew.seats();
         let local = match &seats.iter().filter(of_subscriber).collect::<Vec<_>>()[..] {
             [seat] if seat.tenure != Tenure::Claims && !seat.partitioned => Some(seat.status.reached.subscribe()),
             _ => None,
@@ -213,7 +429,7 @@ impl Node {
                 _ = reached.changed().await;
                 continue;
             }
-            match self.crew.store.position(subscriber_id).await {
+            match crew.store.position(subscriber_id).await {
                 Ok(there) if handled(there.position, &there.pending_gaps) => return Ok(()),
                 Err(error) if !error.is_retryable() => return Err(error),
                 Ok(_) | Err(_) => {}
@@ -233,7 +449,30 @@ impl Node {
 
     /// As [`shutdown`](Node::shutdown), with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
-        let Some(mut tasks) = self.tasks.lock().await.take() else { return Ok(()) };
+        self.plan.lock().await.take();
+        if let Some(running) = self.running.get() {
+            running.shutdown_within(limit).await;
+        }
+        self.retire().await;
+        Ok(())
+    }
+
+    /// Says that the node ends.
+    async fn retire(&self) {
+        if let Some(Registered { heartbeat, .. }) = &self.registered
+            && let Err(error) = heartbeat.nodes.stop(&heartbeat.registration).await
+        {
+            tracing::warn!(node = self.instance.node, %error, "failed to say that the node ends: it counts as alive for a while");
+        }
+    }
+}
+
+impl Running {
+    async fn shutdown_within(&self, limit: Duration) {
+        let Some(mut tasks) = self.tasks.lock().await.take() else { return };
+        if let Some(by_type) = &self.by_type {
+            by_type.registering.lock().expect("no holder of this lock panics").abort_all();
+        }
         let mut runners = self.crew.dismiss();
         // The keeper goes on meanwhile, so that nobody takes over in the middle of an event.
         let ended = async { while runners.join_next().await.is_some() {} };
@@ -254,7 +493,40 @@ impl Node {
         if let Some(postgres) = &self.crew.postgres {
             postgres.close().await;
         }
-        Ok(())
+    }
+}
+
+/// Beats until another process is the node; then ends this one's work.
+async fn beat(heartbeat: Arc<Heartbeat>, crew: Arc<Crew>, replaced: watch::Sender<bool>, stop: watch::Sender<bool>) {
+    heartbeat.run().await;
+    let mut runners = crew.dismiss();
+    replaced.send_replace(true);
+    while runners.join_next().await.is_some() {}
+    stop.send_replace(true);
+}
+
+/// Registers a subscriber that is this node's alone, and lets it begin.
+async fn hear(crew: Arc<Crew>, subscription: Arc<Subscription>) {
+    let id = &subscription.subscriber_id;
+    let mut pause = Duration::from_millis(50);
+    loop {
+        let beginning = async {
+            crew.store.register(&subscription.registered_as()).await?;
+            crew.store.position(id).await
+        };
+        match beginning.await {
+            Ok(loaded) => {
+                let seat = crew.seat(&subscription, 0);
+                let fence = seat.fence(loaded.term);
+                return seat.control.send_modify(|control| {
+                    control.fence = Some(fence);
+                    control.paused = loaded.paused;
+                });
+            }
+            Err(error) => tracing::warn!(subscriber_id = id, %error, "failed to begin with broadcasts, trying again"),
+        }
+        tokio::time::sleep(jittered(pause, 0.5, rand::random())).await;
+        pause = (pause * 2).min(Duration::from_secs(5));
     }
 }
 

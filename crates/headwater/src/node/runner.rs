@@ -23,7 +23,7 @@ use headwater_core::{
 };
 use headwater_postgres::PgSubscribers;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::handler::{Each, guarded};
 use super::status::Status;
@@ -194,9 +194,28 @@ impl Runner {
         }
     }
 
+    /// Waits until another event may be handled.
+    pub(super) async fn throttle(&self, fence: &Fence) -> Result<(), Stop> {
+        while let Err(at) = self.subscription.limiter.take(1) {
+            self.rest(fence, at.saturating_duration_since(Instant::now())).await?;
+        }
+        Ok(())
+    }
+
     /// Handles an event until it is settled: handled or, after the last retry, given up. If it was given up and later events
     /// of its key shall wait, returns the key.
     pub(super) async fn deliver(
+        &self,
+        handler: &dyn Each,
+        fence: &Fence,
+        event: &Arc<Event>,
+    ) -> Result<Option<String>, Stop> {
+        self.throttle(fence).await?;
+        self.deliver_granted(handler, fence, event).await
+    }
+
+    /// The same for an event that may be handled now.
+    pub(super) async fn deliver_granted(
         &self,
         handler: &dyn Each,
         fence: &Fence,
@@ -212,6 +231,7 @@ impl Runner {
                     }
                 }
             }
+            self.throttle(fence).await?;
         }
     }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use headwater_core::{Event, HandlerError, Observed, Saga, SagaActions};
 use headwater_postgres::{PgLog, PgStateStore};
-use sqlx::PgConnection;
 
 use super::handler::{InTransaction, observe};
+use super::lent::Lent;
 
 pub(super) struct SagaHandler<D, S: Saga<D>>
 where
@@ -22,7 +22,7 @@ where
 
 #[async_trait]
 impl<D: Observed, S: Saga<D>> InTransaction for SagaHandler<D, S> {
-    async fn handle(&self, event: &Arc<Event>, tx: &mut PgConnection) -> Result<(), HandlerError> {
+    async fn handle(&self, event: &Arc<Event>, tx: &mut Lent) -> Result<(), HandlerError> {
         let event = observe::<D>(event)?;
         let Some(id) = self.saga.state_id(&event) else { return Ok(()) };
         let state = self.states.get_in(tx, &id).await?;

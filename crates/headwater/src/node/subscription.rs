@@ -1,12 +1,18 @@
 //! A subscriber as a node was told to run it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{
-    Event, InstanceMode, OnExhaustion, ReliableDeliveryConfig, SubscriberError, SubscriberMode, names,
+    Event, InstanceMode, OnExhaustion, ReliableDeliveryConfig, SubscriberConfig, SubscriberError, SubscriberMode, names,
 };
 
 use super::handler::{TransactionScope, Work};
+use super::handlers::Handlers;
+use super::limiter::Limiter;
+
+/// Events of a shared subscriber that a transaction holds: so many save most of the commits, and not much is done again if one fails.
+const SHARED_TRANSACTION: u32 = 10;
 
 pub(super) struct Subscription {
     pub(super) subscriber_id: String,
@@ -18,19 +24,25 @@ pub(super) struct Subscription {
     pub(super) claims: Claims,
     pub(super) filter: Filter,
     pub(super) work: Work,
+    /// Made from the configuration at the start.
+    pub(super) limiter: Limiter,
 }
 
 /// How a worker of a shared subscriber claims events.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Claims {
     pub(super) visibility: Duration,
-    /// Events that are claimed ahead of those that are handled.
-    pub(super) prefetch: u32,
+    /// Events that are claimed ahead of those that are handled; `None`: by how fast that goes.
+    pub(super) prefetch: Option<u32>,
+    /// Events that a batch or a transaction holds.
+    pub(super) batch_size: Option<u32>,
+    /// Event types that are claimed before others.
+    pub(super) priority: Vec<String>,
 }
 
 impl Default for Claims {
     fn default() -> Self {
-        Claims { visibility: Duration::from_secs(30), prefetch: 0 }
+        Claims { visibility: Duration::from_secs(30), prefetch: None, batch_size: None, priority: Vec::new() }
     }
 }
 
@@ -40,10 +52,15 @@ pub(super) struct Filter {
     /// Empty: every type.
     pub(super) event_types: Vec<String>,
     pub(super) stream_prefix: Option<String>,
+    /// Handlers by event type say so themselves.
+    pub(super) handlers: Option<Arc<Handlers>>,
 }
 
 impl Filter {
     pub(super) fn wants(&self, event: &Event) -> bool {
+        if let Some(handlers) = &self.handlers {
+            return handlers.wants(event);
+        }
         (self.event_types.is_empty() || self.event_types.contains(&event.event_type))
             && self
                 .stream_prefix
@@ -53,13 +70,22 @@ impl Filter {
 }
 
 impl Subscription {
+    /// As the store knows it.
+    pub(super) fn registered_as(&self) -> SubscriberConfig {
+        SubscriberConfig {
+            subscriber_id: self.subscriber_id.clone(),
+            start_from: self.config.start_from,
+            mode: self.mode,
+        }
+    }
+
     pub(super) fn validate(&self) -> Result<(), SubscriberError> {
         names::check_subscriber_id(&self.subscriber_id)?;
         self.config.validate()?;
         for event_type in &self.filter.event_types {
             names::check_event_type(event_type)?;
         }
-        if self.config.concurrency > 1 && !matches!(self.work, Work::Each(_)) {
+        if self.config.concurrency > 1 && !matches!(self.work, Work::Each(_)) && self.mode != SubscriberMode::Shared {
             return Err(SubscriberError::InvalidInput(format!(
                 "invalid concurrency {} of subscriber {:?}: batch and transactional handlers handle one thing at a time",
                 self.config.concurrency, self.subscriber_id
@@ -72,14 +98,29 @@ impl Subscription {
     }
 
     fn validate_claims(&self) -> Result<(), SubscriberError> {
-        let Claims { visibility, prefetch } = self.claims;
+        let Claims { visibility, prefetch, batch_size, ref priority } = self.claims;
         let invalid =
             |what: String| Err(SubscriberError::InvalidInput(format!("subscriber {:?}: {what}", self.subscriber_id)));
         if !(Duration::from_secs(1)..=Duration::from_secs(43_200)).contains(&visibility) {
             return invalid(format!("invalid visibility {visibility:?}: it is 1 s to 12 hours"));
         }
-        if prefetch > 10_000 {
+        if let Some(prefetch) = prefetch.filter(|events| *events > 10_000) {
             return invalid(format!("invalid prefetch {prefetch}: it is 0 to 10000"));
+        }
+        if let Some(events) = batch_size.filter(|events| !(1..=1_000).contains(events)) {
+            return invalid(format!("invalid batch_size {events}: it is 1 to 1000"));
+        }
+        for event_type in priority {
+            names::check_event_type(event_type)?;
+            let known = &self.filter.event_types;
+            if !known.is_empty() && !known.contains(event_type) {
+                return invalid(format!("event type {event_type:?} has priority, and is none that it handles"));
+            }
+        }
+        if let Work::Transaction(_, TransactionScope::Key | TransactionScope::KeyAndActor) = self.work {
+            return invalid(
+                "the events of a shared subscriber have no order: transaction_per is Event or Batch".into(),
+            );
         }
         if self.config.on_exhaustion != OnExhaustion::DeadLetter {
             return invalid("the events of a shared subscriber have no order: on_exhaustion is DeadLetter".into());
@@ -114,6 +155,31 @@ impl Subscription {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn takes_batches(&self) -> bool {
+        match &self.work {
+            Work::Batch(_) => true,
+            Work::Transaction(..) => self.mode == SubscriberMode::Shared,
+            Work::Each(_) => false,
+        }
+    }
+
+    pub(super) fn set_batch_size(&mut self, events: u32) {
+        match self.mode {
+            SubscriberMode::Shared => self.claims.batch_size = Some(events),
+            _ => self.config.catch_up_batch_size = events,
+        }
+    }
+
+    /// Most events that one run of a handler of a shared subscriber holds.
+    pub(super) fn events_at_once(&self) -> usize {
+        let batch_size = |default| self.claims.batch_size.unwrap_or(default) as usize;
+        match &self.work {
+            Work::Each(_) | Work::Transaction(_, TransactionScope::Event) => 1,
+            Work::Batch(_) => batch_size(self.config.catch_up_batch_size),
+            Work::Transaction(..) => batch_size(SHARED_TRANSACTION),
+        }
     }
 
     pub(super) fn transaction_scope(&mut self, scope: TransactionScope) -> bool {

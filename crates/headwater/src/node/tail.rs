@@ -53,6 +53,8 @@ pub(super) struct Tail {
     changed: watch::Sender<u64>,
     writers: Mutex<Vec<Writer>>,
     connected: AtomicBool,
+    /// Somebody takes from the ring. Those who claim events only want to know that there may be some.
+    is_read: AtomicBool,
     /// Changes when events appeared in holes, or holes were closed.
     holes_changed: AtomicU64,
     /// Changes when what was seen before counts no more.
@@ -80,6 +82,7 @@ impl Tail {
             changed: watch::Sender::new(0),
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
+            is_read: AtomicBool::new(false),
             holes_changed: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             size: AtomicU32::new(PAGE_SIZE),
@@ -87,6 +90,13 @@ impl Tail {
             nudged: AtomicBool::new(false),
             poll,
             live,
+        }
+    }
+
+    /// Begins to read the log, for somebody who takes from it.
+    pub(super) fn read(&self) {
+        if !self.is_read.swap(true, Ordering::AcqRel) {
+            self.nudge();
         }
     }
 
@@ -169,6 +179,15 @@ impl Tail {
         let mut look_again = FIRST_LOOK_AGAIN;
         let mut epoch = Epoch::default();
         loop {
+            if !self.is_read.load(Ordering::Acquire) {
+                wake_ups.any(false).await;
+                if let Some(feed) = &self.live {
+                    // Nobody takes it: whoever begins to read does so from the log.
+                    feed.take(u64::MAX);
+                }
+                self.changed.send_modify(|version| *version += 1);
+                continue;
+            }
             let looked = match self.check_epoch(&mut epoch).await {
                 Ok(()) if read => self.look().await,
                 Ok(()) => match self.take_live() {

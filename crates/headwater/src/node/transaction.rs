@@ -11,6 +11,7 @@ use headwater_postgres::PgSubscribers;
 use sqlx::{Postgres, Transaction};
 
 use super::handler::{InTransaction, TransactionScope, Work, guarded};
+use super::lent::Lent;
 use super::ring::sequence;
 use super::runner::{Runner, Stop};
 use super::turn::{OneByOne, Turn};
@@ -29,8 +30,21 @@ impl Turn<'_> {
         scope: TransactionScope,
         events: Vec<Arc<Event>>,
     ) -> Result<(), Stop> {
+        let most = self.runner.subscription.limiter.burst().unwrap_or(events.len()).max(1);
+        for events in events.chunks(most) {
+            self.handle_some_in_transactions(handler, scope, events).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle_some_in_transactions(
+        &mut self,
+        handler: &dyn InTransaction,
+        scope: TransactionScope,
+        events: &[Arc<Event>],
+    ) -> Result<(), Stop> {
         if scope == TransactionScope::Batch && events.len() > 1 && !events.iter().any(|event| self.is_parked(event)) {
-            match self.try_in_transaction(handler, &events).await? {
+            match self.try_in_transaction(handler, events).await? {
                 Ok(()) => return Ok(()),
                 Err(Failure { error, .. }) => {
                     tracing::warn!(subscriber_id = self.runner.id(), %error, "failed to handle a batch: trying its events one by one");
@@ -38,7 +52,7 @@ impl Turn<'_> {
             }
         }
         for event in events {
-            self.handle_in_its_transaction(handler, &event, Vec::new()).await?;
+            self.handle_in_its_transaction(handler, event, Vec::new()).await?;
             self.write_if_due().await?;
             self.runner.may_go_on(self.fence)?;
         }
@@ -71,11 +85,15 @@ impl Turn<'_> {
         handler: &dyn InTransaction,
         events: &[Arc<Event>],
     ) -> Result<Result<(), Failure>, Stop> {
+        self.granted(|limiter| limiter.charge(events.len())).await?;
         let tx = match self.runner.effects(handler, events).await? {
             Ok(tx) => tx,
             Err(failure) => return Ok(Err(failure)),
         };
         let sequences: Vec<u64> = events.iter().map(|event| sequence(event)).collect();
+        if self.ahead {
+            return self.settle_ahead(tx, &sequences).await;
+        }
         let advance = self.progress.advance_with(&sequences);
         if let Err(error) = self.runner.commit_with(tx, self.fence, &advance).await? {
             return Ok(Err(Failure { at: None, error }));
@@ -87,8 +105,28 @@ impl Turn<'_> {
         Ok(Ok(()))
     }
 
+    /// Commits a transaction with effects, and with a note that these events are settled. The checkpoint moves later.
+    async fn settle_ahead(
+        &mut self,
+        mut tx: Transaction<'static, Postgres>,
+        sequences: &[u64],
+    ) -> Result<Result<(), Failure>, Stop> {
+        let postgres = self.runner.postgres()?;
+        let noted = postgres.settle_ahead_in(&mut tx, self.fence, self.progress.last_written(), sequences).await;
+        if let Err(error) = self.runner.commit_if(noted, tx).await? {
+            return Ok(Err(Failure { at: None, error }));
+        }
+        for sequence in sequences {
+            self.progress.done(*sequence);
+            self.note_handled();
+        }
+        self.publish();
+        Ok(Ok(()))
+    }
+
     /// Delivers a dead letter again. Returns whether it was handled.
     pub(super) async fn redrive(&mut self, letter: &DeadLetter) -> Result<bool, Stop> {
+        self.granted(|limiter| limiter.take(1)).await?;
         let event = Arc::new(letter.event.clone());
         let limit = self.runner.subscription.config.handler_timeout;
         let outcome = match self.runner.subscription.work.clone() {
@@ -132,14 +170,17 @@ impl Runner {
         events: &[Arc<Event>],
     ) -> Result<Result<Transaction<'static, Postgres>, Failure>, Stop> {
         let limit = self.subscription.config.handler_timeout;
-        let mut tx = self.postgres()?.begin(limit).await?;
+        let mut lent = Lent::new(self.postgres()?.begin(limit).await?);
         for event in events {
-            if let Err(error) = guarded(handler.handle(event, &mut tx), limit).await {
-                self.postgres()?.rollback(tx).await;
+            if let Err(error) = guarded(handler.handle(event, &mut lent), limit).await {
+                if let Some(tx) = lent.into_inner() {
+                    self.postgres()?.rollback(tx).await;
+                }
                 return Ok(Err(Failure { at: event.global_sequence, error }));
             }
         }
-        Ok(Ok(tx))
+        let kept = || Failure { at: None, error: HandlerError::message("the handler kept its transaction") };
+        Ok(lent.into_inner().ok_or_else(kept))
     }
 
     /// Moves the checkpoint in the transaction, and commits it. An error that the server raised is the handler's failure: nothing was
@@ -150,8 +191,18 @@ impl Runner {
         fence: &Fence,
         advance: &Advance,
     ) -> Result<Result<(), HandlerError>, Stop> {
+        let moved = self.postgres()?.advance_in(&mut tx, fence, advance).await;
+        self.commit_if(moved, tx).await
+    }
+
+    /// Commits if the last step was done, as above.
+    async fn commit_if(
+        &self,
+        done: Result<(), SubscriberError>,
+        tx: Transaction<'static, Postgres>,
+    ) -> Result<Result<(), HandlerError>, Stop> {
         let postgres = self.postgres()?;
-        let outcome = match postgres.advance_in(&mut tx, fence, advance).await {
+        let outcome = match done {
             Ok(()) => postgres.commit(tx).await,
             Err(error) => {
                 postgres.rollback(tx).await;
@@ -163,6 +214,14 @@ impl Runner {
             Err(error @ SubscriberError::Unavailable(_)) if !error.is_retryable() => Ok(Err(error.into())),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Forgets notes of groups that the checkpoint has passed. What is left of them does no harm.
+    pub(super) async fn forget_ahead(&self, fence: &Fence) -> Result<(), Stop> {
+        if let Err(error) = self.postgres()?.forget_ahead(fence).await {
+            tracing::warn!(subscriber_id = self.id(), %error, "failed to delete notes of groups: the next batch does");
+        }
+        Ok(())
     }
 
     fn postgres(&self) -> Result<&PgSubscribers, Stop> {

@@ -13,6 +13,7 @@ use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::handler::{Batch, Each, Work, guarded};
+use super::limiter::Limiter;
 use super::ring::{sequence, weight};
 use super::runner::{Runner, Stop};
 
@@ -58,6 +59,8 @@ pub(super) struct Turn<'r> {
     writing: Option<JoinHandle<Result<(), Stop>>>,
     keyed: Keyed,
     pub(super) groups: Groups,
+    /// Groups are settled ahead of the checkpoint at present.
+    pub(super) ahead: bool,
     /// When to ask for another look at the log, for groups.
     pub(super) look_at: Option<Instant>,
 }
@@ -103,6 +106,7 @@ impl<'r> Turn<'r> {
             writing: None,
             keyed: Keyed::default(),
             groups: Groups::default(),
+            ahead: false,
             look_at: None,
         }
     }
@@ -226,7 +230,8 @@ impl<'r> Turn<'r> {
     async fn handle_one_by_one(&mut self, handler: &dyn Each, events: Vec<Arc<Event>>) -> Result<(), Stop> {
         for event in events {
             if !self.park_behind(&event).await? {
-                let parks = self.runner.deliver(handler, self.fence, &event).await?;
+                self.granted(|limiter| limiter.take(1)).await?;
+                let parks = self.runner.deliver_granted(handler, self.fence, &event).await?;
                 self.park(parks);
                 self.done(&event);
             }
@@ -236,8 +241,33 @@ impl<'r> Turn<'r> {
         Ok(())
     }
 
+    /// Waits until the rate limit allows what is asked of it. Progress is written meanwhile, when it is time.
+    pub(super) async fn granted(&mut self, ask: impl Fn(&Limiter) -> Result<usize, Instant>) -> Result<usize, Stop> {
+        loop {
+            let at = match ask(&self.runner.subscription.limiter) {
+                Ok(events) => return Ok(events),
+                Err(at) => at,
+            };
+            let until = self.write_deadline().map_or(at, |deadline| at.min(deadline));
+            self.runner.rest(self.fence, until.saturating_duration_since(Instant::now())).await?;
+            if self.is_write_due() {
+                self.write().await?;
+            }
+        }
+    }
+
+    async fn handle_batch(&mut self, handler: &dyn Batch, mut events: Vec<Arc<Event>>) -> Result<(), Stop> {
+        while !events.is_empty() {
+            let granted = self.granted(|limiter| limiter.take(events.len())).await?;
+            let rest = events.split_off(granted);
+            self.handle_granted_batch(handler, events).await?;
+            events = rest;
+        }
+        Ok(())
+    }
+
     /// A batch that fails is tried again one by one, so that only the events that fail are given up.
-    async fn handle_batch(&mut self, handler: &dyn Batch, events: Vec<Arc<Event>>) -> Result<(), Stop> {
+    async fn handle_granted_batch(&mut self, handler: &dyn Batch, events: Vec<Arc<Event>>) -> Result<(), Stop> {
         if !events.iter().any(|event| self.is_parked(event)) {
             let limit = self.runner.subscription.config.handler_timeout;
             match guarded(handler.handle(&events), limit).await {
@@ -543,7 +573,7 @@ impl<'r> Turn<'r> {
     }
 
     /// Writes the checkpoint.
-    async fn write(&mut self) -> Result<(), Stop> {
+    pub(super) async fn write(&mut self) -> Result<(), Stop> {
         self.finish_writing().await?;
         self.publish();
         if let Some(advance) = self.progress.unwritten_advance() {

@@ -26,6 +26,9 @@ pub(super) struct DeliveryArgs {
     /// Commands that run at once, for events of different keys (or streams); those of one key stay in order [default: 1]
     #[arg(long, value_name = "N", requires = "exec")]
     concurrency: Option<u32>,
+    /// Events a second that this process handles at most; a second's worth may come at once [default: no limit]
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
 
     /// How often a failed event is tried again [default: 3]
     #[arg(long, value_name = "N", requires = "exec", help_heading = FAILURE)]
@@ -79,6 +82,7 @@ impl DeliveryArgs {
             hold_for: self.hold_for.unwrap_or(default.hold_for),
             handler_timeout: self.handler_timeout(),
             concurrency: self.concurrency.unwrap_or(default.concurrency),
+            rate_limit: self.rate,
             on_exhaustion: match self.on_exhaustion {
                 None | Some(Exhaustion::DeadLetter) => OnExhaustion::DeadLetter,
                 Some(Exhaustion::ParkKey) => OnExhaustion::ParkKey,

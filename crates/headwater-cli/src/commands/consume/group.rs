@@ -31,9 +31,12 @@ pub(super) struct GroupArgs {
     /// How long an event stays with a process that is not heard of [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "shared", help_heading = SHARING)]
     visibility: Option<Duration>,
-    /// Events that a process takes ahead of those that it handles [default: 0]
+    /// Events that a process takes ahead of those that it handles [default: what it handles in 100 ms]
     #[arg(long, value_name = "N", requires = "shared", help_heading = SHARING)]
     prefetch: Option<u32>,
+    /// Events of this type go before all others that wait; may be repeated
+    #[arg(long, value_name = "TYPE", requires = "shared", help_heading = SHARING)]
+    priority: Vec<String>,
 }
 
 impl GroupArgs {
@@ -65,6 +68,9 @@ impl GroupArgs {
         }
         if let Some(prefetch) = self.prefetch {
             builder = builder.prefetch(prefetch);
+        }
+        if !self.priority.is_empty() {
+            builder = builder.priority(&self.priority);
         }
         match self.partitions {
             None => builder,

@@ -14,6 +14,7 @@ mod caught_up;
 mod delivery;
 mod ending;
 mod exec;
+mod format;
 mod group;
 mod narrate;
 mod narrate_group;
@@ -42,6 +43,7 @@ pub(crate) const OWNERSHIP: &str = "Ownership and wake-ups";
 const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber mailer | while read -r event; do …; done
   headwater consume -n shop --subscriber mailer --exec './send-mail' --event-type OrderPlaced
+  headwater consume -n shop --subscriber bridge --format cloudevents | ./forward
   headwater consume -n shop --subscriber export --until-caught-up --checkpoint 1000/1s > events.jsonl
   headwater consume -n shop --subscriber totals --exec ./add --concurrency 8 --on-exhaustion park-key
   headwater consume -n shop --subscriber search --exec ./index --partitions 16
@@ -82,6 +84,9 @@ pub(crate) struct Consume {
     /// One JSON object a line on standard output; progress is written after the line was (the default)
     #[arg(long, conflicts_with = "exec")]
     json: bool,
+    /// As what events are written
+    #[arg(long, value_enum, default_value_t = format::Format::Event, conflicts_with = "exec")]
+    format: format::Format,
     /// Run this command for each event
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
@@ -229,7 +234,8 @@ impl Consume {
         builder = match exec {
             Some(exec) => self.group.subscribe(builder, &self.subscriber, exec::Runs(exec)),
             None => {
-                let printer = print::Printer::new(&self.subscriber, ending.clone());
+                let written = format::Written { format: self.format, namespace: self.namespace.clone() };
+                let printer = print::Printer::new(&self.subscriber, written, ending.clone());
                 self.group.subscribe(builder, &self.subscriber, printer)
             }
         };

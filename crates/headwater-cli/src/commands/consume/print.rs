@@ -10,19 +10,21 @@ use tokio::io::{AsyncWriteExt, Stdout};
 use tokio::sync::Mutex;
 
 use super::ending::{Ending, Why};
+use super::format::Written;
 
 pub(super) struct Printer {
     subscriber_id: String,
+    written: Written,
     stdout: Mutex<Stdout>,
     ending: Arc<Ending>,
 }
 
 impl Printer {
-    pub(super) fn new(subscriber_id: &str, ending: Arc<Ending>) -> Self {
+    pub(super) fn new(subscriber_id: &str, written: Written, ending: Arc<Ending>) -> Self {
         let watched = ending.clone();
         // Not of the runtime's, which would wait for it; it ends with the process.
         std::thread::spawn(move || end_when_closed(&watched));
-        Printer { subscriber_id: subscriber_id.into(), stdout: Mutex::new(tokio::io::stdout()), ending }
+        Printer { subscriber_id: subscriber_id.into(), written, stdout: Mutex::new(tokio::io::stdout()), ending }
     }
 
     async fn write(&self, line: &[u8]) -> io::Result<()> {
@@ -41,7 +43,7 @@ impl EventObserver for Printer {
     /// A reader that is slow is waited for. One that is gone is not the event's fault: it ends the process, and the event stays ahead.
     async fn on_event(&self, event: Arc<Event<Json>>) -> Result<(), HandlerError> {
         let leave = self.ending.leave().await?;
-        let mut line = serde_json::to_vec(&*event)?;
+        let mut line = self.written.to_json(&event)?;
         line.push(b'\n');
         match self.write(&line).await {
             Ok(()) => {

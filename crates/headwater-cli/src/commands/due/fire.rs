@@ -10,7 +10,7 @@ use crate::output::{Output, plural};
 /// Most events of one transaction.
 const BATCH: u32 = 1_000;
 
-/// Append the events that are due, once
+/// Append the events that are due, and those of schedules, once
 ///
 /// Nodes and `headwater up` do this by themselves, when each event is due. This is for jobs, where neither runs.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl Fire {
         if all.failed > 0 {
             let failed = plural(all.failed.into(), "event");
             return Err(Failure::new(Exit::Findings, format!("{failed} could not be appended"))
-                .help("see why with `headwater due list --failed`; they are kept, and tried again"));
+                .help("see why with `headwater due list --failed` or `headwater schedules list`; they are kept, and tried again"));
         }
         Ok(())
     }

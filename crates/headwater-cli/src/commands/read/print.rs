@@ -31,6 +31,7 @@ impl Printer {
         }
         let (state, writers) = match &gap.state {
             GapState::Permanent => ("permanent", None),
+            GapState::Trimmed => ("trimmed", None),
             GapState::Pending(writers) => ("pending", Some(writers.iter().map(writer_json).collect::<Vec<_>>())),
         };
         let mut gap = json!({ "first": gap.first, "last": gap.last, "state": state });
@@ -66,7 +67,8 @@ fn range(gap: &Gap) -> String {
 fn gap_line(gap: &Gap) -> String {
     let range = range(gap);
     match &gap.state {
-        GapState::Permanent => format!("{range:>8}  gap, permanent: rolled back or trimmed"),
+        GapState::Permanent => format!("{range:>8}  gap, permanent: rolled back"),
+        GapState::Trimmed => format!("{range:>8}  gap, trimmed: older than the namespace keeps its events"),
         GapState::Pending(writers) => {
             let writers: Vec<_> = writers.iter().map(describe_writer).collect();
             format!("{range:>8}  gap, pending: {}", writers.join("; "))

@@ -32,7 +32,13 @@ impl Reset {
         let namespace = self.target.namespace(headwater).await?;
         let store = namespace.subscribers();
         let info = store.subscriber(&self.target.subscriber).await?;
-        let position = start::position(&namespace, self.to).await?;
+        let mut position = start::position(&namespace, self.to).await?;
+        let trimmed_to = namespace.trimmed_to();
+        if position < trimmed_to {
+            output
+                .line(format_args!("events up to {trimmed_to} are trimmed: it begins with the first that is kept"))?;
+            position = trimmed_to;
+        }
         let head = namespace.horizon().await?.head;
         if position > head {
             let message =

@@ -30,8 +30,11 @@ pub(crate) struct Show {
 impl Show {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let info = self.target.store(headwater).await?.subscriber(&self.target.subscriber).await?;
+        let losses = headwater.losses(&self.target.namespace, Some(&self.target.subscriber)).await?;
         if self.json {
-            return output.json(&view::to_json(&info));
+            let mut json = view::to_json(&info);
+            json["trimmed"] = serde_json::json!(losses);
+            return output.json(&json);
         }
         let gaps = match info.pending_gaps.len() {
             0 => "none".into(),
@@ -53,6 +56,11 @@ impl Show {
             ["created".into(), info.created_at.format("%F %T UTC").to_string()],
             ["moved".into(), info.updated_at.format("%F %T UTC").to_string()],
         ]);
+        rows.extend(losses.iter().map(|loss| {
+            let (first, last) = (loss.first_sequence, loss.last_sequence);
+            let (events, at) = (plural(loss.events, "event"), loss.lost_at.format("%F %T UTC"));
+            ["trimmed".into(), format!("{first} to {last} before it was handled: at most {events}, {at}")]
+        }));
         output.table(&rows)
     }
 }

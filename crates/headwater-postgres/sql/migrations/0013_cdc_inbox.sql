@@ -29,3 +29,9 @@ CREATE TABLE headwater.cdc_inbox (
     UNIQUE (slot, commit_lsn, nth)
 );
 CREATE INDEX cdc_inbox_by_namespace ON headwater.cdc_inbox (namespace_id, inbox_id);
+
+-- Who reads the log may have it from the inbox, and fill it.
+ALTER TABLE headwater.cdc_slots ENABLE ROW LEVEL SECURITY;
+CREATE POLICY consumers ON headwater.cdc_slots USING (namespace_id = ANY ((SELECT headwater.granted('consumer'))::int[]));
+ALTER TABLE headwater.cdc_inbox ENABLE ROW LEVEL SECURITY;
+CREATE POLICY consumers ON headwater.cdc_inbox USING (namespace_id = ANY ((SELECT headwater.granted('consumer'))::int[]));

@@ -12,3 +12,6 @@ CREATE TABLE headwater.poison_events (
     redelivered_at  timestamptz,
     PRIMARY KEY (namespace_id, global_sequence)
 );
+
+ALTER TABLE headwater.poison_events ENABLE ROW LEVEL SECURITY;
+CREATE POLICY consumers ON headwater.poison_events USING (namespace_id = ANY ((SELECT headwater.granted('consumer'))::int[]));

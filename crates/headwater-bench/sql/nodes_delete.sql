@@ -1,0 +1,2 @@
+-- The message is done with.
+SELECT pgmq.delete('bench', $1::bigint)

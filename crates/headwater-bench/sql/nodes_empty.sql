@@ -1,0 +1,2 @@
+-- What the last round left.
+TRUNCATE handled, event_log, pgmq.q_bench

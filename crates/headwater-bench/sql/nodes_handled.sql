@@ -1,0 +1,2 @@
+-- What was handled, and how much of it twice.
+SELECT count(*), count(*) - count(DISTINCT message_id) FROM handled

@@ -1,0 +1,130 @@
+//! `headwater-bench schedules`: how late schedules are fired that are all due at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use async_trait::async_trait;
+use chrono::{DateTime, DurationRound, TimeDelta, Timelike, Utc};
+use clap::Args;
+use headwater::{Event, EventObserver, HandlerError, Headwater, Json, Task};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::handlers::Idle;
+use crate::report::{Report, Target};
+use crate::server::{BenchServer, NAMESPACE};
+use crate::stats::{Sample, median};
+
+/// From the first schedule that is made to the time when all are due.
+const LEAD: TimeDelta = TimeDelta::seconds(20);
+/// An event that takes longer will not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Options of `schedules`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Prints one JSON object to stdout
+    #[arg(long)]
+    json: bool,
+    /// Schedules that are due at once
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    schedules: u32,
+    /// Nodes that would fire them
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    nodes: u32,
+    /// How often
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    rounds: u32,
+}
+
+/// How late the events of one round were.
+#[derive(Debug, Clone)]
+pub(crate) struct Jitter {
+    /// From the due time until the event was appended, by the server's clock.
+    pub(crate) recorded: Sample,
+    /// From the due time until a handler had it, by this machine's clock.
+    pub(crate) handled: Sample,
+}
+
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let server = BenchServer::start().await?;
+    let mut rounds = Vec::new();
+    for round in 1..=options.rounds {
+        let jitter = schedule_jitter(&server, options.schedules, options.nodes).await?;
+        let of = |sample: &Sample| [0.5, 0.99, 1.0].map(|quantile| sample.latency(quantile).unwrap_or_default());
+        let ([median, p99, worst], [_, handled, _]) = (of(&jitter.recorded), of(&jitter.handled));
+        eprintln!(
+            "round {round}: appended {median:.1} ms after the due time in the median, p99 {p99:.1} ms, at most {worst:.1} ms; handled p99 {handled:.1} ms"
+        );
+        rounds.push(jitter);
+    }
+    let p99 = |of: fn(&Jitter) -> &Sample| median(rounds.iter().filter_map(|round| of(round).latency(0.99)));
+    let mut report = Report::new(server.settings.clone(), []);
+    report.ratio("schedule_jitter_p99_ms", p99(|round| &round.recorded), Target::AtMost(500.0));
+    report.ratio("schedule_handled_p99_ms", p99(|round| &round.handled), Target::AtMost(500.0));
+    report.print(options.json)
+}
+
+/// Lets so many schedules be due at one time, with so many nodes to fire them, and says how late each event was.
+pub(crate) async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> anyhow::Result<Jitter> {
+    let namespace = &server.namespace;
+    let due = (Utc::now() + LEAD).duration_round(TimeDelta::seconds(1))?;
+    let cron = format!("{} {} * * * *", due.second(), due.minute());
+    let name = |number: u32| format!("jitter-{number}");
+    for number in 0..schedules {
+        let task = Task::cron(name(number), &cron).emits("Scheduled", Json::null());
+        let made = namespace.schedule_task(task).await?;
+        ensure!(made.next_due_at.is_some_and(|next| next.to_utc() == due), "the schedules took too long to make");
+    }
+    let (arrived, mut arrivals) = mpsc::unbounded_channel();
+    let mut running = vec![namespace.node("jitter").subscribe(Arrivals(arrived)).start().await?];
+    let mut elsewhere = Vec::new();
+    for number in 1..nodes {
+        // As in a process of its own: with its own connections.
+        let headwater = Headwater::connect(&server.url).await?;
+        let node = headwater.namespace(NAMESPACE).await?.node(format!("jitter-{number}"));
+        running.push(node.subscribe(Idle(format!("jitter-{number}"))).start().await?);
+        elsewhere.push(headwater);
+    }
+
+    let (mut recorded, mut handled) = (Vec::new(), Vec::new());
+    while recorded.len() < schedules as usize {
+        let wait = LEAD.to_std()? + PATIENCE;
+        let arrival = timeout(wait, arrivals.recv()).await.context("a schedule was not fired")?;
+        let Some((event, at)) = arrival else { bail!("the node has stopped") };
+        let of: DateTime<Utc> = event.headers.get("scheduled_at").context("it says when it was due")?.parse()?;
+        ensure!(of == due, "an event of {of}, not of {due}");
+        recorded.push((event.recorded_at.context("it is stored")? - due).to_std().context("it came early")?);
+        handled.push((at - due).to_std().unwrap_or_default());
+    }
+    for node in running {
+        node.shutdown().await?;
+    }
+    for headwater in elsewhere {
+        headwater.shutdown().await;
+    }
+    for number in 0..schedules {
+        namespace.delete_schedule(&name(number)).await?;
+    }
+    let sample = |latencies: Vec<Duration>| {
+        let longest = latencies.iter().max().copied().unwrap_or_default();
+        Sample::new(schedules.into(), longest, latencies)
+    };
+    Ok(Jitter { recorded: sample(recorded), handled: sample(handled) })
+}
+
+/// Says what came, and when.
+struct Arrivals(mpsc::UnboundedSender<(Event, DateTime<Utc>)>);
+
+#[async_trait]
+impl EventObserver for Arrivals {
+    fn subscriber_id(&self) -> &str {
+        "jitter"
+    }
+
+    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        let told = self.0.send((Event::clone(&event), Utc::now()));
+        told.map_err(|_| HandlerError::message("nobody measures any more"))
+    }
+}

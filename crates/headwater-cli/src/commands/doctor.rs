@@ -1,0 +1,74 @@
+//! `headwater doctor`
+
+use std::time::Duration;
+
+use clap::Args;
+use headwater::{DoctorOptions, Finding, Severity};
+use serde_json::json;
+
+use crate::connection::ConnectionArgs;
+use crate::duration;
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, plural, printable};
+
+/// Look for what is wrong with the server and the namespaces, or will be, and say what mends it
+///
+/// Settings, connections, locks, the NOTIFY queue, transactions that hold back vacuum or readers, replication slots,
+/// partitions, retention, dead letters, paused subscribers, nodes, the clock.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  headwater doctor
+  headwater doctor --json | jq -r '.findings[] | select(.severity == \"problem\") | .mend'
+
+Exits with 0 if there is nothing but hints, with 7 if there are problems or warnings.")]
+pub(crate) struct Doctor {
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+    /// Transactions that are open for so long hold back vacuum
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse_short)]
+    old_transaction: Duration,
+    /// Writers that are open for so long hold back readers
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_short)]
+    old_writer: Duration,
+    /// Replication slots that nobody reads and that retain so many bytes of WAL fill the disk
+    #[arg(long, value_name = "BYTES", default_value_t = DoctorOptions::default().retained_bytes)]
+    retained_bytes: u64,
+}
+
+impl Doctor {
+    pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        let headwater = connection.connect().await?;
+        let Doctor { json, old_transaction, old_writer, retained_bytes } = self;
+        let findings = headwater.diagnose(&DoctorOptions { old_transaction, old_writer, retained_bytes }).await?;
+        headwater.shutdown().await;
+        let bad = findings.iter().filter(|finding| finding.severity != Severity::Hint).count();
+        let mut output = Output::new();
+        if json {
+            output.json(&json!({ "healthy": bad == 0, "findings": findings }))?;
+        } else {
+            findings.iter().try_for_each(|finding| print(&mut output, finding))?;
+            if bad == 0 {
+                output.line("nothing is wrong")?;
+            }
+        }
+        output.finish()?;
+        match bad {
+            0 => Ok(()),
+            _ => Err(Failure::new(Exit::Findings, format!("{} to look at", plural(bad as u64, "finding")))),
+        }
+    }
+}
+
+fn print(output: &mut Output, finding: &Finding) -> Result<(), Failure> {
+    let severity = match finding.severity {
+        Severity::Problem => "PROBLEM",
+        Severity::Warning => "warning",
+        Severity::Hint => "hint",
+    };
+    let place = finding.namespace.as_deref().map_or(String::new(), |namespace| format!(" {namespace}:"));
+    output.line(format_args!("{severity:<8} {}:{place} {}", finding.check, printable(&finding.message)))?;
+    output.line(format_args!("         so: {}", printable(&finding.consequence)))?;
+    output.line(format_args!("         do: {}", printable(&finding.mend)))
+}

@@ -1,0 +1,55 @@
+//! Logs with a past: what no test can wait for.
+
+use sqlx::AssertSqlSafe;
+
+use crate::TestDatabase;
+
+impl TestDatabase {
+    /// Puts so many months with so many events each before this month, the oldest first, as if they had been appended then. Sequences go on
+    /// from those that the namespace has.
+    pub async fn past_months(&self, namespace: &str, months: u32, events_each: u32) {
+        let script = format!(
+            "DO $$ DECLARE ns headwater.namespaces := headwater.namespace_row('{namespace}'); at timestamptz; BEGIN
+                 FOR i IN REVERSE {months} .. 1 LOOP
+                     at := (date_trunc('month', now() AT TIME ZONE 'UTC') - i * interval '1 month') AT TIME ZONE 'UTC';
+                     PERFORM headwater.create_leaf(ns.namespace_id, at);
+                     INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+                                                   event_type, data)
+                     SELECT nextval(ns.sequence), i, at + n * interval '1 second', at + n * interval '1 second', ns.namespace_id,
+                            gen_random_uuid(), 'past', to_jsonb(n)
+                       FROM generate_series(1, {events_each}) AS n;
+                 END LOOP;
+             END $$"
+        );
+        self.script(&script).await;
+    }
+
+    /// Makes events of this month events of a past one: as if it had been so many months ago that they were appended.
+    pub async fn backdate(&self, namespace: &str, first_sequence: u64, last_sequence: u64, months_ago: u32) {
+        let script = format!(
+            "DO $$ DECLARE ns headwater.namespaces := headwater.namespace_row('{namespace}');
+                 at timestamptz := (date_trunc('month', now() AT TIME ZONE 'UTC') - {months_ago} * interval '1 month') AT TIME ZONE 'UTC';
+             BEGIN
+                 PERFORM headwater.create_leaf(ns.namespace_id, at);
+                 UPDATE headwater.events e SET recorded_at = at + interval '1 day'
+                  WHERE e.namespace_id = ns.namespace_id AND e.global_sequence BETWEEN {first_sequence} AND {last_sequence};
+             END $$"
+        );
+        self.script(&script).await;
+    }
+
+    /// Lets a namespace keep this month and so many before it, on whatever day that is: older ones are due.
+    pub async fn keep_months(&self, namespace: &str, months: u32) {
+        let script = format!(
+            "UPDATE headwater.namespaces
+                SET retention = now() - (date_trunc('month', now() AT TIME ZONE 'UTC') - {months} * interval '1 month') AT TIME ZONE 'UTC'
+              WHERE namespace = '{namespace}'"
+        );
+        self.script(&script).await;
+    }
+
+    async fn script(&self, script: &str) {
+        let ran = sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(self.database.pool()).await;
+        ran.expect("failed to make a past");
+    }
+}

@@ -1,0 +1,181 @@
+//! Events as other systems take them: the envelope of a message bus, and CloudEvents.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::{Event, Json, headers};
+
+/// An event as consumers of a message bus take it. In JSON its fields are in camel case, and those that are `None` are left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventEnvelope {
+    /// The namespace.
+    pub namespace: String,
+    /// What happened.
+    pub event_type: String,
+    /// What there is to say about it.
+    pub payload: Json,
+    /// When it was emitted, by the producer's clock.
+    pub emitted_at: DateTime<Utc>,
+    /// The node that emitted it; `scheduler` for one that a schedule did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub producer_node_id: Option<String>,
+    /// The event's place in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<u64>,
+    /// The task that emitted it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_task_id: Option<String>,
+    /// How often it was delivered before, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redelivery_count: Option<u32>,
+}
+
+impl EventEnvelope {
+    /// The envelope of an event. How often that was delivered, only its consumer knows.
+    pub fn of(namespace: impl Into<String>, event: &Event, redelivery_count: Option<u32>) -> Self {
+        let header = |name: &str| event.headers.get(name).cloned();
+        EventEnvelope {
+            namespace: namespace.into(),
+            event_type: event.event_type.clone(),
+            payload: event.data.clone().unwrap_or_else(Json::null),
+            emitted_at: event.created_at,
+            producer_node_id: header(headers::PRODUCER_NODE_ID),
+            message_id: event.global_sequence,
+            scheduled_task_id: header(headers::SCHEDULED_TASK_ID),
+            redelivery_count,
+        }
+    }
+}
+
+/// An event as [CloudEvents](https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md) 1.0 has it. Headers whose names can
+/// be names of extensions there (lower-case letters and digits, at most 20) are passed on as such, `traceparent` among them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CloudEvent {
+    specversion: &'static str,
+    /// The event's id.
+    pub id: String,
+    /// `/` and the namespace.
+    pub source: String,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// The stream, if it belongs to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// When it happened, by the producer's clock.
+    pub time: String,
+    datacontenttype: &'static str,
+    /// What there is to say about it.
+    pub data: Json,
+    /// Extensions: `globalsequence`, `streamversion`, `schemaversion`, `partitionkey`, `producernodeid`, `correlationid`, `causationid`, `actorid`, and headers.
+    #[serde(flatten)]
+    pub extensions: BTreeMap<String, String>,
+}
+
+/// Names that the specification itself gives a meaning.
+const CONTEXT: [&str; 8] = ["specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema"];
+
+impl CloudEvent {
+    /// The event of a namespace.
+    pub fn of(namespace: &str, event: &Event) -> Self {
+        let mut extensions = BTreeMap::new();
+        for (name, value) in &event.headers {
+            let is_name = (1..=20).contains(&name.len())
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+                && !CONTEXT.contains(&name.as_str())
+                && !name.starts_with("data");
+            if is_name && !value.is_empty() {
+                extensions.insert(name.clone(), value.clone());
+            }
+        }
+        let mut extend = |name: &str, value: Option<String>| {
+            extensions.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        // Numbers as strings: the specification's integers have 32 bits.
+        extend("globalsequence", event.global_sequence.map(|sequence| sequence.to_string()));
+        extend("streamversion", event.stream_version.map(|version| version.to_string()));
+        extend("schemaversion", Some(event.schema_version.to_string()));
+        extend("partitionkey", event.key.clone());
+        extend("producernodeid", event.headers.get(headers::PRODUCER_NODE_ID).cloned());
+        extend("scheduledtaskid", event.headers.get(headers::SCHEDULED_TASK_ID).cloned());
+        extend("correlationid", event.correlation_id.map(|id| id.to_string()));
+        extend("causationid", event.causation_id.map(|id| id.to_string()));
+        extend("actorid", event.actor_id.clone());
+        CloudEvent {
+            specversion: "1.0",
+            id: event.id.to_string(),
+            source: format!("/{namespace}"),
+            event_type: event.event_type.clone(),
+            subject: event.stream_id.as_deref().map(str::to_owned),
+            time: event.created_at.to_rfc3339_opts(SecondsFormat::AutoSi, true),
+            datacontenttype: "application/json",
+            data: event.data.clone().unwrap_or_else(Json::null),
+            extensions,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{CloudEvent, EventEnvelope};
+    use crate::Event;
+
+    fn event() -> Event {
+        let mut event = Event::raw("user.created", json!({ "userId": "123" })).in_stream("user-123");
+        event.global_sequence = Some(7);
+        event.stream_version = Some(1);
+        let headers = [
+            ("producer_node_id", "api-1"),
+            ("scheduled_task_id", "t-1"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            ("data", "a header must not replace the data"),
+            ("Not A Name", "left out"),
+        ];
+        event.headers = headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        event
+    }
+
+    #[test]
+    fn an_envelope_is_in_camel_case_and_reads_back() {
+        let event = event();
+        let envelope = EventEnvelope::of("myapp", &event, Some(2));
+        let json = serde_json::to_value(&envelope).unwrap();
+        let expected = json!({
+            "namespace": "myapp", "eventType": "user.created", "payload": {"userId": "123"}, "emittedAt": event.created_at,
+            "producerNodeId": "api-1", "messageId": 7, "scheduledTaskId": "t-1", "redeliveryCount": 2
+        });
+        assert_eq!(json, expected);
+        assert_eq!(serde_json::from_value::<EventEnvelope>(json).unwrap(), envelope);
+        let bare = serde_json::to_value(EventEnvelope::of("myapp", &Event::raw("a", json!(null)), None)).unwrap();
+        assert_eq!(bare.as_object().unwrap().len(), 4, "{bare}");
+    }
+
+    /// What the specification requires: context attributes of its types, names of lower-case letters and digits.
+    #[test]
+    fn a_cloud_event_is_one() {
+        let event = event();
+        let json = serde_json::to_value(CloudEvent::of("myapp", &event)).unwrap();
+        let members = json.as_object().unwrap();
+        for required in ["specversion", "id", "source", "type"] {
+            assert!(members[required].as_str().is_some_and(|text| !text.is_empty()), "{required}: {json}");
+        }
+        assert_eq!(json["specversion"], "1.0");
+        assert_eq!(json["source"], "/myapp");
+        assert_eq!((&json["type"], &json["subject"]), (&json!("user.created"), &json!("user-123")));
+        assert!(chrono::DateTime::parse_from_rfc3339(json["time"].as_str().unwrap()).is_ok());
+        assert_eq!(json["datacontenttype"], "application/json");
+        assert_eq!(json["data"], json!({ "userId": "123" }));
+        assert_eq!((&json["globalsequence"], &json["producernodeid"]), (&json!("7"), &json!("api-1")));
+        assert!(json["traceparent"].as_str().unwrap().starts_with("00-"));
+        for (name, value) in members {
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{name}");
+            assert!(name.len() <= 20, "{name}");
+            assert!(name == "data" || matches!(value, Value::String(text) if !text.is_empty()), "{name}: {value}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Event types as patterns. The same rule stands in SQL, in `headwater.matches_pattern`; a test compares the two.
+
+use crate::InvalidName;
+use crate::names::check_event_type;
+
+/// Which event types a handler is for: `user.created` alone, `user.*` for all that begin so, `*` for all. A `*` stands for any characters,
+/// wherever it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventPattern(String);
+
+impl EventPattern {
+    /// Checks a pattern.
+    pub fn new(pattern: impl Into<String>) -> Result<Self, InvalidName> {
+        let pattern = pattern.into();
+        check_event_type(&pattern)?;
+        Ok(EventPattern(pattern))
+    }
+
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it may stand for more than one type.
+    pub fn is_wild(&self) -> bool {
+        self.0.contains('*')
+    }
+
+    /// Whether an event type is one of those that it stands for.
+    pub fn matches(&self, event_type: &str) -> bool {
+        let Some((front, rest)) = self.0.split_once('*') else { return self.0 == event_type };
+        let Some(event_type) = event_type.strip_prefix(front) else { return false };
+        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        let Some(mut left) = event_type.strip_suffix(end) else { return false };
+        for part in middle.split('*').filter(|part| !part.is_empty()) {
+            let Some(at) = left.find(part) else { return false };
+            left = &left[at + part.len()..];
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EventPattern;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        let cases = [
+            ("user.created", "user.created", true),
+            ("user.created", "user.created.late", false),
+            ("user.*", "user.created", true),
+            ("user.*", "user.", true),
+            ("user.*", "user", false),
+            ("user.*", "users.created", false),
+            ("*", "anything", true),
+            ("*.created", "user.created", true),
+            ("*.created", "user.created.", false),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "ac", false),
+            ("ab*ba", "aba", false),
+            ("**", "", true),
+            ("a.%_b*", "a.%_bc", true),
+            ("a.%_b*", "a.xyb", false),
+        ];
+        for (pattern, event_type, expected) in cases {
+            assert_eq!(EventPattern::new(pattern).unwrap().matches(event_type), expected, "{pattern} {event_type}");
+        }
+        assert!(EventPattern::new("").is_err());
+    }
+}

@@ -1,0 +1,24 @@
+-- headwater.append_event_log(p_namespace, p_event_type, p_payload, p_producer_node_id, p_scheduled_task_id, p_metadata)
+-- Public: in docs/sql.md.
+-- headwater.emit for those who know the event log by this name: who produced the event, and which task, are in its headers, beside the metadata. What is
+-- no text in that is written as JSON. Answers the global_sequence.
+-- Raises: see emit; WH002 if the metadata is no object. Locks, writes: see emit.
+CREATE OR REPLACE FUNCTION headwater.append_event_log(
+    p_namespace         text,
+    p_event_type        text,
+    p_payload           jsonb,
+    p_producer_node_id  text,
+    p_scheduled_task_id uuid DEFAULT NULL,
+    p_metadata          jsonb DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    IF jsonb_typeof(p_metadata) NOT IN ('object', 'null') THEN
+        PERFORM headwater.fail('WH002', format('invalid p_metadata %s', left(p_metadata::text, 80)),
+            jsonb_build_object('what', 'p_metadata', 'value', left(p_metadata::text, 80)), 'p_metadata is a JSON object');
+    END IF;
+    RETURN headwater.emit(p_namespace, p_event_type, p_payload, headers =>
+        coalesce((SELECT jsonb_object_agg(m.key, p_metadata ->> m.key)
+                    FROM jsonb_object_keys(nullif(p_metadata, 'null')) AS m(key) WHERE p_metadata ->> m.key IS NOT NULL), '{}')
+        || jsonb_strip_nulls(jsonb_build_object('producer_node_id', p_producer_node_id, 'scheduled_task_id', p_scheduled_task_id)));
+END
+$$;

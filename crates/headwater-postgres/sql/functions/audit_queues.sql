@@ -1,0 +1,76 @@
+-- headwater.audit_queues(namespace, subscriber_ids)
+-- Looks for contradictions in the queues of shared subscribers (NULL: all), in one snapshot: what is behind a queue's frontier is settled unless it is in a
+-- claim, a retry, an open range or a gap, so it must not be in two of them, nor anything in them that is ahead. Reads what is claimed or waits, not the log.
+-- Answers a row for each subscriber and problem, with the first and last event, and their number:
+--   held_twice          in two claims or retries
+--   held_and_open       in a claim or retry, and in an open range: it would be claimed again
+--   beyond_frontier     in a claim, retry, open range or gap, and ahead of the frontier: it would be claimed again
+--   frontier_beyond_log the frontier has passed what the log has not got yet: it would be lost
+--   letter_forgotten    a redriven dead letter is noted as queued, and is in no claim or retry
+-- Raises: WH001. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.audit_queues(namespace text, subscriber_ids text[] DEFAULT NULL)
+RETURNS TABLE (subscriber_id text, problem text, first_sequence bigint, last_sequence bigint, events bigint)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(audit_queues.namespace);
+BEGIN
+    RETURN QUERY
+    WITH queues AS MATERIALIZED (
+        SELECT s.subscriber_id, coalesce((n.state).frontier, s.position) AS frontier, s.position AS began_at,
+               coalesce((n.state).gaps, s.pending_gaps) AS gaps, coalesce((n.state).open, '{}') AS open
+          FROM headwater.subscribers s
+          LEFT JOIN LATERAL (SELECT c.state FROM headwater.claims c
+                              WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
+                              ORDER BY c.number DESC LIMIT 1) n ON true
+         WHERE s.namespace_id = ns.namespace_id AND s.partition = 0 AND s.mode = 'shared'
+           AND (audit_queues.subscriber_ids IS NULL OR s.subscriber_id = ANY (audit_queues.subscriber_ids))
+    ), held AS MATERIALIZED (
+        SELECT c.subscriber_id, c.of_letter, h.sequence
+          FROM queues q
+          JOIN headwater.claims c ON c.namespace_id = ns.namespace_id AND c.subscriber_id = q.subscriber_id AND NOT c.done
+         CROSS JOIN LATERAL unnest(headwater.claimed_sequences(c.namespace_id, c.first_sequence, c.last_sequence, c.sequences,
+                                                               c.event_types)) AS h(sequence)
+         UNION ALL
+        SELECT r.subscriber_id, r.of_letter, h.sequence
+          FROM queues q
+          JOIN headwater.retries r ON r.namespace_id = ns.namespace_id AND r.subscriber_id = q.subscriber_id
+         CROSS JOIN LATERAL unnest(r.sequences) AS h(sequence)
+    ), passed AS (
+        SELECT q.subscriber_id, o.last_sequence FROM queues q CROSS JOIN LATERAL unnest(q.open) o
+         UNION ALL
+        SELECT q.subscriber_id, g.last_sequence FROM queues q CROSS JOIN LATERAL unnest(q.gaps) AS g(last_sequence)
+         UNION ALL
+        SELECT h.subscriber_id, h.sequence FROM held h WHERE NOT h.of_letter
+    ), problems AS (
+        SELECT h.subscriber_id, 'held_twice' AS problem, h.sequence FROM held h
+         GROUP BY h.subscriber_id, h.of_letter, h.sequence HAVING count(*) > 1
+         UNION ALL
+        SELECT h.subscriber_id, 'held_and_open', h.sequence
+          FROM held h
+          JOIN queues q ON q.subscriber_id = h.subscriber_id AND q.open <> '{}'
+          JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence = h.sequence
+         WHERE NOT h.of_letter
+           AND EXISTS (SELECT FROM unnest(q.open) o
+                        WHERE o.event_type = e.event_type AND h.sequence BETWEEN o.first_sequence AND o.last_sequence)
+         UNION ALL
+        SELECT p.subscriber_id, 'beyond_frontier', p.last_sequence
+          FROM passed p JOIN queues q ON q.subscriber_id = p.subscriber_id
+         WHERE p.last_sequence > q.frontier
+         UNION ALL
+        -- A queue may begin ahead of the log; what is in flight there is in its gaps.
+        SELECT q.subscriber_id, 'frontier_beyond_log', q.frontier
+          FROM queues q
+         CROSS JOIN (SELECT coalesce(max(e.global_sequence), 0) AS last FROM headwater.events e WHERE e.namespace_id = ns.namespace_id) l
+         WHERE q.frontier > greatest(l.last, q.began_at, q.gaps[cardinality(q.gaps)])
+         UNION ALL
+        SELECT d.subscriber_id, 'letter_forgotten', d.global_sequence
+          FROM queues q
+          JOIN headwater.dead_letters d ON d.namespace_id = ns.namespace_id AND d.subscriber_id = q.subscriber_id
+         WHERE d.state = 'redriving' AND d.queued
+           AND NOT EXISTS (SELECT FROM held h WHERE h.subscriber_id = d.subscriber_id AND h.of_letter AND h.sequence = d.global_sequence)
+    )
+    SELECT p.subscriber_id, p.problem, min(p.sequence), max(p.sequence), count(*)
+      FROM problems p GROUP BY p.subscriber_id, p.problem ORDER BY p.subscriber_id, p.problem;
+END
+$$;

@@ -1,0 +1,91 @@
+-- headwater.claim_matching(namespace, subscriber_id, max_events, visibility, patterns, worker, max_attempts, acks)
+-- As headwater.claim, for event types that are given as patterns, in which * stands for any characters. Types are looked up where the queue looks
+-- for events: what others left behind, what is to be delivered again, and what comes next in the log. Further on, a type that none of these
+-- has is left behind, and found there by the next claim.
+-- Raises: WH001, WH002, WH006, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
+CREATE OR REPLACE FUNCTION headwater.claim_matching(
+    namespace     text,
+    subscriber_id text,
+    max_events    int,
+    visibility    interval,
+    patterns      text[],
+    worker        text DEFAULT NULL,
+    max_attempts  int DEFAULT 4,
+    acks          uuid[] DEFAULT NULL
+) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
+                 created_at timestamptz, recorded_at timestamptz, namespace_id int, schema_version int, event_id uuid, correlation_id uuid,
+                 causation_id uuid, event_type text, stream_id text, key text, actor_id text, headers jsonb, data jsonb)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    ns       headwater.namespaces := headwater.namespace_row(claim_matching.namespace);
+    wild     boolean := EXISTS (SELECT FROM unnest(claim_matching.patterns) AS p(pattern) WHERE p.pattern LIKE '%*%');
+    ahead    record;
+    run      record;
+    newest   headwater.queue_state;
+    frontier bigint;
+    types    text[];
+BEGIN
+    PERFORM headwater.check_max_events(claim_matching.max_events);
+    PERFORM headwater.check_patterns(claim_matching.patterns);
+    IF '*' = ANY (claim_matching.patterns) THEN
+        RETURN QUERY SELECT * FROM headwater.claim(claim_matching.namespace, claim_matching.subscriber_id, claim_matching.max_events,
+            claim_matching.visibility, NULL, claim_matching.worker, claim_matching.max_attempts, NULL, claim_matching.acks);
+        RETURN;
+    END IF;
+    PERFORM headwater.lock_queue(ns.namespace_id, claim_matching.subscriber_id);
+    -- Most often the next events of the log are wanted, or there are none: then they are claimed as a run. Nobody else claims meanwhile, and
+    -- between events that follow each other nothing appears.
+    SELECT count(p.place) AS events, coalesce(min(p.place) FILTER (WHERE NOT p.fits) - 1, count(p.place))::int AS wanted,
+           bool_and(n.moment < n.look_at) AS calm
+      INTO ahead
+      FROM headwater.newest_state(ns.namespace_id, claim_matching.subscriber_id) n
+      LEFT JOIN LATERAL (
+          SELECT e.place, e.global_sequence = n.frontier + e.place
+                          AND (e.event_type = ANY (claim_matching.patterns)
+                               OR wild AND headwater.matches_pattern(e.event_type, claim_matching.patterns)) AS fits
+            FROM (SELECT e.global_sequence, e.event_type, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater.events e
+                   WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > n.frontier
+                   ORDER BY e.global_sequence LIMIT claim_matching.max_events) e) p ON true;
+    IF ahead.calm AND ahead.wanted > 0 THEN
+        run := headwater.claim_run(claim_matching.namespace, claim_matching.subscriber_id, ahead.wanted, claim_matching.visibility,
+                                   claim_matching.worker, claim_matching.max_attempts, claim_matching.acks);
+        IF run.claim_id IS NOT NULL THEN
+            RETURN QUERY SELECT run.claim_id, 0, e.* FROM headwater.events e
+                          WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
+                          ORDER BY e.global_sequence;
+            RETURN;
+        END IF;
+    ELSIF ahead.calm AND ahead.events = 0 AND coalesce(claim_matching.acks = '{}', true)
+          AND EXISTS (SELECT FROM headwater.subscribers s
+                       WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = claim_matching.subscriber_id AND s.partition = 0
+                         AND s.letters_epoch <= s.letters_checked) THEN
+        RETURN;
+    END IF;
+    SELECT (c.state).* INTO newest FROM headwater.claims c
+     WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_matching.subscriber_id
+     ORDER BY c.number DESC LIMIT 1;
+    frontier := newest.frontier;
+    IF frontier IS NULL THEN
+        SELECT s.position INTO frontier FROM headwater.subscribers s
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = claim_matching.subscriber_id AND s.partition = 0;
+    END IF;
+    types := claim_matching.patterns;
+    IF wild THEN
+        -- The patterns themselves too: as types they match nothing else, and a claim needs one.
+        types := types || ARRAY(
+            SELECT t.event_type FROM (
+                SELECT o.event_type FROM unnest(newest.open) o
+                 UNION
+                SELECT t.event_type FROM headwater.retries r, unnest(r.event_types) AS t(event_type)
+                 WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = claim_matching.subscriber_id
+                 UNION
+                SELECT e.event_type FROM (SELECT e.event_type FROM headwater.events e
+                                           WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > frontier
+                                           ORDER BY e.global_sequence LIMIT least(greatest(4 * claim_matching.max_events, 200), 10000)) e
+            ) t WHERE headwater.matches_pattern(t.event_type, claim_matching.patterns));
+    END IF;
+    RETURN QUERY SELECT * FROM headwater.claim(claim_matching.namespace, claim_matching.subscriber_id, claim_matching.max_events,
+        claim_matching.visibility, types, claim_matching.worker, claim_matching.max_attempts, NULL, claim_matching.acks);
+END
+$$;

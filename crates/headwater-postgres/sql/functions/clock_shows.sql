@@ -1,0 +1,31 @@
+-- headwater.clock_shows(timezone, local)
+-- When the clocks of a time zone show a time: once (first = second), twice (they are set back), or never (they are set forward over it).
+-- Then first and second are NULL, and `resumes` is the first moment after.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.clock_shows(
+    timezone text, local timestamp, OUT first timestamptz, OUT second timestamptz, OUT resumes timestamptz
+) LANGUAGE plpgsql IMMUTABLE AS $$
+#variable_conflict use_variable
+DECLARE
+    utc       timestamptz := local AT TIME ZONE 'UTC';
+    -- No zone is a day away from UTC, so one of these is before and one after any change that matters. Hours: a day has no fixed length.
+    before    timestamptz := utc - interval '24 hours';
+    afterward timestamptz := utc + interval '24 hours';
+    by_old    timestamptz := utc - ((before AT TIME ZONE timezone) - (before AT TIME ZONE 'UTC'));
+    by_new    timestamptz := utc - ((afterward AT TIME ZONE timezone) - (afterward AT TIME ZONE 'UTC'));
+BEGIN
+    IF by_old = by_new THEN
+        first := by_old;
+        second := by_old;
+        RETURN;
+    END IF;
+    first := CASE WHEN by_old AT TIME ZONE timezone = local THEN by_old END;
+    second := CASE WHEN by_new AT TIME ZONE timezone = local THEN by_new END;
+    IF first IS NULL AND second IS NULL THEN
+        resumes := headwater.clock_change(timezone, by_new, by_old);
+    ELSE
+        first := coalesce(first, second);
+        second := coalesce(second, first);
+    END IF;
+END
+$$;

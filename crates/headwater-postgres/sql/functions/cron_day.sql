@@ -1,0 +1,15 @@
+-- headwater.cron_day(c, day)
+-- Whether a day is one of a cron expression's, its month aside.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.cron_day(c headwater.cron, day date)
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    of_month int := extract(day FROM day);
+    of_week  int := extract(dow FROM day);
+    by_month boolean := of_month = ANY (c.days) OR (32 = ANY (c.days) AND extract(day FROM day + 1) = 1);
+    by_week  boolean := of_week = ANY (c.weekdays) OR 10 * ((of_month + 6) / 7) + of_week = ANY (c.weekdays)
+                        OR (70 + of_week = ANY (c.weekdays) AND extract(month FROM day + 7) <> extract(month FROM day));
+BEGIN
+    RETURN CASE WHEN c.either_day THEN by_month OR by_week ELSE by_month AND by_week END;
+END
+$$;

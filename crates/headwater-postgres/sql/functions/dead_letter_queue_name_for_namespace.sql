@@ -1,0 +1,8 @@
+-- headwater.dead_letter_queue_name_for_namespace(p_namespace)
+-- Public: in docs/sql.md.
+-- The name of the queue of a namespace's dead letters. Headwater keeps dead letters with their subscriber: headwater.read_dead_letters.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.dead_letter_queue_name_for_namespace(p_namespace text)
+RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT headwater.queue_name_for_namespace(p_namespace) || '_dlq'
+$$;

@@ -1,0 +1,16 @@
+-- headwater.drop_cron_job(task_id)
+-- Removes the job of pg_cron that belongs to a schedule, and says whether there was one. One that belongs to another user is left: it removes itself when it finds its
+-- schedule gone (run_scheduled_task).
+-- Raises: nothing. Locks, writes: the job.
+CREATE OR REPLACE FUNCTION headwater.drop_cron_job(task_id uuid)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    dropped bigint := 0;
+BEGIN
+    IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_cron') THEN
+        EXECUTE 'SELECT count(cron.unschedule(j.jobid)) FROM cron.job j WHERE j.command = $1 AND j.username = current_user' INTO dropped
+          USING format('SELECT headwater.run_scheduled_task(%L)', drop_cron_job.task_id);
+    END IF;
+    RETURN dropped > 0;
+END
+$$;

@@ -1,0 +1,30 @@
+-- headwater.fire_all_schedules(max_events)
+-- headwater.fire_schedules for every namespace that has something due: for a server without nodes, called by `headwater up`, or by a job. Answers as
+-- fire_schedules does, of all namespaces.
+-- Raises: WH002 (max_events). Locks, writes: see fire_schedules.
+CREATE OR REPLACE FUNCTION headwater.fire_all_schedules(max_events int DEFAULT 1000)
+RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    at timestamptz := clock_timestamp();
+    ns text;
+    r  record;
+BEGIN
+    PERFORM headwater.check_max_events(fire_all_schedules.max_events);
+    fired := 0;
+    failed := 0;
+    FOR ns IN SELECT n.namespace FROM headwater.namespaces n
+               WHERE EXISTS (SELECT FROM headwater.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at <= at)
+               ORDER BY n.namespace LOOP
+        SELECT f.* INTO r FROM headwater.fire_schedules(ns, fire_all_schedules.max_events) f;
+        fired := fired + r.fired;
+        failed := failed + r.failed;
+        next_due_in := least(next_due_in, r.next_due_in);
+    END LOOP;
+    SELECT least(next_due_in, min(greatest(x.fire_at - clock_timestamp(), interval '0'))) INTO next_due_in
+      FROM headwater.namespaces n,
+           LATERAL (SELECT s.fire_at FROM headwater.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at > at
+                     ORDER BY s.fire_at LIMIT 1) x;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,35 @@
+-- headwater.fire_schedules(namespace, max_events, notify, at)
+-- Appends the events of schedules that are due by the server's clock, at most max_events of them, and about 8 MiB. Any number of sessions may call it: each due time is
+-- fired once. `at`: as if it were that time, which cannot be in the future.
+-- Answers: fired; next_due_in, when to call again (NULL: nothing is due any more); failed, schedules whose event could not be appended (see fire_tasks).
+-- Raises: WH001, WH002 (max_events, at); what concerns not one schedule but the server, with nothing changed.
+-- Locks, writes: see fire_tasks.
+CREATE OR REPLACE FUNCTION headwater.fire_schedules(
+    namespace text, max_events int DEFAULT 1000, notify boolean DEFAULT true, at timestamptz DEFAULT NULL
+) RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns      headwater.namespaces := headwater.namespace_row(fire_schedules.namespace);
+    clock   timestamptz := clock_timestamp();
+    done    record;
+    next_at timestamptz;
+BEGIN
+    PERFORM headwater.check_max_events(fire_schedules.max_events);
+    IF fire_schedules.at > clock THEN
+        PERFORM headwater.fail('WH002', format('invalid at %s', fire_schedules.at), jsonb_build_object('what', 'at', 'value', fire_schedules.at),
+            'nothing is fired before its time: at is not in the future');
+    END IF;
+    done := headwater.fire_tasks(ns, NULL, fire_schedules.max_events, fire_schedules.notify, coalesce(fire_schedules.at, clock));
+    fired := done.fired;
+    failed := done.failed;
+    SELECT s.fire_at INTO next_at FROM headwater.schedules s
+     WHERE s.namespace_id = ns.namespace_id AND s.active AND s.fire_at IS NOT NULL ORDER BY s.fire_at, s.task_id LIMIT 1;
+    clock := coalesce(fire_schedules.at, clock_timestamp());
+    next_due_in := CASE WHEN next_at > clock THEN next_at - clock
+                        -- somebody else has it
+                        WHEN done.looked_at = 0 THEN interval '1 second'
+                        ELSE interval '0' END;
+    next_due_in := CASE WHEN next_at IS NOT NULL THEN next_due_in END;
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,14 @@
+-- headwater.leaves(namespace_id)
+-- The leaves of a namespace's log as the catalog has them, the oldest first. `detaching`: a detachment was begun and not ended.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.leaves(namespace_id int)
+RETURNS TABLE (leaf text, leaf_id oid, starts_at timestamptz, ends_at timestamptz, detaching boolean) LANGUAGE sql STABLE AS $$
+    SELECT l.relname::text, l.oid, b.bounds[1]::timestamptz, b.bounds[2]::timestamptz,
+           -- Servers before 14 have no such column.
+           coalesce((to_jsonb(i) ->> 'inhdetachpending')::boolean, false)
+      FROM pg_catalog.pg_inherits i
+      JOIN pg_catalog.pg_class l ON l.oid = i.inhrelid
+     CROSS JOIN LATERAL regexp_match(pg_get_expr(l.relpartbound, l.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') AS b(bounds)
+     WHERE i.inhparent = to_regclass(format('headwater.events_n%s', leaves.namespace_id)) AND b.bounds IS NOT NULL
+     ORDER BY 3
+$$;

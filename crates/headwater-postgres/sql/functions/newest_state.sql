@@ -1,0 +1,15 @@
+-- headwater.newest_state(namespace_id, subscriber_id)
+-- Where a queue stands, if there is nothing but the next events of the log: no gaps, open ranges or claims that were skipped. `moment` is now, but
+-- never before what was looked through, whatever the clock does.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.newest_state(namespace_id int, subscriber_id text)
+RETURNS TABLE (done boolean, frontier bigint, expired_from timestamptz, due_from timestamptz, last_visible_at timestamptz, look_at timestamptz,
+               moment timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT c.done, (c.state).frontier, (c.state).expired_from, (c.state).due_from, (c.state).last_visible_at, (c.state).look_at,
+           greatest(clock_timestamp(), (c.state).expired_from, (c.state).due_from)
+      FROM (SELECT c.done, c.state FROM headwater.claims c
+             WHERE c.namespace_id = newest_state.namespace_id AND c.subscriber_id = newest_state.subscriber_id
+             ORDER BY c.number DESC LIMIT 1) c
+     WHERE (c.state).gaps = '{}' AND (c.state).open = '{}' AND (c.state).skipped = '{}'
+$$;

@@ -1,0 +1,31 @@
+-- headwater.partitions(namespace, at)
+-- The months of a namespace's log, the oldest first, as operators see them: those that have a leaf, and those that were trimmed.
+--   events      counted if the month was trimmed, else what the planner thinks
+--   first_sequence, last_sequence   of a sealed month's events
+--   due_at      when it is older than the namespace keeps events; NULL: never
+--   held_by     who is not done with a month that is due: subscriber, partition, why
+-- Raises: WH001. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.partitions(namespace text, at timestamptz DEFAULT clock_timestamp())
+RETURNS TABLE (starts_at timestamptz, ends_at timestamptz, leaf text, events bigint, bytes bigint, first_sequence bigint,
+               last_sequence bigint, sealed_at timestamptz, trimmed_at timestamptz, dropped_at timestamptz, due_at timestamptz, held_by text[])
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(partitions.namespace);
+BEGIN
+    RETURN QUERY
+    SELECT coalesce(l.starts_at, m.starts_at), coalesce(l.ends_at, m.ends_at), coalesce(l.leaf, m.leaf),
+           coalesce(m.events, nullif(c.reltuples, -1)::bigint), pg_total_relation_size(c.oid), m.first_sequence, m.last_sequence,
+           m.sealed_at, m.trimmed_at, m.dropped_at, d.due_at,
+           CASE WHEN d.due_at <= partitions.at AND m.trimmed_at IS NULL
+                THEN ARRAY(SELECT DISTINCT format('%s: %s', h.subscriber_id, h.reason)
+                             FROM headwater.month_holders(partitions.namespace, m.first_sequence, m.last_sequence) h ORDER BY 1)
+                ELSE '{}' END
+      FROM headwater.leaves(ns.namespace_id) l
+      FULL JOIN (SELECT m.* FROM headwater.months m WHERE m.namespace_id = ns.namespace_id) m ON m.starts_at = l.starts_at
+      LEFT JOIN pg_catalog.pg_class c
+             ON c.oid = coalesce(l.leaf_id, CASE WHEN m.dropped_at IS NULL THEN to_regclass(format('headwater.%I', m.leaf)) END)
+     CROSS JOIN LATERAL (SELECT coalesce(l.ends_at, m.ends_at) + ns.retention AS due_at) d
+     ORDER BY 1;
+END
+$$;

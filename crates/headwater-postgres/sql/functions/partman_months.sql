@@ -1,0 +1,38 @@
+-- headwater.partman_months(namespace_id, this_month)
+-- Lets pg_partman make the leaves of this month and the next two, and gives them their indexes. Months are those of UTC. pg_partman drops
+-- nothing here: it knows no subscribers, and would lock writers out (see headwater.drop_steps). Its own scheduled runs pass these tables by.
+-- The one place that knows pg_partman's signatures: 4.x has p_type 'native' and named intervals, and always makes a default partition, in which
+-- rows would stop its maintenance and which forbids detaching without locks; 5.x has 'range' and intervals of PostgreSQL.
+-- Raises: WH034 if it is not installed, and whatever it raises. Locks, writes: what it does; part_config.
+CREATE OR REPLACE FUNCTION headwater.partman_months(namespace_id int, this_month timestamptz)
+RETURNS void LANGUAGE plpgsql SET timezone = 'UTC' AS $$
+DECLARE
+    parent  text := format('headwater.events_n%s', namespace_id);
+    partman record;
+    known   boolean;
+    call    text;
+BEGIN
+    SELECT n.nspname AS schema, split_part(e.extversion, '.', 1)::int AS major INTO partman
+      FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_partman';
+    IF NOT FOUND THEN
+        PERFORM headwater.fail('WH034', 'pg_partman is not installed in this database', jsonb_build_object('extension', 'pg_partman'),
+            'CREATE EXTENSION pg_partman, or make the namespace with built-in partitions');
+    END IF;
+    EXECUTE format('SELECT EXISTS (SELECT FROM %I.part_config WHERE parent_table = $1)', partman.schema) INTO known USING parent;
+    IF known THEN
+        EXECUTE format('SELECT %I.run_maintenance($1)', partman.schema) USING parent;
+    ELSE
+        call := CASE WHEN partman.major < 5
+            THEN 'SELECT %I.create_parent(p_parent_table => $1, p_control => ''recorded_at'', p_type => ''native'', p_interval => ''monthly'',
+                                          p_premake => 2, p_automatic_maintenance => ''off'', p_start_partition => $2)'
+            ELSE 'SELECT %I.create_parent(p_parent_table => $1, p_control => ''recorded_at'', p_type => ''range'', p_interval => ''1 month'',
+                                          p_premake => 2, p_automatic_maintenance => ''off'', p_start_partition => $2, p_default_table => false)'
+            END;
+        EXECUTE format(call, partman.schema) USING parent, this_month::text;
+        EXECUTE format('DROP TABLE IF EXISTS %s_default', parent);
+        -- Without it, an empty log gets no new months.
+        EXECUTE format('UPDATE %I.part_config SET infinite_time_partitions = true WHERE parent_table = $1', partman.schema) USING parent;
+    END IF;
+    PERFORM headwater.equip_leaf(l.leaf) FROM headwater.leaves(partman_months.namespace_id) l WHERE l.ends_at > this_month AND NOT l.detaching;
+END
+$$;

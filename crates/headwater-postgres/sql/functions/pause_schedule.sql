@@ -1,0 +1,11 @@
+-- headwater.pause_schedule(namespace, name)
+-- Pauses a schedule: nothing is fired until it is resumed, and what is due meanwhile is not missed.
+-- Raises: WH001, WH030. Locks: its row; it waits for who fires it. Writes: schedules.
+CREATE OR REPLACE FUNCTION headwater.pause_schedule(namespace text, name text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    s headwater.schedules := headwater.schedule_row(pause_schedule.namespace, pause_schedule.name);
+BEGIN
+    UPDATE headwater.schedules x SET active = false, updated_at = clock_timestamp() WHERE x.task_id = s.task_id;
+END
+$$;

@@ -1,0 +1,55 @@
+-- headwater.plan_runs(s, at)
+-- What a schedule has to do at a moment: the due times to fire, in order; the first and last of those that are skipped; and when it is due after that (NULL: never).
+-- A due time is missed when nobody fired it within two minutes: who looks once a minute, as a job of pg_cron, misses none. Until then each is fired.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.plan_runs(
+    s headwater.schedules, at timestamptz,
+    OUT due timestamptz[], OUT skipped_from timestamptz, OUT skipped_until timestamptz, OUT next_due_at timestamptz
+) LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_variable
+DECLARE
+    on_time_from timestamptz := at - interval '120 seconds';
+    until        timestamptz := least(at, s.ends_at);
+    c            headwater.cron;
+    moment       timestamptz := s.next_due_at;
+    on_time      timestamptz[] := '{}';
+    keep         int;
+BEGIN
+    due := '{}';
+    IF s.cron_expression IS NULL THEN
+        IF s.missed = 'skip' AND moment < on_time_from THEN
+            skipped_from := moment;
+            skipped_until := moment;
+        ELSE
+            due := ARRAY[moment];
+        END IF;
+        RETURN;
+    END IF;
+
+    c := headwater.cron_fields(s.cron_expression);
+    IF moment < on_time_from THEN
+        moment := headwater.cron_after(c, s.timezone, on_time_from - interval '1 microsecond');
+    END IF;
+    WHILE moment <= until LOOP
+        on_time := on_time || moment;
+        moment := headwater.cron_after(c, s.timezone, moment);
+    END LOOP;
+    next_due_at := CASE WHEN moment > s.ends_at THEN NULL ELSE moment END;
+
+    IF s.next_due_at < on_time_from THEN
+        keep := CASE s.missed WHEN 'fire_all' THEN s.missed_limit WHEN 'skip' THEN 0 ELSE 1 - least(cardinality(on_time), 1) END;
+        moment := least(on_time_from - interval '1 microsecond', until);
+        LOOP
+            moment := headwater.cron_before(c, s.timezone, s.next_due_at, moment);
+            EXIT WHEN moment IS NULL OR cardinality(due) = keep;
+            due := moment || due;
+            moment := moment - interval '1 microsecond';
+        END LOOP;
+        IF moment IS NOT NULL THEN
+            skipped_from := s.next_due_at;
+            skipped_until := moment;
+        END IF;
+    END IF;
+    due := due || on_time;
+END
+$$;

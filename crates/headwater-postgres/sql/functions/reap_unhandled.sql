@@ -1,0 +1,81 @@
+-- headwater.reap_unhandled(namespace, grace, subscriber_id, max_events, letters, settled)
+-- Settles events that nobody handles: those that lie behind the frontier of a shared subscriber (claims left them for workers of other
+-- types) and whose type no live node has handled for `grace`. Messages, which nodes emitted, become dead letters, with the reason. What belongs to a
+-- stream, has no header producer_node_id, or is broadcast was not meant for a handler: it counts as done.
+-- The time counts from the first call that finds nobody, and anew when none was made for as long, or 10 minutes: where all nodes were down,
+-- their types are not given up because one of them comes back first.
+-- Answers how many became letters, and how many were settled in all: if max_events, call again.
+-- Raises: WH001, WH002, WH006. Locks: the queue. Writes: unhandled_types, claims, retries, dead letters.
+CREATE OR REPLACE FUNCTION headwater.reap_unhandled(
+    namespace text, grace interval DEFAULT '5 minutes', subscriber_id text DEFAULT 'handlers', max_events int DEFAULT 5000,
+    OUT letters bigint, OUT settled bigint
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns      headwater.namespaces := headwater.namespace_row(reap_unhandled.namespace);
+    at      timestamptz := clock_timestamp();
+    waiting text[];
+    doomed  text[];
+    claim   record;
+    lot     record;
+BEGIN
+    letters := 0;
+    settled := 0;
+    IF coalesce(reap_unhandled.grace < interval '0', true) THEN
+        PERFORM headwater.fail('WH002', format('invalid grace %s', coalesce(reap_unhandled.grace::text, 'NULL')),
+            jsonb_build_object('what', 'grace', 'value', reap_unhandled.grace), 'grace is an interval from 0 on');
+    END IF;
+    PERFORM headwater.check_max_events(reap_unhandled.max_events);
+    PERFORM headwater.lock_queue(ns.namespace_id, reap_unhandled.subscriber_id);
+    waiting := ARRAY(
+        SELECT w.event_type
+          FROM (SELECT o.event_type
+                  FROM (SELECT c.state FROM headwater.claims c
+                         WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = reap_unhandled.subscriber_id
+                         ORDER BY c.number DESC LIMIT 1) c, unnest((c.state).open) o
+                 UNION
+                SELECT t.event_type FROM headwater.retries r, unnest(r.event_types) AS t(event_type)
+                 WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = reap_unhandled.subscriber_id AND r.due_at <= at) w
+         WHERE NOT EXISTS (SELECT FROM headwater.nodes n
+                            WHERE n.namespace_id = ns.namespace_id AND n.stopped_at IS NULL
+                              AND n.last_heartbeat >= at - 3 * n.heartbeat_every
+                              AND headwater.matches_pattern(w.event_type, n.event_types)));
+    DELETE FROM headwater.unhandled_types u
+     WHERE u.namespace_id = ns.namespace_id AND u.subscriber_id = reap_unhandled.subscriber_id AND u.event_type <> ALL (waiting);
+    INSERT INTO headwater.unhandled_types AS u (namespace_id, subscriber_id, event_type, since, checked_at)
+    SELECT ns.namespace_id, reap_unhandled.subscriber_id, w.event_type, at, at FROM unnest(waiting) AS w(event_type)
+    ON CONFLICT (namespace_id, subscriber_id, event_type) DO UPDATE
+       SET since = CASE WHEN u.checked_at < at - greatest(reap_unhandled.grace, interval '10 minutes') THEN at ELSE u.since END,
+           checked_at = at;
+    doomed := ARRAY(SELECT u.event_type FROM headwater.unhandled_types u
+                     WHERE u.namespace_id = ns.namespace_id AND u.subscriber_id = reap_unhandled.subscriber_id
+                       AND u.since <= at - reap_unhandled.grace);
+    IF doomed = '{}' THEN
+        RETURN;
+    END IF;
+    FOR claim IN SELECT * FROM headwater.claim_ranges(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events,
+                                                      interval '1 minute', doomed)
+    LOOP
+        -- In a statement of its own: it sees all that the claim saw.
+        FOR lot IN
+            SELECT e.event_type, e.is_message, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
+              FROM (SELECT e.event_type, e.global_sequence,
+                           coalesce(e.stream_id IS NULL AND e.headers ? 'producer_node_id' AND NOT e.headers ? 'broadcast', false) AS is_message
+                      FROM headwater.events e
+                     WHERE e.namespace_id = ns.namespace_id
+                       AND e.global_sequence = ANY (headwater.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,
+                                                                                claim.sequences, claim.types))) e
+             GROUP BY e.event_type, e.is_message
+        LOOP
+            settled := settled + cardinality(lot.sequences);
+            IF lot.is_message THEN
+                letters := letters + cardinality(lot.sequences);
+                PERFORM headwater.nack(reap_unhandled.namespace, reap_unhandled.subscriber_id, claim.claim_id, lot.sequences, interval '0',
+                                       format('no handler for event %s', lot.event_type), true);
+            ELSE
+                PERFORM headwater.ack(reap_unhandled.namespace, reap_unhandled.subscriber_id, claim.claim_id, lot.sequences);
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,63 @@
+-- headwater.register_node(namespace, node_id, display_name, description, metadata, heartbeat_every, event_types)
+-- Makes a running process known, under an id of its own: lower case, with - for what is not a letter, a digit, a dot, - or _; NULL: one is made up. A
+-- process that is registered again is a new incarnation: heartbeats of its predecessor are refused, and what that owned (leases, memberships of
+-- groups) can be taken at once; what it still writes there is fenced by its term.
+--   heartbeat_every  how often it says that it lives, 100 ms to 1 hour: it counts as dead when it was silent for three of them
+--   event_types      that it handles, as patterns: * stands for any characters
+-- Raises: WH001, WH002. Locks: the node, what its predecessor owned. Writes: nodes, subscribers, members.
+CREATE OR REPLACE FUNCTION headwater.register_node(
+    namespace       text,
+    INOUT node_id   text DEFAULT NULL,
+    display_name    text DEFAULT NULL,
+    description     text DEFAULT NULL,
+    metadata        jsonb DEFAULT NULL,
+    heartbeat_every interval DEFAULT '30 s',
+    event_types     text[] DEFAULT NULL,
+    OUT incarnation bigint,
+    OUT instance_id uuid
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns     headwater.namespaces := headwater.namespace_row(register_node.namespace);
+    id     text := headwater.node_name(register_node.node_id);
+    former uuid;
+    at     timestamptz;
+BEGIN
+    IF coalesce(register_node.heartbeat_every NOT BETWEEN interval '100 ms' AND interval '1 hour', true) THEN
+        PERFORM headwater.fail('WH002', format('invalid heartbeat_every %s', coalesce(register_node.heartbeat_every::text, 'NULL')),
+            jsonb_build_object('what', 'heartbeat_every', 'value', register_node.heartbeat_every), 'heartbeat_every is 100 ms to 1 hour');
+    END IF;
+    IF jsonb_typeof(register_node.metadata) <> 'object' THEN
+        PERFORM headwater.fail('WH002', format('invalid metadata of node %L', id), jsonb_build_object('what', 'metadata'),
+            'metadata is a JSON object');
+    END IF;
+    PERFORM headwater.check_patterns(register_node.event_types);
+    LOOP
+        SELECT n.instance_id INTO former FROM headwater.nodes n WHERE n.namespace_id = ns.namespace_id AND n.node_id = id FOR UPDATE;
+        EXIT WHEN FOUND;
+        at := clock_timestamp();
+        INSERT INTO headwater.nodes AS n (namespace_id, node_id, incarnation, instance_id, display_name, description, metadata, event_types,
+                                          heartbeat_every, registered_at, started_at, last_heartbeat)
+        VALUES (ns.namespace_id, id, nextval('headwater.incarnations'), headwater.uuid_v7(), register_node.display_name,
+                register_node.description, coalesce(register_node.metadata, '{}'), coalesce(register_node.event_types, '{}'),
+                register_node.heartbeat_every, at, at, at)
+        ON CONFLICT DO NOTHING
+        RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END LOOP;
+    at := clock_timestamp();
+    UPDATE headwater.nodes n
+       SET incarnation = nextval('headwater.incarnations'), instance_id = headwater.uuid_v7(), display_name = register_node.display_name,
+           description = register_node.description, metadata = coalesce(register_node.metadata, '{}'),
+           event_types = coalesce(register_node.event_types, '{}'), heartbeat_every = register_node.heartbeat_every, started_at = at,
+           last_heartbeat = at, stopped_at = NULL
+     WHERE n.namespace_id = ns.namespace_id AND n.node_id = id
+    RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
+    UPDATE headwater.subscribers s
+       SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
+     WHERE s.namespace_id = ns.namespace_id AND s.owner_incarnation = former;
+    DELETE FROM headwater.members m WHERE m.namespace_id = ns.namespace_id AND m.incarnation = former;
+END
+$$;

@@ -1,0 +1,17 @@
+-- headwater.run_schedule_now(namespace, name, event_id, notify)
+-- Appends a schedule's event at once, in the caller's transaction, paused or not. What is due later is not changed by it.
+-- Answers with the event's sequence. Sent again with the same event_id, it answers as the first time.
+-- Raises: WH001, WH030; see append_batch. Locks: its row; see append_batch. Writes: schedule_runs; see append_batch.
+CREATE OR REPLACE FUNCTION headwater.run_schedule_now(
+    namespace text, name text, event_id uuid DEFAULT NULL, notify boolean DEFAULT true
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    s  headwater.schedules := headwater.schedule_row(run_schedule_now.namespace, run_schedule_now.name);
+    id uuid := coalesce(run_schedule_now.event_id, headwater.uuid_v7());
+BEGIN
+    PERFORM headwater.append_runs(run_schedule_now.namespace, ARRAY[s.task_id], ARRAY[clock_timestamp()], ARRAY[id], 'manual',
+                                  run_schedule_now.notify, NULL);
+    PERFORM headwater.prune_runs(ARRAY[s.task_id]);
+    RETURN (SELECT r.global_sequence FROM headwater.schedule_runs r WHERE r.task_id = s.task_id AND r.run_id = id);
+END
+$$;

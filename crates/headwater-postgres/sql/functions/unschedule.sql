@@ -1,0 +1,14 @@
+-- headwater.unschedule(namespace, name)
+-- Removes a schedule with its history. Events that it appended stay.
+-- Raises: WH001, WH030. Locks: its row; it waits for who fires it. Writes: schedules, schedule_runs; a job of pg_cron.
+CREATE OR REPLACE FUNCTION headwater.unschedule(namespace text, name text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    s headwater.schedules := headwater.schedule_row(unschedule.namespace, unschedule.name);
+BEGIN
+    IF s.job_id IS NOT NULL THEN
+        PERFORM headwater.drop_cron_job(s.task_id);
+    END IF;
+    DELETE FROM headwater.schedules x WHERE x.task_id = s.task_id;
+END
+$$;

@@ -1,0 +1,2 @@
+-- Gives roles the privileges that their grants need.
+SELECT headwater.apply_grants()

@@ -1,0 +1,2 @@
+-- Pauses a schedule.
+SELECT headwater.pause_schedule($1, $2)

@@ -1,0 +1,2 @@
+-- Settles events that nobody handles.
+SELECT letters, settled FROM headwater.reap_unhandled($1, make_interval(secs => $2), $3, $4)

@@ -1,0 +1,2 @@
+-- Resumes a schedule.
+SELECT headwater.resume_schedule($1, $2)

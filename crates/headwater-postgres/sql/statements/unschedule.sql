@@ -1,0 +1,2 @@
+-- Removes a schedule.
+SELECT headwater.unschedule($1, $2)

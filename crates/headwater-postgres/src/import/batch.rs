@@ -1,0 +1,141 @@
+//! A page of the source, as events.
+
+use chrono::{DateTime, Utc};
+use headwater_core::{Append, Appended, Event, Json, StreamId};
+use sha2::{Digest, Sha256};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use super::ImportError;
+
+pub(super) struct Batch {
+    pub(super) events: Vec<Imported>,
+    /// Of the last row.
+    pub(super) cursor: Vec<String>,
+}
+
+pub(super) struct Imported {
+    id: String,
+    event: Event,
+    /// The place in its stream that the source says it has.
+    version: Option<i64>,
+}
+
+impl Imported {
+    pub(super) fn bytes(&self) -> usize {
+        self.event.data_text().len()
+    }
+}
+
+/// A row that the page has, as an event of this import.
+pub(super) fn imported(row: &PgRow, import: &str, keep_ids: bool) -> Result<(Imported, Vec<String>), ImportError> {
+    let get = || -> Result<_, sqlx::Error> {
+        Ok((
+            row.try_get::<Option<String>, _>("id")?,
+            row.try_get::<Option<String>, _>("event_type")?,
+            row.try_get::<Option<String>, _>("data")?,
+            row.try_get::<Option<DateTime<Utc>>, _>("created_at")?,
+            row.try_get::<Option<String>, _>("metadata")?,
+            row.try_get::<Vec<Option<String>>, _>("cursor")?,
+        ))
+    };
+    let (id, event_type, data, created_at, metadata, cursor) = get().map_err(ImportError::source)?;
+    let id = id.ok_or_else(|| ImportError::Row { id: String::new(), reason: "its id is NULL".into() })?;
+    let refused = |reason: String| ImportError::Row { id: id.clone(), reason };
+    let event_type = event_type.ok_or_else(|| refused("its event type is NULL".into()))?;
+    let cursor: Option<Vec<String>> = cursor.into_iter().collect();
+    let cursor = cursor.ok_or_else(|| refused("a column by which rows are ordered is NULL".into()))?;
+    let data = data.map_or_else(|| Ok(Json::null()), Json::parse).map_err(|error| refused(error.to_string()))?;
+    let mut event = Event::raw(event_type, data);
+    event.id = if keep_ids {
+        Uuid::parse_str(&id).map_err(|_| refused("its id is no UUID, so that it cannot be kept".into()))?
+    } else {
+        derived_id(import, &id, created_at)
+    };
+    if let Some(created_at) = created_at {
+        event.created_at = created_at;
+    }
+    let mut get = || -> Result<_, sqlx::Error> {
+        event.stream_id = row.try_get::<Option<String>, _>("stream_id")?.map(StreamId::from);
+        event.key = row.try_get("key")?;
+        event.actor_id = row.try_get("actor_id")?;
+        event.correlation_id = row.try_get("correlation_id")?;
+        event.causation_id = row.try_get("causation_id")?;
+        row.try_get::<Option<i64>, _>("version")
+    };
+    let version = get().map_err(ImportError::source)?;
+    event.headers.extend(metadata.map(|text| headers(&text)).transpose().map_err(refused)?.unwrap_or_default());
+    event.headers.insert("import".into(), import.into());
+    event.headers.insert("source_id".into(), id.clone());
+    Ok((Imported { id, event, version }, cursor))
+}
+
+/// Headers are strings: what is none in the metadata is written as JSON.
+fn headers(metadata: &str) -> Result<Vec<(String, String)>, String> {
+    let values: Option<serde_json::Map<String, serde_json::Value>> =
+        serde_json::from_str(metadata).map_err(|_| "its metadata is no JSON object".to_owned())?;
+    let entries = values.unwrap_or_default().into_iter().filter(|(_, value)| !value.is_null());
+    Ok(entries
+        .map(|(name, value)| match value {
+            serde_json::Value::String(text) => (name, text),
+            value => (name, value.to_string()),
+        })
+        .collect())
+}
+
+/// The same each time, so that no row is stored twice; and ordered by time, as all ids are that the log makes: past months are then known not to hold new ids.
+fn derived_id(import: &str, id: &str, created_at: Option<DateTime<Utc>>) -> Uuid {
+    let hash = Sha256::new().chain_update(import).chain_update([0]).chain_update(id).finalize();
+    let mut bytes = [0; 10];
+    bytes.copy_from_slice(&hash[..10]);
+    let millis = created_at.map_or(0, |time| time.timestamp_millis().max(0)) as u64;
+    uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
+}
+
+impl Batch {
+    pub(super) fn events(&self) -> Append {
+        self.events.iter().fold(Append::new(), |append, imported| append.event(imported.event.clone()))
+    }
+
+    pub(super) fn first_id(&self) -> String {
+        self.events.first().map(|imported| imported.id.clone()).unwrap_or_default()
+    }
+
+    /// What the source says of the places in streams must hold.
+    pub(super) fn check_versions(&self, appended: &Appended) -> Result<(), ImportError> {
+        for (imported, placed) in self.events.iter().zip(&appended.events) {
+            let (Some(expected), Some(got)) = (imported.version, placed.stream_version) else { continue };
+            if expected != got as i64 {
+                let stream = imported.event.stream_id.as_deref().unwrap_or_default();
+                let reason = format!("it is version {expected} of stream {stream:?}, and would become version {got}");
+                return Err(ImportError::Row { id: imported.id.clone(), reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_the_same_each_time_and_ordered_by_time() {
+        let at = |millis| DateTime::from_timestamp_millis(millis);
+        assert_eq!(derived_id("a", "1", at(1)), derived_id("a", "1", at(1)));
+        assert_ne!(derived_id("a", "1", at(1)), derived_id("b", "1", at(1)));
+        assert!(derived_id("a", "1", at(1)) < derived_id("a", "0", at(2)));
+        assert!(derived_id("a", "1", None) < derived_id("a", "1", at(1_700_000_000_000)));
+        assert_eq!(derived_id("a", "1", at(5)).get_version_num(), 7);
+    }
+
+    #[test]
+    fn metadata_becomes_strings() {
+        let got = headers(r#"{"a": "x", "b": 1, "c": {"d": null}, "e": null}"#).unwrap();
+        let got: Vec<_> = got.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(got, [("a", "x"), ("b", "1"), ("c", r#"{"d":null}"#)]);
+        assert_eq!(headers("null").unwrap(), []);
+        assert!(headers("[1]").is_err());
+    }
+}

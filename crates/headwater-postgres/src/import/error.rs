@@ -1,0 +1,65 @@
+//! Why an import failed.
+
+use headwater_core::{AdminError, AppendError};
+
+use crate::error::admin_error;
+
+/// Why an import failed. What was imported before stays, and a run with the same name goes on from there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// A name or value that cannot be (WH002).
+    #[error("{0}")]
+    Invalid(String),
+    /// The source could not be reached, or read.
+    #[error("failed to read the source: {0}")]
+    Source(#[source] AdminError),
+    /// A row of the source cannot be an event.
+    #[error("row {id:?} of the source cannot be imported: {reason}")]
+    Row {
+        /// Its id.
+        id: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A batch could not be appended.
+    #[error("failed to append the batch that begins with row {first:?} of the source: {source}")]
+    Append {
+        /// The id of its first row.
+        first: String,
+        /// Why not.
+        #[source]
+        source: AppendError,
+    },
+    /// An import of this name was begun, from another source or with other columns.
+    #[error("import {0:?} was begun with another source or other columns: ask for the same, or choose another name")]
+    Differs(String),
+    /// Another run of this import is at work.
+    #[error("another run of import {0:?} is at work: wait for its end, and run this one again")]
+    Busy(String),
+    /// What was imported is not what the source has now.
+    #[error(
+        "import {name:?} is not what the source has: {imported} events were imported, it has {in_source} rows; rows were added behind those that were read, changed or deleted meanwhile"
+    )]
+    Mismatch {
+        /// The import.
+        name: String,
+        /// Rows in the source.
+        in_source: u64,
+        /// Events imported.
+        imported: u64,
+    },
+    /// The database with the namespace failed.
+    #[error(transparent)]
+    Target(AdminError),
+}
+
+impl ImportError {
+    pub(super) fn source(error: sqlx::Error) -> Self {
+        ImportError::Source(admin_error(error))
+    }
+
+    pub(super) fn target(error: sqlx::Error) -> Self {
+        ImportError::Target(admin_error(error))
+    }
+}

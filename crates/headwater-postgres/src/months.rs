@@ -1,0 +1,87 @@
+//! Which months a read of the log needs: what is sealed is true for ever, so it is kept, and looked up now and then. Old knowledge costs a
+//! leaf that need not have been opened, and nothing else. `log_bounds.sql` decides the same.
+
+use chrono::{DateTime, Utc};
+use headwater_core::ReadError;
+use sqlx::{PgConnection, Row};
+
+use crate::error::read_error;
+use crate::sql;
+
+/// A month to which nothing is added any more.
+#[derive(Debug, Clone, PartialEq)]
+struct Month {
+    ends_at: DateTime<Utc>,
+    high_sequence: u64,
+    complete_to: u64,
+    page_events: u64,
+    trimmed: bool,
+}
+
+/// The sealed months of a namespace, the oldest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Months {
+    kept_from: Option<DateTime<Utc>>,
+    /// Everything at or below is trimmed.
+    pub(crate) trimmed_to: u64,
+    months: Vec<Month>,
+}
+
+/// When the events were recorded that a read may need: from … on, before ….
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bounds {
+    pub(crate) from: Option<DateTime<Utc>>,
+    pub(crate) until: Option<DateTime<Utc>>,
+}
+
+impl Months {
+    pub(crate) async fn load(conn: &mut PgConnection, namespace_id: i32) -> Result<Self, ReadError> {
+        let rows = sqlx::query(sql::MONTHS).bind(namespace_id).fetch_all(conn).await.map_err(read_error)?;
+        let Some(first) = rows.first() else { return Ok(Months::default()) };
+        let trimmed_to = first.get::<i64, _>("trimmed_to") as u64;
+        let sealed = rows.iter().filter_map(|row| {
+            Some(Month {
+                ends_at: row.get::<Option<_>, _>("ends_at")?,
+                high_sequence: row.get::<i64, _>("high_sequence") as u64,
+                complete_to: row.get::<i64, _>("complete_to") as u64,
+                page_events: row.get::<i32, _>("page_events") as u64,
+                trimmed: row.get("trimmed"),
+            })
+        });
+        // Infinity is no time of chrono's: it is there as long as nothing is trimmed.
+        let kept_from = (trimmed_to > 0).then(|| first.get("kept_from"));
+        Ok(Months { kept_from, trimmed_to, months: sealed.collect() })
+    }
+
+    /// Of a read after a sequence, up to one, of the first `max_events` there (`None`: of all).
+    pub(crate) fn forwards(&self, after: u64, up_to: Option<u64>, max_events: Option<u64>) -> Bounds {
+        let needed = self.months.iter().filter(|month| month.complete_to >= after && !month.trimmed);
+        // The first may lie on both sides of the start.
+        let mut ahead = 0;
+        let last = needed.enumerate().find(|(at, month)| {
+            ahead += if *at > 0 { month.page_events } else { 0 };
+            up_to.is_some_and(|up_to| month.complete_to >= up_to) || max_events.is_some_and(|events| ahead >= events)
+        });
+        Bounds { from: self.from(after), until: last.map(|(_, month)| month.ends_at) }
+    }
+
+    /// Of a read from a sequence down to just above another, of the last `max_events` there (`None`: of all).
+    pub(crate) fn backwards(&self, down_from: u64, above: u64, max_events: Option<u64>) -> Bounds {
+        let until = self.months.iter().find(|month| month.complete_to >= down_from).map(|month| month.ends_at);
+        let mut enough = None;
+        let mut events = 0;
+        for month in self.months.iter().rev().filter(|month| month.complete_to <= down_from && !month.trimmed) {
+            if max_events.is_some_and(|most| events >= most) {
+                enough = Some(month.complete_to);
+                break;
+            }
+            events += month.page_events;
+        }
+        Bounds { from: self.from(enough.map_or(above, |complete_to| complete_to.max(above))), until }
+    }
+
+    fn from(&self, after: u64) -> Option<DateTime<Utc>> {
+        let passed = self.months.iter().rev().find(|month| month.high_sequence <= after).map(|month| month.ends_at);
+        passed.max(self.kept_from)
+    }
+}

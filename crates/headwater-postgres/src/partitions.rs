@@ -1,0 +1,263 @@
+//! The months of a namespace's log: which there are, and what keeps them in shape.
+//!
+//! Who has authority: the database. A month is sealed, then trimmed, each in one transaction; from then on its events are none of the log's. Its
+//! leaf goes afterwards, in steps that cannot be part of a transaction: detached without locking anybody out, dropped, noted. Whoever crashes between
+//! two steps leaves a state from which [`Database::maintain`] goes on, here or elsewhere. A session lock keeps two from doing the same; without it
+//! (behind a pooler) one of them fails, and nothing is lost by that. A step that does not get its lock in time is tried again, then left to the next call.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use headwater_core::AdminError;
+use serde::Serialize;
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+
+use crate::error::{admin_error, sqlstate};
+use crate::{Database, pooler, sql};
+
+/// How often a step is tried whose lock is not had in time.
+const TRIES: u32 = 3;
+/// Between two tries: whoever waits behind gets through.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A month of a namespace's log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MonthInfo {
+    /// Its first moment.
+    pub starts_at: DateTime<Utc>,
+    /// The first moment after it.
+    pub ends_at: DateTime<Utc>,
+    /// The table that holds it, or held it.
+    pub leaf: String,
+    /// Its events: counted if it was trimmed, else estimated; `None`: nobody knows.
+    pub events: Option<u64>,
+    /// The size of its table with indexes; `None`: it is gone.
+    pub bytes: Option<u64>,
+    /// The first sequence of a sealed month; `None`: it is not sealed, or has no events.
+    pub first_sequence: Option<u64>,
+    /// The last sequence of a sealed month.
+    pub last_sequence: Option<u64>,
+    /// Since when nothing can be added to it.
+    pub sealed_at: Option<DateTime<Utc>>,
+    /// Since when its events are none of the log's.
+    pub trimmed_at: Option<DateTime<Utc>>,
+    /// When its table was found to be gone.
+    pub dropped_at: Option<DateTime<Utc>>,
+    /// When it is older than the namespace keeps events; `None`: never.
+    pub due_at: Option<DateTime<Utc>>,
+    /// Whether it is to be trimmed now.
+    pub due: bool,
+    /// If it is due: the subscribers that are not done with it, and why.
+    pub held_by: Vec<String>,
+}
+
+/// A month that was trimmed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Trimmed {
+    /// The table that holds it.
+    pub leaf: String,
+    /// How many events it had.
+    pub events: u64,
+    /// The subscribers that had not handled all of them: see [`Database::losses`].
+    pub losers: Vec<String>,
+}
+
+/// What a subscriber had not handled when it was trimmed all the same.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Loss {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Its partition.
+    pub partition: u32,
+    /// The first sequence that it lost.
+    pub first_sequence: u64,
+    /// The last.
+    pub last_sequence: u64,
+    /// At most so many events: those of other partitions, and of types that it does not handle, are counted too.
+    pub events: u64,
+    /// When.
+    pub lost_at: DateTime<Utc>,
+}
+
+/// What [`Database::maintain`] did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Maintained {
+    /// Somebody else maintains the namespace at this moment: nothing was done.
+    pub busy: bool,
+    /// Months that were sealed.
+    pub sealed: u32,
+    /// Months that were taken out of the log.
+    pub trimmed: Vec<Trimmed>,
+    /// The month that is due and held, and by whom; later ones wait behind it.
+    pub held: Option<(String, Vec<String>)>,
+    /// Tables that were dropped.
+    pub dropped: Vec<String>,
+    /// Tables of trimmed months that are still in somebody's way or use, and why: the next call goes on with them.
+    pub left: Vec<(String, String)>,
+}
+
+impl Database {
+    /// The months of a namespace's log, the oldest first.
+    pub async fn partitions(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
+        self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::PARTITIONS).bind(namespace).fetch_all(&mut *conn).await.map_err(admin_error);
+        Ok(conn.end(rows, admin_error).await?.iter().map(month_info).collect())
+    }
+
+    /// What was trimmed before a namespace's subscribers, or one of them, had handled it: the newest first.
+    pub async fn losses(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<Loss>, AdminError> {
+        self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let query = sqlx::query(sql::LOSSES).bind(namespace).bind(subscriber_id);
+        let rows = query.fetch_all(&mut *conn).await.map_err(admin_error);
+        let loss = |row: &PgRow| Loss {
+            subscriber_id: row.get("subscriber_id"),
+            partition: row.get::<i32, _>("partition") as u32,
+            first_sequence: row.get::<i64, _>("first_sequence") as u64,
+            last_sequence: row.get::<i64, _>("last_sequence") as u64,
+            events: row.get::<i64, _>("events") as u64,
+            lost_at: row.get("lost_at"),
+        };
+        Ok(conn.end(rows, admin_error).await?.iter().map(loss).collect())
+    }
+
+    /// Makes a namespace's coming months, seals past ones, trims those that are older than it keeps events, and drops their tables. No month goes
+    /// that a subscriber is not done with, unless `allow_loss`: then what it had not handled is lost to it, and noted. Nodes call this once
+    /// an hour, without loss.
+    pub async fn maintain(&self, namespace: &str, allow_loss: bool) -> Result<Maintained, AdminError> {
+        let info = self.namespace(namespace).await?;
+        let connected = PgConnection::connect_with(&self.pool.connect_options()).await;
+        let mut work =
+            Maintenance { conn: connected.map_err(admin_error)?, pooler: self.pooler, namespace: namespace.to_owned() };
+        let done = work.run(info.id.into(), allow_loss).await;
+        // The lock goes with the session.
+        _ = work.conn.close().await;
+        done
+    }
+}
+
+/// A session that maintains a namespace.
+struct Maintenance {
+    conn: PgConnection,
+    pooler: bool,
+    namespace: String,
+}
+
+impl Maintenance {
+    async fn run(&mut self, namespace_id: i32, allow_loss: bool) -> Result<Maintained, AdminError> {
+        let mut done = Maintained::default();
+        if !self.pooler {
+            sqlx::raw_sql(sql::BEGIN_MAINTENANCE).execute(&mut self.conn).await.map_err(admin_error)?;
+            if !self.one(sqlx::query(sql::MAINTENANCE_LOCK).bind(namespace_id)).await?.get::<bool, _>(0) {
+                return Ok(Maintained { busy: true, ..done });
+            }
+        }
+        let namespace = self.namespace.clone();
+        self.one(sqlx::query(sql::MAINTAIN_NAMESPACE).bind(&namespace)).await?;
+        done.sealed = self.one(sqlx::query(sql::SEAL_MONTHS).bind(&namespace)).await?.get::<i32, _>(0) as u32;
+        self.trim(allow_loss, &mut done).await?;
+        self.drop_leaves(&mut done).await?;
+        Ok(done)
+    }
+
+    async fn trim(&mut self, allow_loss: bool, done: &mut Maintained) -> Result<(), AdminError> {
+        let namespace = self.namespace.clone();
+        let rows = self.all(sqlx::query(sql::PARTITIONS).bind(&namespace)).await?;
+        for month in rows.iter().map(month_info).filter(|month| month.due) {
+            if !month.held_by.is_empty() && !allow_loss {
+                done.held = Some((month.leaf, month.held_by));
+                return Ok(());
+            }
+            // Counted in a transaction of its own: the next one keeps subscribers waiting.
+            self.one(sqlx::query(sql::COUNT_MONTH).bind(&namespace).bind(month.starts_at)).await?;
+            let trim = sqlx::query(sql::TRIM_MONTH).bind(&namespace).bind(month.starts_at).bind(allow_loss);
+            match self.one(trim).await {
+                Ok(row) => done.trimmed.push(Trimmed {
+                    leaf: month.leaf,
+                    events: row.get::<i64, _>("events") as u64,
+                    losers: row.get("losers"),
+                }),
+                // Somebody was moved back meanwhile.
+                Err(AdminError::MonthHeld(message)) => {
+                    done.held = Some((month.leaf, vec![message]));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn drop_leaves(&mut self, done: &mut Maintained) -> Result<(), AdminError> {
+        let namespace = self.namespace.clone();
+        loop {
+            let steps = self.all(sqlx::query(sql::DROP_STEPS).bind(&namespace)).await?;
+            let next = steps.iter().find(|step| done.left.iter().all(|(leaf, _)| leaf != step.get::<&str, _>("leaf")));
+            let Some(next) = next else { return Ok(()) };
+            let (leaf, step) = (next.get::<String, _>("leaf"), next.get::<&str, _>("step"));
+            let Some(statement) = next.get::<Option<String>, _>("statement") else {
+                self.one(sqlx::query(sql::NOTE_DROPPED).bind(&namespace)).await?;
+                continue;
+            };
+            match self.patiently(&statement).await {
+                Ok(()) if step == "drop" => done.dropped.push(leaf),
+                Ok(()) => {}
+                Err(error) if sqlstate(&error).is_some() => done.left.push((leaf, error.to_string())),
+                Err(error) => return Err(admin_error(error)),
+            }
+        }
+    }
+
+    /// Runs a statement outside of a transaction; again, if its lock was not to be had.
+    async fn patiently(&mut self, statement: &str) -> Result<(), sqlx::Error> {
+        for _ in 1..TRIES {
+            match sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut self.conn).await {
+                Err(error) if sqlstate(&error) == Some("55P03") => {
+                    // A detachment that has begun is ended in another way.
+                    if statement.ends_with("CONCURRENTLY") {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+                done => return done.map(drop),
+            }
+        }
+        sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut self.conn).await.map(drop)
+    }
+
+    async fn one(&mut self, query: Query<'_, Postgres, PgArguments>) -> Result<PgRow, AdminError> {
+        pooler::begin(&mut self.conn, self.pooler).await.map_err(admin_error)?;
+        let row = query.fetch_one(&mut self.conn).await;
+        pooler::end(&mut self.conn, self.pooler, row.is_ok()).await.map_err(admin_error)?;
+        row.map_err(admin_error)
+    }
+
+    async fn all(&mut self, query: Query<'_, Postgres, PgArguments>) -> Result<Vec<PgRow>, AdminError> {
+        pooler::begin(&mut self.conn, self.pooler).await.map_err(admin_error)?;
+        let rows = query.fetch_all(&mut self.conn).await;
+        pooler::end(&mut self.conn, self.pooler, rows.is_ok()).await.map_err(admin_error)?;
+        rows.map_err(admin_error)
+    }
+}
+
+fn month_info(row: &PgRow) -> MonthInfo {
+    let number = |name: &str| row.get::<Option<i64>, _>(name).map(|number| number as u64);
+    MonthInfo {
+        starts_at: row.get("starts_at"),
+        ends_at: row.get("ends_at"),
+        leaf: row.get("leaf"),
+        events: number("events"),
+        bytes: number("bytes"),
+        first_sequence: number("first_sequence"),
+        last_sequence: number("last_sequence"),
+        sealed_at: row.get("sealed_at"),
+        trimmed_at: row.get("trimmed_at"),
+        dropped_at: row.get("dropped_at"),
+        due_at: row.get("due_at"),
+        due: row.get::<Option<bool>, _>("due").unwrap_or(false),
+        held_by: row.get("held_by"),
+    }
+}

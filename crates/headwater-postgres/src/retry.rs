@@ -1,0 +1,50 @@
+//! Calls that may be sent again: on another connection while connections are lost, until there is no time left.
+
+use std::time::Duration;
+
+use headwater_core::Fault;
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
+use sqlx::query::Query;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::Database;
+use crate::error::is_disconnect;
+
+/// Between tries, doubling from the one to the other.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The rows that a statement answers; again while connections are lost, until `retry_for` has passed.
+pub(crate) async fn rows<'q, E>(
+    database: &Database,
+    retry_for: Duration,
+    statement: impl Fn() -> Query<'q, Postgres, PgArguments>,
+    error_of: fn(sqlx::Error) -> E,
+    no_answer: fn(Fault) -> E,
+) -> Result<Vec<PgRow>, E> {
+    let deadline = Instant::now() + retry_for;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let error = match database.pin().await {
+            Ok(mut pinned) => match timeout_at(deadline, statement().fetch_all(&mut *pinned)).await {
+                Ok(Err(error)) if is_disconnect(&error) => {
+                    pinned.discard();
+                    error
+                }
+                Ok(rows) => return pinned.end(rows.map_err(error_of), error_of).await,
+                // It may be half open: nobody else shall get it.
+                Err(_) => {
+                    pinned.discard();
+                    let message = format!("failed to reach the database: no answer within {retry_for:?}");
+                    return Err(no_answer(Fault { message, retryable: true, source: None }));
+                }
+            },
+            Err(error) => error,
+        };
+        if !is_disconnect(&error) || Instant::now() + pause > deadline {
+            return Err(error_of(error));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
