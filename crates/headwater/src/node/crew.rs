@@ -79,6 +79,7 @@ impl Crew {
         };
         let (seat, told) = self.new_seat(subscription, partition, tenure);
         seats.push(seat.clone());
+        self.tail.read();
         let runner = Runner {
             subscription: subscription.clone(),
             partition,
