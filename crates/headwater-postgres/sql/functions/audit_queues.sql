@@ -61,7 +61,8 @@ BEGIN
         -- A queue may begin ahead of the log; what is in flight there is in its gaps.
         SELECT q.subscriber_id, 'frontier_beyond_log', q.frontier
           FROM queues q
-         CROSS JOIN (SELECT coalesce(max(e.global_sequence), 0) AS last FROM headwater.events e WHERE e.namespace_id = ns.namespace_id) l
+         CROSS JOIN (SELECT greatest((SELECT max(e.global_sequence) FROM headwater.events e WHERE e.namespace_id = ns.namespace_id),
+                                     (SELECT max(m.high_sequence) FROM headwater.months m WHERE m.namespace_id = ns.namespace_id), 0) AS last) l
          WHERE q.frontier > greatest(l.last, q.began_at, q.gaps[cardinality(q.gaps)])
          UNION ALL
         SELECT d.subscriber_id, 'letter_forgotten', d.global_sequence

@@ -11,8 +11,8 @@ DECLARE
     ns      headwater.namespaces := headwater.namespace_row(grant_role.namespace);
     grantee regrole := headwater.check_grant(grant_role.role, grant_role.kind);
 BEGIN
-    -- 0x48570002: Headwater's class of locks on the list of grants
-    PERFORM pg_advisory_xact_lock(1213661186, 0);
+    -- 0x48570004: Headwater's class of locks on the list of grants
+    PERFORM pg_advisory_xact_lock(1213661188, 0);
     INSERT INTO headwater.grants (namespace_id, role, kind) VALUES (ns.namespace_id, grantee, grant_role.kind) ON CONFLICT DO NOTHING;
     PERFORM headwater.apply_grants(grantee);
 END

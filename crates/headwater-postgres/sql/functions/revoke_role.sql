@@ -9,7 +9,7 @@ DECLARE
     grantee regrole := headwater.check_grant(revoke_role.role, coalesce(revoke_role.kind, 'admin'));
     revoked bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock(1213661186, 0);
+    PERFORM pg_advisory_xact_lock(1213661188, 0);
     PERFORM headwater.lock_queue(ns.namespace_id, q.subscriber_id)
        FROM (SELECT s.subscriber_id FROM headwater.subscribers s
               WHERE s.namespace_id = ns.namespace_id AND s.mode = 'shared' ORDER BY s.subscriber_id) q;
