@@ -1,5 +1,6 @@
 -- headwater.leaves(namespace_id)
 -- The leaves of a namespace's log as the catalog has them, the oldest first. `detaching`: a detachment was begun and not ended.
+-- Of a namespace that the caller may not know of, none.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.leaves(namespace_id int)
 RETURNS TABLE (leaf text, leaf_id oid, starts_at timestamptz, ends_at timestamptz, detaching boolean) LANGUAGE sql STABLE AS $$
@@ -10,5 +11,6 @@ RETURNS TABLE (leaf text, leaf_id oid, starts_at timestamptz, ends_at timestampt
       JOIN pg_catalog.pg_class l ON l.oid = i.inhrelid
      CROSS JOIN LATERAL regexp_match(pg_get_expr(l.relpartbound, l.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') AS b(bounds)
      WHERE i.inhparent = to_regclass(format('headwater.events_n%s', leaves.namespace_id)) AND b.bounds IS NOT NULL
+       AND EXISTS (SELECT FROM headwater.namespaces n WHERE n.namespace_id = leaves.namespace_id)
      ORDER BY 3
 $$;
