@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{emit, raw, run, sqlstate_of};
 use headwater_conformance::{TestDatabase, TestRole};
 use headwater_core::{
     AdminError, Append, AppendError, EventLog, ExpectedVersion, LogQuery, NamespaceConfig, Ordering, ReadError,
 };
-use headwater_postgres::{GrantKind, LogOptions, NamespaceChanges, PgLog};
+use headwater_postgres::{GrantKind, InboxRow, LogOptions, NamespaceChanges, PgInbox, PgLog};
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use uuid::Uuid;
 
@@ -32,7 +34,10 @@ async fn two() -> TestDatabase {
         INSERT INTO headwater.members SELECT namespace_id, 'group', gen_random_uuid(), 'node', now(), false FROM headwater.namespaces
          WHERE namespace = 'bank';
         INSERT INTO headwater.states SELECT namespace_id, 'totals', 'k', '1' FROM headwater.namespaces WHERE namespace = 'bank';
-        INSERT INTO headwater.permanent_gaps SELECT namespace_id, 900, 901, 'aborted' FROM headwater.namespaces WHERE namespace = 'bank'";
+        INSERT INTO headwater.permanent_gaps SELECT namespace_id, 900, 901, 'aborted' FROM headwater.namespaces WHERE namespace = 'bank';
+        SELECT headwater.note_poison('bank', ARRAY[902], ARRAY['Secret']);
+        SELECT headwater.cdc_begin('bank', 'slot', '1', 1, 'node');
+        SELECT headwater.cdc_receive('bank', 'slot', ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL])";
     run(&mut db.session().await, fill).await;
     db
 }
@@ -498,6 +503,40 @@ async fn a_function_of_the_applications_runs_with_its_owners_grant() {
     run(&mut db.session().await, "DROP FUNCTION public.place_order").await;
     end(&db, owner).await;
     db.drop_role(caller).await;
+}
+
+#[tokio::test]
+async fn a_consumer_notes_poison_and_has_the_inbox() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Consumer).await;
+    let database = role.database().await;
+    let inbox = PgInbox::new(database.clone(), database.namespace("shop").await.unwrap());
+    assert!(inbox.begin("1", 1, "node").await.unwrap());
+    let row = InboxRow { place: (16, 0), global_sequence: Some(1), event: None, error: None };
+    assert_eq!(inbox.receive(std::slice::from_ref(&row)).await.unwrap(), 1);
+    assert_eq!(inbox.receive(&[row]).await.unwrap(), 0);
+    let page = inbox.page(0, 10).await.unwrap();
+    assert_eq!(page.len(), 1, "and not that of the other namespace");
+    assert_eq!(inbox.head().await.unwrap(), (page[0].inbox_id, false));
+    assert_eq!(inbox.tidy(page[0].inbox_id, Duration::ZERO).await.unwrap(), 1);
+    assert!(!inbox.begin("1", 2, "node").await.unwrap(), "another timeline");
+
+    let (note, redeliver) = (
+        "SELECT headwater.note_poison('shop', ARRAY[7], ARRAY['bad'])",
+        "SELECT headwater.redeliver_poison('shop', 7)",
+    );
+    let mut session = role.session().await;
+    let noted: i32 = sqlx::query_scalar(note).fetch_one(&mut session).await.unwrap();
+    assert_eq!((noted, database.poison("shop", true, 10).await.unwrap().len()), (1, 1));
+    assert_eq!(sqlx::query_scalar::<_, i32>(redeliver).fetch_one(&mut session).await.unwrap(), 0);
+    end(&db, role).await;
+
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let mut session = role.session().await;
+    for script in [note, redeliver, "SELECT * FROM headwater.poison_events", "SELECT * FROM headwater.cdc_inbox"] {
+        assert_eq!(sqlstate_of(&mut session, script).await, "42501", "{script}");
+    }
+    end(&db, role).await;
 }
 
 /// A reader that knows a range to be settled must not take an empty answer for gaps.
