@@ -32,6 +32,11 @@ fn give(server: &Server, path: &Path) {
     chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
 }
 
+fn openssl(args: &[&str]) {
+    let made = Command::new("openssl").args(args).output().expect("failed to run openssl");
+    assert!(made.status.success(), "{args:?}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
 #[tokio::test]
 async fn passwords_sockets_and_certificates_own_server() {
     let server = Server::builder().start().expect("failed to start a server");
@@ -62,30 +67,28 @@ async fn passwords_sockets_and_certificates_own_server() {
     let socket = format!("postgres:///headwater?host={}&port={port}&user={user}", server.socket_dir().display());
     temporary(&socket).await.expect("by the socket");
 
-    // A certificate, signed by itself, for localhost.
+    // A certificate for localhost, signed by one that is trusted.
     let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
     let (cert, key) = (server.data_dir().join("server.crt"), server.data_dir().join("server.key"));
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost", "-keyout"])
-        .arg(&key)
-        .arg("-out")
-        .arg(&cert)
-        .output()
-        .expect("failed to run openssl");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let root = folder.path().join("root.crt");
-    fs::copy(&cert, &root).unwrap();
+    let (root, root_key, request) = (at("root.crt"), at("root.key"), at("server.csr"));
+    fs::write(at("extensions"), "subjectAltName=DNS:localhost\n").unwrap();
+    let new_key = ["-newkey", "rsa:2048", "-nodes", "-subj"];
+    openssl(
+        &[&["req", "-x509", "-days", "2"], &new_key[..], &["/CN=root", "-keyout", &root_key, "-out", &root]].concat(),
+    );
+    let key_path = key.display().to_string();
+    openssl(&[&["req"], &new_key[..], &["/CN=localhost", "-keyout", &key_path, "-out", &request]].concat());
+    let cert_path = cert.display().to_string();
+    let sign = ["x509", "-req", "-days", "2", "-CAcreateserial", "-in", &request, "-CA", &root, "-CAkey", &root_key];
+    openssl(&[&sign[..], &["-extfile", &at("extensions"), "-out", &cert_path]].concat());
     give(&server, &cert);
     give(&server, &key);
     let hba_rules = fs::read_to_string(&hba).unwrap().replace("host all by_scram", "hostssl all by_scram");
     fs::write(&hba, hba_rules).unwrap();
     run(&server, "ALTER SYSTEM SET ssl = on;; SELECT pg_reload_conf()").await;
     let secure = |mode: &str| {
-        format!(
-            "postgres://by_scram:p%40ss%2Fw%C3%B6rd@localhost:{port}/headwater?sslmode={mode}&sslrootcert={}",
-            root.display()
-        )
+        format!("postgres://by_scram:p%40ss%2Fw%C3%B6rd@localhost:{port}/headwater?sslmode={mode}&sslrootcert={root}")
     };
     for mode in ["require", "verify-ca", "verify-full"] {
         temporary(&secure(mode)).await.expect(mode);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{Recorder, Shop, quick, soon, until};
 use headwater::{
-    CdcOptions, Event, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node, ReliableDeliveryConfig,
-    SubscriberStore, TransactionScope, WakeUpSource,
+    CdcOptions, CheckpointMode, Event, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node,
+    ReliableDeliveryConfig, SubscriberStore, TransactionScope, WakeUpSource,
 };
 use headwater_embedded::{Server, Shutdown};
 use sqlx::Connection;
@@ -203,7 +203,10 @@ async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_i
 async fn twenty_subscribers_are_told_everything_by_one_stream() {
     let shop = Shop::open().await;
     let recorders: Vec<_> = (0..20).map(|n| Recorder::new(&format!("s{n}"))).collect();
-    let mut builder = shop.shop.node("n1").config(quick()).live(cdc());
+    // 100,000 checkpoints would be what takes long here.
+    let checkpoint_mode = CheckpointMode::Batched { batch_size: 1_000, max_delay_ms: 100 };
+    let config = ReliableDeliveryConfig { checkpoint_mode, ..quick() };
+    let mut builder = shop.shop.node("n1").config(config).live(cdc());
     for recorder in &recorders {
         builder = builder.subscribe(recorder.clone());
     }
