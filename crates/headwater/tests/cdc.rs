@@ -73,6 +73,48 @@ async fn events_come_from_the_wal_without_notify_or_polling() {
 }
 
 #[tokio::test]
+async fn all_nodes_of_a_connection_follow_the_wal_if_it_says_so() {
+    let shop = Shop::open().await;
+    let headwater = Headwater::connect(&shop.db.url).live(cdc()).await.unwrap();
+    let by_namespace = Headwater::connect(&shop.db.url).live(cdc()).namespace("shop").await.unwrap();
+    for namespace in [headwater.namespace("shop").await.unwrap(), by_namespace] {
+        let recorder = Recorder::new("totals");
+        let node = namespace.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+        settled(&node, &shop, &recorder).await;
+        node.shutdown().await.unwrap();
+    }
+    let node = shop.shop.node("n1").subscribe(Recorder::new("totals")).start().await.unwrap();
+    assert_eq!(node.status().live, None);
+    node.shutdown().await.unwrap();
+}
+
+/// Whoever claims takes nothing from the stream: it only tells that there may be something.
+#[tokio::test]
+async fn a_queue_claims_from_the_log_though_the_node_follows_the_wal() {
+    let shop = Shop::open().await;
+    shop.headwater.create_namespace(NamespaceConfig::new("silent").notify(false)).await.unwrap();
+    let ours = shop.headwater.namespace("silent").await.unwrap();
+    let recorder = Recorder::new("queue");
+    let node = ours
+        .node("n1")
+        .subscribe_shared("queue", recorder.clone())
+        .live(cdc())
+        .wake_ups(WakeUpSource::Poll)
+        .poll(NEVER)
+        .start()
+        .await
+        .unwrap();
+    streaming(&node).await;
+    let mut session = shop.db.session().await;
+    for n in 0..10 {
+        sqlx::query("SELECT headwater.emit('silent', 'BySql', '{}')").execute(&mut session).await.unwrap();
+        recorder.handled(n + 1).await;
+    }
+    assert_eq!(node.status().live.unwrap().taken, 0);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_backlog_comes_first_then_what_is_live_in_order_and_once() {
     let shop = Shop::open().await;
     shop.emit_many(2_500).await;

@@ -60,9 +60,10 @@ impl Shared {
     pub(super) fn begin_claim(self: &Arc<Self>, hand: &mut Hand, events: usize, urgent: usize) {
         let now = Instant::now();
         hand.retries.retain(|at| *at > now);
+        hand.claiming += 1;
+        hand.asked += events;
         let acks = std::mem::take(&mut hand.acks);
-        let call = hand.calls.spawn(self.clone().claim(events, urgent, acks));
-        hand.claiming.insert(call.id(), events);
+        hand.calls.spawn(self.clone().claim(events, urgent, acks));
     }
 
     async fn claim(self: Arc<Self>, events: usize, urgent: usize, acks: Vec<Uuid>) -> Answer {

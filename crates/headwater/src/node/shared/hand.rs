@@ -26,8 +26,10 @@ pub(super) struct Hand {
     sizes: HashMap<Id, usize>,
     /// Calls to the database under way,
     pub(super) calls: JoinSet<Answer>,
-    /// of them claims, which asked for so many events each,
-    pub(super) claiming: HashMap<Id, usize>,
+    /// of them claims,
+    pub(super) claiming: usize,
+    /// which asked for so many events,
+    pub(super) asked: usize,
     /// one of them acks.
     pub(super) acking: bool,
     /// The last claim got all that it asked for: there is more.
@@ -76,7 +78,7 @@ impl Hand {
 
     /// Events that wait, are being handled, or may come.
     pub(super) fn events(&self) -> usize {
-        self.waiting.len() + self.sizes.values().sum::<usize>() + self.claiming.values().sum::<usize>()
+        self.waiting.len() + self.sizes.values().sum::<usize>() + self.asked
     }
 
     /// Takes up what was claimed. Returns how many events that is.

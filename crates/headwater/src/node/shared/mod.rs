@@ -100,13 +100,13 @@ impl Shared {
             }
             let granted_at = match resting {
                 // A claim that is under way would only take it again.
-                true if !hand.claiming.is_empty() => None,
+                true if hand.claiming > 0 => None,
                 true => self.hand_back_waiting(&mut hand),
                 false => self.start_waiting(&mut hand),
             };
             let room = self.room(&hand);
             let urgent = self.urgent_room(&hand);
-            let idle = !resting && hand.claiming.len() < self.claims_at_once(&hand) && (room > 0 || urgent > 0);
+            let idle = !resting && hand.claiming < self.claims_at_once(&hand) && (room > 0 || urgent > 0);
             let asks = room > 0 && asking.at.is_none_or(|at| at <= Instant::now());
             if idle && (asks || urgent > 0 && asking.for_urgent) {
                 changes.borrow_and_update();
@@ -126,11 +126,8 @@ impl Shared {
                     // Of a claim that was lost: aborted.
                     Err(aborted) => hand.ended(aborted.id()),
                 },
-                Some(answer) = hand.calls.join_next_with_id() => match answer {
-                    Ok((call, answer)) => {
-                        hand.claiming.remove(&call);
-                        self.take_answer(&mut hand, &mut asking, answer);
-                    }
+                Some(answer) = hand.calls.join_next() => match answer {
+                    Ok(answer) => self.take_answer(&mut hand, &mut asking, answer),
                     Err(error) => self.call_ended(&mut hand, &mut asking, &error),
                 },
                 _ = changes.changed(), if idle => (asking.at, asking.for_urgent) = (None, true),
@@ -241,6 +238,9 @@ impl Shared {
     fn take_answer(&self, hand: &mut Hand, asking: &mut Asking, answer: Answer) {
         match answer {
             Answer::Claimed { begun, asked, urgent, claims, unacked } => {
+                // After a call that panicked, more come than are known of.
+                hand.claiming = hand.claiming.saturating_sub(1);
+                hand.asked = hand.asked.saturating_sub(asked);
                 hand.acks.extend(unacked);
                 let now = Instant::now();
                 let extend_at = begun + self.subscription.claims.visibility / 2;
@@ -288,8 +288,7 @@ impl Shared {
     /// A call that panicked: whichever it was, others may be made. What it was to settle comes again.
     fn call_ended(&self, hand: &mut Hand, asking: &mut Asking, error: &JoinError) {
         tracing::error!(subscriber_id = self.id(), %error, "a call to the database ended without an answer");
-        hand.claiming.remove(&error.id());
-        hand.acking = false;
+        (hand.claiming, hand.asked, hand.acking) = (0, 0, false);
         asking.at = Some(Instant::now() + POLL);
     }
 
