@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Recorder, Shop, quick, soon, until};
 use headwater::{
-    CdcOptions, CheckpointMode, Event, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node,
+    CdcOptions, CheckpointMode, Event, GrantKind, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node,
     ReliableDeliveryConfig, SubscriberStore, TransactionScope, WakeUpSource,
 };
 use headwater_embedded::{Server, Shutdown};
@@ -212,16 +212,11 @@ async fn a_stream_that_breaks_again_and_again_loses_and_repeats_nothing() {
 #[tokio::test]
 async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_is_granted() {
     let shop = Shop::open().await;
-    let role = format!("plain_{}", uuid::Uuid::now_v7().simple());
+    let role = shop.db.role().await;
+    shop.headwater.grant("shop", &role.name, GrantKind::Consumer).await.unwrap();
     let mut session = shop.db.session().await;
-    let make = format!(
-        "CREATE ROLE {role} LOGIN; GRANT ALL ON SCHEMA headwater TO {role};
-         GRANT ALL ON ALL TABLES IN SCHEMA headwater TO {role}; GRANT ALL ON ALL SEQUENCES IN SCHEMA headwater TO {role};
-         SELECT headwater.publish_namespace('shop')"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(make)).execute(&mut session).await.unwrap();
-    let url = format!("{}?user={role}", shop.db.url);
-    let headwater = Headwater::builder().live(cdc()).connect(&url).await.unwrap();
+    sqlx::query("SELECT headwater.publish_namespace('shop')").execute(&mut session).await.unwrap();
+    let headwater = Headwater::builder().live(cdc()).connect(&role.url).await.unwrap();
     let theirs = headwater.namespace("shop").await.unwrap();
     let recorder = Recorder::new("totals");
     let node = theirs.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
@@ -231,7 +226,7 @@ async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_i
     let last = shop.emit(&["a", "b"]).await;
     soon(node.wait_for("totals", last)).await.unwrap();
     assert_eq!(taken(&node), 0);
-    let grant = format!("ALTER ROLE {role} REPLICATION");
+    let grant = format!("ALTER ROLE {} REPLICATION", role.name);
     sqlx::raw_sql(sqlx::AssertSqlSafe(grant)).execute(&mut session).await.unwrap();
     streaming(&node).await;
     settled(&node, &shop, &recorder).await;
@@ -239,6 +234,9 @@ async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_i
     recorder.handled(4).await;
     assert_eq!(recorder.types(), ["a", "b", "first", "c"]);
     node.shutdown().await.unwrap();
+    headwater.shutdown().await;
+    shop.headwater.revoke("shop", &role.name, None).await.unwrap();
+    shop.db.drop_role(role).await;
 }
 
 #[tokio::test]
