@@ -79,14 +79,12 @@ async fn the_doctor_says_what_is_missing() {
     assert!(found.contains("ok    wal_level: logical") && found.contains("not published yet: shop"), "{found}");
     let findings = cli.run(["cdc", "doctor", "--json"]).ok().json_lines();
     assert!(findings.iter().any(|finding| finding["check"] == "role" && finding["verdict"] == "ok"), "{findings:#?}");
-    let role = format!("plain_{}", uuid::Uuid::now_v7().simple());
-    let make = format!(
-        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA headwater TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA headwater TO {role}"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(make)).execute(&mut cli.db.session().await).await.unwrap();
-    let url = format!("{}?user={role}", cli.db.url);
-    let refused = cli.run(["cdc", "doctor", "--database-url", &url]).fails(7, "nodes poll the log");
+    let role = cli.db.role().await;
+    cli.run(["grant", "-n", "shop", "--role", &role.name, "consumer"]).ok();
+    let refused = cli.run(["cdc", "doctor", "--database-url", &role.url]).fails(7, "nodes poll the log");
     assert!(refused.out.contains("FAIL  role") && refused.out.contains("FAIL  publications"), "{}", refused.out);
+    cli.run(["revoke", "-n", "shop", "--role", &role.name]).ok();
+    cli.db.drop_role(role).await;
 }
 
 #[tokio::test]
