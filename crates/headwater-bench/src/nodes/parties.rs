@@ -26,7 +26,7 @@ pub(super) enum System {
 /// The message with this number.
 fn payload(number: u64) -> Value {
     json!({ "number": number, "userId": format!("user-{number:010}"), "email": format!("user-{number}@example.com"),
-            "plan": "standard", "referrer": "https://example.com/campaigns/autumn", "newsletter": number % 2 == 0 })
+            "plan": "standard", "referrer": "https://example.com/campaigns/autumn", "newsletter": number.is_multiple_of(2) })
 }
 
 /// What was handled, and when each message first was.
@@ -145,7 +145,7 @@ async fn consume(
 }
 
 pub(super) enum Emitters {
-    Headwater { headwater: Headwater, node: Node, count: usize },
+    Headwater { headwater: Headwater, node: Box<Node>, count: usize },
     Loop(Vec<tokio::sync::Mutex<PgConnection>>),
 }
 
@@ -155,7 +155,7 @@ impl Emitters {
             System::Headwater => {
                 let headwater = Headwater::connect(&server.url).await?;
                 let node = headwater.namespace(NAMESPACE).await?.register_node(NodeOptions::new("emitter")).await?;
-                Emitters::Headwater { headwater, node, count }
+                Emitters::Headwater { headwater, node: Box::new(node), count }
             }
             System::Loop => {
                 Emitters::Loop(server.connections(count).await?.into_iter().map(tokio::sync::Mutex::new).collect())

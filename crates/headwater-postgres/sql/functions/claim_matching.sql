@@ -1,7 +1,7 @@
 -- headwater.claim_matching(namespace, subscriber_id, max_events, visibility, patterns, worker, max_attempts, acks)
 -- Public: in docs/sql.md.
 -- As headwater.claim, for event types that are given as patterns, in which * stands for any characters. Types are looked up where the queue looks
--- for events: what others left behind, what is to be delivered again, and what comes next in the log. Further on, a type that none of these
+-- for events: what others left behind, what is to be delivered again, letters that are redriven, and what comes next in the log. Further on, a type that none of these
 -- has is left behind, and found there by the next claim.
 -- Raises: WH001, WH002, WH006, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.claim_matching(
@@ -80,6 +80,9 @@ BEGIN
                  UNION
                 SELECT t.event_type FROM headwater.retries r, unnest(r.event_types) AS t(event_type)
                  WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = claim_matching.subscriber_id
+                 UNION
+                SELECT d.event_type FROM headwater.dead_letters d
+                 WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = claim_matching.subscriber_id AND d.state = 'redriving'
                  UNION
                 SELECT e.event_type FROM (SELECT e.event_type FROM headwater.events e
                                            WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > frontier

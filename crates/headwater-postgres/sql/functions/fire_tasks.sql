@@ -97,8 +97,10 @@ BEGIN
 
     UPDATE headwater.schedules x
        SET next_due_at = u.next_due_at, fire_at = u.next_due_at, failures = 0, error = NULL,
-           last_due_at = coalesce((SELECT max(r.due_at) FROM unnest(of_task, dues) AS r(task_id, due_at) WHERE r.task_id = u.task_id), x.last_due_at)
+           last_due_at = coalesce(d.last, x.last_due_at)
       FROM unnest(tasks, nexts) AS u(task_id, next_due_at)
+      LEFT JOIN (SELECT r.task_id, max(r.due_at) AS last FROM unnest(of_task, dues) AS r(task_id, due_at) GROUP BY r.task_id) d
+        ON d.task_id = u.task_id
      WHERE x.task_id = u.task_id AND NOT u.task_id = ANY (failing);
     INSERT INTO headwater.schedule_runs AS r (task_id, run_id, due_at, ran_at, skipped_until, attempts, outcome)
     SELECT u.task_id, headwater.schedule_event_id(u.task_id, u.skipped_from), u.skipped_from, clock_timestamp(), u.skipped_until, 0, 'skipped'

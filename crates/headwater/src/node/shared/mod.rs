@@ -238,8 +238,9 @@ impl Shared {
     fn take_answer(&self, hand: &mut Hand, asking: &mut Asking, answer: Answer) {
         match answer {
             Answer::Claimed { begun, asked, urgent, claims, unacked } => {
-                hand.claiming -= 1;
-                hand.asked -= asked;
+                // After a call that panicked, more come than are known of.
+                hand.claiming = hand.claiming.saturating_sub(1);
+                hand.asked = hand.asked.saturating_sub(asked);
                 hand.acks.extend(unacked);
                 let now = Instant::now();
                 let extend_at = begun + self.subscription.claims.visibility / 2;
@@ -287,7 +288,7 @@ impl Shared {
     /// A call that panicked: whichever it was, others may be made. What it was to settle comes again.
     fn call_ended(&self, hand: &mut Hand, asking: &mut Asking, error: &JoinError) {
         tracing::error!(subscriber_id = self.id(), %error, "a call to the database ended without an answer");
-        (hand.claiming, hand.acking) = (false, false);
+        (hand.claiming, hand.asked, hand.acking) = (0, 0, false);
         asking.at = Some(Instant::now() + POLL);
     }
 
