@@ -136,7 +136,7 @@ pub(crate) fn schedule_error(error: sqlx::Error) -> ScheduleError {
         "WH002" => ScheduleError::InvalidInput(message(raised)),
         "WH004" => ScheduleError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
         "WH030" => ScheduleError::NotFound(detail.schedule),
-        "WH035" => ScheduleError::PgCronUnavailable(message(raised)),
+        "WH031" => ScheduleError::PgCronUnavailable(message(raised)),
         code if code.starts_with("22") => ScheduleError::InvalidInput(message(raised)),
         _ => ScheduleError::Unavailable(fault(error)),
     }

@@ -602,7 +602,8 @@ async fn wake_ups_tell_no_names() {
     listener.listen("headwater.due").await.unwrap();
     run(&mut db.session().await, "SELECT headwater.emit_at('bank', 'Soon', now() + interval '1 minute')").await;
     run(&mut db.session().await, "SELECT headwater.wake_due('bank')").await;
-    for _ in 0..2 {
+    run(&mut db.session().await, "SELECT headwater.schedule('bank', 'nightly', 'Night', '0 2 * * *')").await;
+    for _ in 0..3 {
         assert_eq!(listener.recv().await.unwrap().payload(), namespace_id(&db, "bank").await.to_string());
     }
     drop(listener);

@@ -597,7 +597,11 @@ async fn a_change_wakes_those_who_fire() {
     let mut listener = sqlx::postgres::PgListener::connect(&db.url).await.unwrap();
     listener.listen("headwater.due").await.unwrap();
     log.resume_schedule("a").await.unwrap();
-    assert_eq!(listener.recv().await.unwrap().payload(), "shop");
+    let number: i32 = sqlx::query_scalar("SELECT namespace_id FROM headwater.namespaces WHERE namespace = 'shop'")
+        .fetch_one(&mut db.session().await)
+        .await
+        .unwrap();
+    assert_eq!(listener.recv().await.unwrap().payload(), number.to_string(), "nodes listen for the number");
 }
 
 #[tokio::test]

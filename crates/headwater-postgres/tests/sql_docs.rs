@@ -130,3 +130,29 @@ async fn monitors_see_what_they_were_granted_and_count_no_events() {
     db.database.grant("shop", &producer.name, headwater_postgres::GrantKind::Producer).await.unwrap();
     assert_eq!(common::sqlstate_of(&mut producer.session().await, lag).await, "42501");
 }
+
+/// What the page has about retention is enough to see a month go, without a node.
+#[tokio::test]
+async fn the_examples_of_retention_take_months_away() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    db.past_months("shop", 4, 3).await;
+    db.keep_months("shop", 2).await;
+    let mut session = db.session().await;
+    let page = page();
+    let section = page.split("\n## Retention\n").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    for example in blocks(section, "sql") {
+        run(&mut session, &example).await;
+    }
+    let state = "SELECT count(*) FILTER (WHERE trimmed_at IS NOT NULL AND events = 3), count(dropped_at) FROM headwater.partitions('shop')";
+    let trimmed: (i64, i64) = sqlx::query_as(state).fetch_one(&mut session).await.unwrap();
+    assert_eq!(trimmed, (2, 0));
+    // Detach, drop and note, of each.
+    for _ in 0..2 * 3 {
+        let next = "SELECT coalesce(statement, 'SELECT headwater.note_dropped(''shop'')') FROM headwater.drop_steps('shop') LIMIT 1";
+        let statement: String = sqlx::query_scalar(next).fetch_one(&mut session).await.unwrap();
+        run(&mut session, &statement).await;
+    }
+    let dropped: (i64, i64) = sqlx::query_as(state).fetch_one(&mut session).await.unwrap();
+    assert_eq!(dropped, (2, 2));
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Headwater from Python, with psycopg2 and nothing else: append, read, work off a queue, mend what failed.
+"""Headwater from Python, with psycopg2 and nothing else: append, read, work off a queue, mend what failed, be a node, schedule.
 
     DATABASE_URL=postgres://… crates/headwater/examples/sql_python.py
 
@@ -84,6 +84,43 @@ def main():
         assert (len(letters), given_up, cursor.fetchone()[0]) == (1, 1, 2), letters
         cursor.execute("SELECT waiting, in_flight, retries FROM headwater.queue_metrics WHERE namespace = %s", [NAMESPACE])
         print("waiting, in flight, to deliver again:", *cursor.fetchone())
+
+    # A process says that it lives: every 30 s, in a transaction of its own. Whoever registers under its id later replaces it.
+    with db, db.cursor() as cursor:
+        node = call(cursor, "register_node", NAMESPACE, f"python-{os.getpid()}", event_types=["report.*"])[0]
+    with db, db.cursor() as cursor:
+        call(cursor, "heartbeat", NAMESPACE, node["node_id"], node["incarnation"])
+        cursor.execute("SELECT alive, event_types FROM headwater.node_status WHERE namespace = %s AND node_id = %s", [NAMESPACE, node["node_id"]])
+        alive, handles = cursor.fetchone()
+        assert alive, node
+        print(f"the node is alive, and handles {', '.join(handles)}")
+    try:
+        with db, db.cursor() as cursor:
+            call(cursor, "heartbeat", NAMESPACE, node["node_id"], node["incarnation"] - 1)
+        raise SystemExit("a heartbeat of another incarnation was expected to be refused")
+    except psycopg2.Error as error:
+        assert error.pgcode == "WH018", error.pgcode
+
+    # A task that is due now. Nodes would fire it after the commit; here it is run before, and fired once all the same.
+    with db, db.cursor() as cursor:
+        cursor.execute("SELECT now()")
+        task = call(cursor, "schedule", NAMESPACE, "report", "report.asked", due_at=cursor.fetchone()[0], payload=json.dumps({"of": "today"}))[0]["schedule"]
+        print("the task:", call(cursor, "run_scheduled_task", task)[0]["run_scheduled_task"])
+        call(cursor, "fire_schedules", NAMESPACE)
+        runs = call(cursor, "schedule_history", NAMESPACE, "report")
+        assert [run["outcome"] for run in runs] == ["fired"], runs
+    with db, db.cursor() as cursor:
+        claimed = call(
+            cursor, "claim_matching", NAMESPACE, "mailer", max_events=10, visibility="30 s", patterns=handles, worker=node["node_id"],
+        )
+        assert [event["global_sequence"] for event in claimed] == [runs[0]["global_sequence"]], claimed
+        print(f"claimed {claimed[0]['event_type']} of the schedule {claimed[0]['headers']['schedule']}")
+        call(cursor, "ack", NAMESPACE, "mailer", claimed[0]["claim_id"])
+    with db, db.cursor() as cursor:
+        call(cursor, "unschedule", NAMESPACE, "report")
+        assert call(cursor, "stop_node", NAMESPACE, node["node_id"], node["incarnation"])[0]["stop_node"]
+        cursor.execute("SELECT lag_events, dead_letters FROM headwater.subscriber_lag WHERE namespace = %s AND subscriber_id = 'mailer'", [NAMESPACE])
+        print("behind, dead letters:", *cursor.fetchone())
     print("done")
 
 

@@ -1,4 +1,5 @@
 -- headwater.audit_queues(namespace, subscriber_ids)
+-- Public: in docs/sql.md.
 -- Looks for contradictions in the queues of shared subscribers (NULL: all), in one snapshot: what is behind a queue's frontier is settled unless it is in a
 -- claim, a retry, an open range or a gap, so it must not be in two of them, nor anything in them that is ahead. Reads what is claimed or waits, not the log.
 -- Answers a row for each subscriber and problem, with the first and last event, and their number:

@@ -1,4 +1,5 @@
 -- headwater.claim_matching(namespace, subscriber_id, max_events, visibility, patterns, worker, max_attempts, acks)
+-- Public: in docs/sql.md.
 -- As headwater.claim, for event types that are given as patterns, in which * stands for any characters. Types are looked up where the queue looks
 -- for events: what others left behind, what is to be delivered again, letters that are redriven, and what comes next in the log. Further on, a type that none of these
 -- has is left behind, and found there by the next claim.

@@ -1,4 +1,5 @@
 -- headwater.count_month(namespace, month)
+-- Public: in docs/sql.md.
 -- Counts the events of a sealed month, which trim_month needs to know: a statement of its own, since it reads the whole leaf and trim_month
 -- keeps subscribers waiting. `month` is any time in it.
 -- Raises: WH001, WH002. Locks: the month's row. Writes: the month's row.

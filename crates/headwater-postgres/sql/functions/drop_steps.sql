@@ -1,4 +1,5 @@
 -- headwater.drop_steps(namespace)
+-- Public: in docs/sql.md.
 -- What is left to do for the leaves of trimmed months: one step a month, of which each must be run outside of a transaction, and asked for again. A leaf is
 -- detached without locking anybody out, then dropped; then headwater.note_dropped. Whoever crashed in between left a state with a next step.
 -- Raises: WH001. Locks, writes: nothing.

@@ -1,4 +1,5 @@
 -- headwater.fire_all_schedules(max_events)
+-- Public: in docs/sql.md.
 -- headwater.fire_schedules for every namespace that has something due: for a server without nodes, called by `headwater up`, or by a job. Answers as
 -- fire_schedules does, of all namespaces.
 -- Raises: WH002 (max_events). Locks, writes: see fire_schedules.

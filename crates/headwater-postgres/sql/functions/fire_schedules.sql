@@ -1,4 +1,5 @@
 -- headwater.fire_schedules(namespace, max_events, notify, at)
+-- Public: in docs/sql.md.
 -- Appends the events of schedules that are due by the server's clock, at most max_events of them, and about 8 MiB. Any number of sessions may call it: each due time is
 -- fired once. `at`: as if it were that time, which cannot be in the future.
 -- Answers: fired; next_due_in, when to call again (NULL: nothing is due any more); failed, schedules whose event could not be appended (see fire_tasks).

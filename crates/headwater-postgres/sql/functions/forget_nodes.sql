@@ -1,4 +1,5 @@
 -- headwater.forget_nodes(namespace, older_than, only_node)
+-- Public: in docs/sql.md.
 -- Removes nodes that are not alive and were not heard of for so long, and the subscribers by which they heard broadcasts, unless
 -- these have dead letters. Answers how many.
 -- Raises: WH001, WH002. Locks: the nodes. Writes: nodes; see remove_subscriber.

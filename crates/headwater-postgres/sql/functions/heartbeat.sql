@@ -1,4 +1,5 @@
 -- headwater.heartbeat(namespace, node_id, incarnation, event_types)
+-- Public: in docs/sql.md.
 -- A node says that it lives, and which event types it handles (NULL: as before).
 -- Raises: WH001, WH002, WH018 if it is not the node's incarnation any more, or was forgotten. Locks, writes: the node.
 CREATE OR REPLACE FUNCTION headwater.heartbeat(namespace text, node_id text, incarnation bigint, event_types text[] DEFAULT NULL)

@@ -1,4 +1,5 @@
 -- headwater.maintain(namespace, at)
+-- Public: in docs/sql.md.
 -- All that keeps a namespace's log in shape and can be done in a transaction: makes coming months, seals past ones, and answers the months that
 -- are older than the namespace keeps its events. What is left is to trim them (headwater.trim_month) and to run what headwater.drop_steps answers:
 -- nodes do that, and `headwater partitions maintain`. `at` is for tests.

@@ -1,4 +1,5 @@
 -- headwater.next_runs(expression, timezone, after, count)
+-- Public: in docs/sql.md.
 -- The next due times of a cron expression, to look at before it is scheduled: as moments, and as the clocks of the time zone show them.
 -- Raises: WH002 (bad expression, unknown time zone, count not 1 to 1,000). Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.next_runs(expression text, timezone text DEFAULT 'UTC', after timestamptz DEFAULT NULL, count int DEFAULT 5)

@@ -1,4 +1,5 @@
 -- headwater.note_dropped(namespace)
+-- Public: in docs/sql.md.
 -- Notes of which trimmed months the leaf is gone.
 -- Raises: WH001. Locks, writes: these months.
 CREATE OR REPLACE FUNCTION headwater.note_dropped(namespace text)

@@ -1,4 +1,5 @@
 -- headwater.partitions(namespace, at)
+-- Public: in docs/sql.md.
 -- The months of a namespace's log, the oldest first, as operators see them: those that have a leaf, and those that were trimmed.
 --   events      counted if the month was trimmed, else what the planner thinks
 --   first_sequence, last_sequence   of a sealed month's events

@@ -1,4 +1,5 @@
 -- headwater.pause_schedule(namespace, name)
+-- Public: in docs/sql.md.
 -- Pauses a schedule: nothing is fired until it is resumed, and what is due meanwhile is not missed.
 -- Raises: WH001, WH030. Locks: its row; it waits for who fires it. Writes: schedules.
 CREATE OR REPLACE FUNCTION headwater.pause_schedule(namespace text, name text)

@@ -1,4 +1,5 @@
 -- headwater.reap_unhandled(namespace, grace, subscriber_id, max_events, letters, settled)
+-- Public: in docs/sql.md.
 -- Settles events that nobody handles: those that lie behind the frontier of a shared subscriber (claims left them for workers of other
 -- types) and whose type no live node has handled for `grace`. Messages, which nodes emitted, become dead letters, with the reason. What belongs to a
 -- stream, has no header producer_node_id, or is broadcast was not meant for a handler: it counts as done.

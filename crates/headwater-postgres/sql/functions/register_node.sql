@@ -1,4 +1,5 @@
 -- headwater.register_node(namespace, node_id, display_name, description, metadata, heartbeat_every, event_types)
+-- Public: in docs/sql.md.
 -- Makes a running process known, under an id of its own: lower case, with - for what is not a letter, a digit, a dot, - or _; NULL: one is made up. A
 -- process that is registered again is a new incarnation: heartbeats of its predecessor are refused, and what that owned (leases, memberships of
 -- groups) can be taken at once; what it still writes there is fenced by its term.

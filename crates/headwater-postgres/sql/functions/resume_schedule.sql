@@ -1,4 +1,5 @@
 -- headwater.resume_schedule(namespace, name)
+-- Public: in docs/sql.md.
 -- Resumes a paused schedule: it is due from now on. One that is due once, and was not fired, is due at its time, or now if that has passed.
 -- Answers when it is due next; NULL: never again.
 -- Raises: WH001, WH030. Locks: its row. Writes: schedules.

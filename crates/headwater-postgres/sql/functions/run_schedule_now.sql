@@ -1,4 +1,5 @@
 -- headwater.run_schedule_now(namespace, name, event_id, notify)
+-- Public: in docs/sql.md.
 -- Appends a schedule's event at once, in the caller's transaction, paused or not. What is due later is not changed by it.
 -- Answers with the event's sequence. Sent again with the same event_id, it answers as the first time.
 -- Raises: WH001, WH030; see append_batch. Locks: its row; see append_batch. Writes: schedule_runs; see append_batch.

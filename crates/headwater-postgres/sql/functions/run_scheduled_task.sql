@@ -1,4 +1,5 @@
 -- headwater.run_scheduled_task(task_id)
+-- Public: in docs/sql.md.
 -- Fires what is due of one schedule; what a job of pg_cron calls. Says what it did: 'fired 1', or why nothing was fired: 'nothing due', 'paused', 'ended', 'failed', or 'busy'
 -- if another session is at it. A job that finds its schedule ended or gone removes itself.
 -- Raises: WH030 (there is no such task, and no job of it); see fire_tasks. Locks, writes: see fire_tasks; a job of pg_cron.

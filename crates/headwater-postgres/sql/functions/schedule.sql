@@ -1,4 +1,5 @@
 -- headwater.schedule(namespace, name, event_type, cron_expression or due_at, …)
+-- Public: in docs/sql.md.
 -- Makes a schedule, or changes the one of this name: it appends an event of event_type, with `payload`, at each due time, once however many processes fire.
 --   cron_expression  see cron_fields; its times are those of `timezone` (see cron_after for what happens when clocks are changed)
 --   due_at           instead: due once

@@ -1,4 +1,5 @@
 -- headwater.schedule_history(namespace, name, count)
+-- Public: in docs/sql.md.
 -- What became of the due times of a schedule, the last one first: of the last 100. outcome: 'fired', 'manual' (run_schedule_now), 'failed' (it is tried again), or 'skipped'
 -- (missed: those from due_at to skipped_until).
 -- Raises: WH001, WH002 (count), WH030. Locks, writes: nothing.

@@ -1,4 +1,5 @@
 -- headwater.schedule_status(namespace, schedule_name)
+-- Public: in docs/sql.md.
 -- The schedules of a namespace, or one of them, by name, with their times also as the clocks of their time zones show them. state: 'active', 'paused', 'failing' (its event
 -- cannot be appended: see error) or 'ended' (never due again).
 -- Raises: WH001, WH030 (there is none of this name). Locks, writes: nothing.

@@ -1,4 +1,5 @@
 -- headwater.stop_node(namespace, node_id, incarnation)
+-- Public: in docs/sql.md.
 -- A node says that it ends: it counts as alive no more. Answers whether it was this incarnation; a newer one is left alone.
 -- Raises: WH001. Locks, writes: the node.
 CREATE OR REPLACE FUNCTION headwater.stop_node(namespace text, node_id text, incarnation bigint)

@@ -1,4 +1,5 @@
 -- headwater.touch_node_heartbeat(node_id)
+-- Public: in docs/sql.md.
 -- A node says that it lives, in every namespace in which it is registered: for processes that are not replaced under one id. Those that may
 -- be call headwater.heartbeat, which refuses an incarnation that is over.
 -- Raises: WH018 if it is registered nowhere. Locks, writes: the node.

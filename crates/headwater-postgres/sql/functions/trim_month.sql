@@ -1,4 +1,5 @@
 -- headwater.trim_month(namespace, month, allow_loss, at)
+-- Public: in docs/sql.md.
 -- Takes a month's events out of the log: from here on they are a gap that says `trimmed`, and what audits count is counted without them. The leaf goes
 -- later (headwater.drop_steps). Only the oldest month that is left, only if it is older than the namespace keeps events, and only if every subscriber
 -- is done with it. allow_loss => true leaves out the last: what a subscriber had not handled is lost to it, and noted in headwater.losses; it

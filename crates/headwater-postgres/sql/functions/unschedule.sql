@@ -1,4 +1,5 @@
 -- headwater.unschedule(namespace, name)
+-- Public: in docs/sql.md.
 -- Removes a schedule with its history. Events that it appended stay.
 -- Raises: WH001, WH030. Locks: its row; it waits for who fires it. Writes: schedules, schedule_runs; a job of pg_cron.
 CREATE OR REPLACE FUNCTION headwater.unschedule(namespace text, name text)

@@ -1,11 +1,12 @@
 -- headwater.wake_firing(ns)
--- Wakes those who fire what is due, from within this transaction, unless the namespace says not to: what is due next has changed.
+-- Wakes those who fire what is due, from within this transaction, unless the namespace says not to: what is due next has changed. By the
+-- namespace's number: see wake_due.
 -- Raises: nothing. Locks: the cluster's notification queue, at commit. Writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.wake_firing(ns headwater.namespaces)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF ns.notify THEN
-        PERFORM pg_notify('headwater.due', ns.namespace);
+        PERFORM pg_notify('headwater.due', ns.namespace_id::text);
     END IF;
 END
 $$;
