@@ -28,6 +28,12 @@ impl Gaps {
         self.ranges.get(at).is_some_and(|(first, _)| *first <= sequence)
     }
 
+    /// What is below the sequence.
+    pub fn below(mut self, sequence: u64) -> Self {
+        self.remove(sequence, u64::MAX);
+        self
+    }
+
     /// Adds `first..=last`.
     pub fn insert(&mut self, first: u64, last: u64) {
         if first > last {

@@ -129,7 +129,7 @@ impl<'r> Turn<'r> {
         self.redrive_if_asked().await?;
         let holes_changed = self.runner.tail.holes_changed() != self.holes_seen;
         if self.late_at.is_some_and(|at| holes_changed || at <= Instant::now()) {
-            self.deliver_late().await?;
+            self.deliver_late(u64::MAX).await?;
         }
         changes.borrow_and_update();
         let before = self.gate.position();
@@ -172,14 +172,14 @@ impl<'r> Turn<'r> {
             self.runner.status.set(state, None);
         }
         // What the streams of these events had before may have come in a gap that was passed: it goes first.
-        if !admitted.is_empty() && !self.open_gaps().is_empty() {
-            self.deliver_late().await?;
-        }
         if self.group_by().is_some() {
+            if !admitted.is_empty() && !self.open_gaps().is_empty() {
+                self.deliver_late(u64::MAX).await?;
+            }
             self.gather(admitted, &segment);
             self.groups.note_end(&segment, self.gate.position(), hold.is_some());
         } else {
-            self.handle(admitted).await?;
+            self.handle_in_order(admitted).await?;
         }
         if hold.is_none() {
             self.progress.reach(self.gate.position());
@@ -189,6 +189,24 @@ impl<'r> Turn<'r> {
             self.late_at.get_or_insert_with(|| Instant::now() + LATE_DELAY);
         }
         Ok(hold)
+    }
+
+    /// Handles events from gap to gap: what has come in a gap meanwhile goes before those behind it, and after those before it.
+    async fn handle_in_order(&mut self, mut admitted: Vec<Admitted>) -> Result<(), Stop> {
+        let mut looked = 0;
+        while let Some(first) = admitted.first().map(|admitted| sequence(&admitted.event)) {
+            let open = self.open_gaps();
+            if open.ranges().iter().any(|(_, last)| *last > looked && *last < first) {
+                self.deliver_late(first).await?;
+            }
+            looked = first;
+            let next_gap = open.ranges().iter().map(|gap| gap.0).find(|gap| *gap > first).unwrap_or(u64::MAX);
+            let rest = admitted.partition_point(|admitted| sequence(&admitted.event) < next_gap);
+            let behind = admitted.split_off(rest);
+            self.handle(admitted).await?;
+            admitted = behind;
+        }
+        Ok(())
     }
 
     async fn handle(&mut self, admitted: Vec<Admitted>) -> Result<(), Stop> {
@@ -436,15 +454,15 @@ impl<'r> Turn<'r> {
 
     /// Delivers events of passed gaps that have committed, and closes gaps in which none will. Grouped ones only join those that wait: they
     /// are looked for until there are no more, so that a group has all of them.
-    async fn deliver_late(&mut self) -> Result<(), Stop> {
-        while self.look_for_late().await? && self.group_by().is_some() && self.has_room() {}
+    async fn deliver_late(&mut self, below: u64) -> Result<(), Stop> {
+        while self.look_for_late(below).await? && self.group_by().is_some() && self.has_room() {}
         Ok(())
     }
 
     /// Returns whether there were events.
-    async fn look_for_late(&mut self) -> Result<bool, Stop> {
+    async fn look_for_late(&mut self, below: u64) -> Result<bool, Stop> {
         self.holes_seen = self.runner.tail.holes_changed();
-        let open = self.open_gaps();
+        let open = self.open_gaps().below(below);
         if open.is_empty() {
             self.late_at = None;
             return Ok(false);
