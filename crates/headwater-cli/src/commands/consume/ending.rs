@@ -10,6 +10,9 @@ use headwater::HandlerError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
+/// How often a handler lets others go first.
+const YIELDS: u32 = 8;
+
 #[derive(Debug)]
 pub(super) enum Why {
     /// As many events as were asked for are handled.
@@ -55,6 +58,10 @@ impl Ending {
             return Err(refused());
         }
         let Some((room, _)) = &self.room else { return Ok(Leave { ending: self, permit: None }) };
+        // Several handlers begin in any order; those of earlier events should be counted first.
+        for _ in 0..YIELDS {
+            tokio::task::yield_now().await;
+        }
         tokio::select! {
             biased;
             () = self.over.cancelled() => Err(refused()),
