@@ -1,7 +1,8 @@
 //! Settled pages of the log, shared by subscribers that catch up side by side.
 //!
 //! What is settled never changes, so a page that one subscriber has read serves all others that need a part of it. One page is read at a
-//! time: whoever waits for its turn finds, more often than not, that the page it needs is there by then.
+//! time: whoever waits for its turn finds, more often than not, that the page it needs is there by then. The next page is read while the events
+//! of one are handled.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +25,10 @@ struct Page {
     end: u64,
     events: Vec<Arc<Event>>,
     bytes: usize,
+    /// Those that reading it proved permanent, until somebody was told.
+    gaps: Vec<Gap>,
+    /// Somebody has used it.
+    begun: bool,
     /// When it was last used, in uses.
     used: u64,
 }
@@ -34,6 +39,16 @@ struct Cache {
     pages: BTreeMap<u64, Page>,
     bytes: usize,
     uses: u64,
+    /// How often everything was forgotten: what was read before is not kept.
+    generation: u64,
+}
+
+/// A part of a page.
+struct Part {
+    segment: Segment,
+    gaps: Vec<Gap>,
+    /// Where the page ends, for the first who uses it.
+    begun_up_to: Option<u64>,
 }
 
 /// The pages.
@@ -60,49 +75,63 @@ pub(super) fn next_size(size: u32, events: usize, bytes: usize) -> u32 {
 impl Pages {
     /// Forgets everything: the log may be another.
     pub(super) fn clear(&self) {
-        *self.cache.lock().expect("no holder of this lock panics") = Cache::default();
+        let mut cache = self.cache.lock().expect("no holder of this lock panics");
+        *cache = Cache { generation: cache.generation + 1, ..Cache::default() };
     }
 
     /// What comes after `after`, at most `limit` events, of a log that is settled up to `settled`; also the gaps that reading
     /// it proved permanent.
     pub(super) async fn segment(
-        &self,
-        log: &dyn EventLog,
+        self: &Arc<Self>,
+        log: &Arc<dyn EventLog>,
         after: u64,
         settled: u64,
         limit: usize,
     ) -> Result<(Segment, Vec<Gap>), ReadError> {
-        if let Some(segment) = self.cached(after, limit) {
-            return Ok((segment, Vec::new()));
+        let part = match self.cached(after, limit) {
+            Some(part) => part,
+            None => self.read(&**log, after, settled, limit).await?,
+        };
+        if let Some(end) = part.begun_up_to.filter(|end| after < *end && *end < settled) {
+            let (pages, log) = (self.clone(), log.clone());
+            // If it fails, who needs the page reads it, and learns why.
+            tokio::spawn(async move { pages.read(&*log, end, settled, 0).await.map(drop) });
         }
+        Ok((part.segment, part.gaps))
+    }
+
+    /// Reads the page after `after`, unless it is there by now, and answers its first `limit` events.
+    async fn read(&self, log: &dyn EventLog, after: u64, settled: u64, limit: usize) -> Result<Part, ReadError> {
         let _turn = self.reading.lock().await;
-        if let Some(segment) = self.cached(after, limit) {
-            return Ok((segment, Vec::new()));
+        if let Some(part) = self.cached(after, limit) {
+            return Ok(part);
         }
+        let generation = self.cache.lock().expect("no holder of this lock panics").generation;
         let size = self.size.load(Ordering::Relaxed);
         let page = log.settled_page(after, settled, size).await?;
         let events: Vec<_> = page.events.into_iter().map(Arc::new).collect();
         let bytes = events.iter().map(|event| weight(event)).sum();
         self.size.store(next_size(size, events.len(), bytes), Ordering::Relaxed);
-        let segment = slice(after, page.cursor, &events, limit);
-        self.keep(after, Page { end: page.cursor, events, bytes, used: 0 });
-        Ok((segment, page.gaps))
+        let mut page = Page { end: page.cursor, events, bytes, gaps: page.gaps, begun: false, used: 0 };
+        let part = page.part(after, limit);
+        self.keep(after, page, generation);
+        Ok(part)
     }
 
-    fn cached(&self, after: u64, limit: usize) -> Option<Segment> {
+    fn cached(&self, after: u64, limit: usize) -> Option<Part> {
         let mut cache = self.cache.lock().expect("no holder of this lock panics");
         cache.uses += 1;
         let uses = cache.uses;
         let (_, page) = cache.pages.range_mut(..=after).next_back().filter(|(_, page)| page.end > after)?;
         page.used = uses;
-        Some(slice(after, page.end, &page.events, limit))
+        Some(page.part(after, limit))
     }
 
-    fn keep(&self, start: u64, page: Page) {
-        if page.end <= start {
+    fn keep(&self, start: u64, page: Page, generation: u64) {
+        let mut cache = self.cache.lock().expect("no holder of this lock panics");
+        if page.end <= start || generation != cache.generation {
             return;
         }
-        let mut cache = self.cache.lock().expect("no holder of this lock panics");
         cache.uses += 1;
         cache.bytes += page.bytes;
         let page = Page { used: cache.uses, ..page };
@@ -117,6 +146,18 @@ impl Pages {
     }
 }
 
+impl Page {
+    /// What comes after `after`, for somebody who wants `limit` events; nobody uses it if that is 0.
+    fn part(&mut self, after: u64, limit: usize) -> Part {
+        let segment = slice(after, self.end, &self.events, limit);
+        if limit == 0 {
+            return Part { segment, gaps: Vec::new(), begun_up_to: None };
+        }
+        let first = !std::mem::replace(&mut self.begun, true);
+        Part { segment, gaps: std::mem::take(&mut self.gaps), begun_up_to: first.then_some(self.end) }
+    }
+}
+
 /// The part of a page after `after`: all of it is settled.
 fn slice(after: u64, end: u64, events: &[Arc<Event>], limit: usize) -> Segment {
     let from = events.partition_point(|event| sequence(event) <= after);
@@ -128,6 +169,9 @@ fn slice(after: u64, end: u64, events: &[Arc<Event>], limit: usize) -> Segment {
 
 #[cfg(test)]
 mod tests {
+    use headwater_core::{Append, GapState};
+    use headwater_memory::MemoryLog;
+
     use super::*;
 
     #[test]
@@ -137,5 +181,51 @@ mod tests {
         assert_eq!(next_size(4, 4, 2_800), 8, "and grow again, step by step");
         assert_eq!(next_size(1_000, 0, 0), 1_000);
         assert_eq!(next_size(1, 1, 256 * 1024 * 1024), 1);
+    }
+
+    async fn log_of(events: usize) -> Arc<dyn EventLog> {
+        let log = MemoryLog::new("tested");
+        let event = |append: Append, _| append.event(Event::raw("tested", serde_json::json!({})));
+        log.append((0..events).fold(Append::new(), event)).await.unwrap();
+        Arc::new(log)
+    }
+
+    #[tokio::test]
+    async fn the_next_page_is_read_while_one_is_used() {
+        let (pages, log) = (Arc::new(Pages::default()), log_of(2_500).await);
+        let (segment, _) = pages.segment(&log, 0, 2_500, 100).await.unwrap();
+        assert_eq!((segment.events.len(), segment.seen), (100, 100));
+        tokio::task::yield_now().await;
+        assert_eq!(pages.cache.lock().unwrap().pages.keys().copied().collect::<Vec<_>>(), [0, 1_000]);
+        pages.segment(&log, 100, 2_500, 100).await.unwrap();
+        tokio::task::yield_now().await;
+        assert_eq!(pages.cache.lock().unwrap().pages.len(), 2, "one ahead, not two");
+        pages.segment(&log, 1_000, 2_500, 100).await.unwrap();
+        tokio::task::yield_now().await;
+        pages.segment(&log, 2_000, 2_500, 100).await.unwrap();
+        tokio::task::yield_now().await;
+        assert_eq!(pages.cache.lock().unwrap().pages.keys().copied().collect::<Vec<_>>(), [0, 1_000, 2_000]);
+    }
+
+    #[tokio::test]
+    async fn the_gaps_of_a_page_that_was_read_ahead_are_told_to_who_uses_it_first() {
+        let pages = Pages::default();
+        let gap = Gap { first: 3, last: 4, state: GapState::Permanent };
+        let page = Page { end: 9, events: Vec::new(), bytes: 0, gaps: vec![gap.clone()], begun: false, used: 0 };
+        pages.keep(0, page, 0);
+        assert_eq!(pages.cached(0, 0).unwrap().gaps, []);
+        assert_eq!(pages.cached(2, 5).unwrap().gaps, [gap]);
+        assert_eq!(pages.cached(2, 5).unwrap().gaps, []);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_before_all_was_forgotten_is_not_kept() {
+        let pages = Pages::default();
+        let page = || Page { end: 9, events: Vec::new(), bytes: 0, gaps: Vec::new(), begun: false, used: 0 };
+        pages.clear();
+        pages.keep(0, page(), 0);
+        assert!(pages.cached(0, 1).is_none());
+        pages.keep(0, page(), 1);
+        assert!(pages.cached(0, 1).is_some());
     }
 }

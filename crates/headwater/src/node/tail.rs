@@ -48,7 +48,7 @@ pub(super) struct Tail {
     log: Arc<dyn EventLog>,
     store: Arc<dyn SubscriberStore>,
     ring: Mutex<Option<Ring>>,
-    pages: Pages,
+    pages: Arc<Pages>,
     /// Changes with everything new.
     changed: watch::Sender<u64>,
     writers: Mutex<Vec<Writer>>,
@@ -78,7 +78,7 @@ impl Tail {
             log,
             store,
             ring: Mutex::default(),
-            pages: Pages::default(),
+            pages: Arc::default(),
             changed: watch::Sender::new(0),
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
@@ -146,7 +146,7 @@ impl Tail {
             }
         };
         if after < settled {
-            let (segment, gaps) = timed(self.pages.segment(&*self.log, after, settled, limit)).await?;
+            let (segment, gaps) = timed(self.pages.segment(&self.log, after, settled, limit)).await?;
             self.record(&gaps).await;
             return Ok(segment);
         }

@@ -558,7 +558,7 @@ impl<'r> Turn<'r> {
         }
         if self.unwritten > 0 && self.unwritten == half || self.writing.is_none() && self.is_write_due() {
             self.finish_writing().await?;
-            self.begin_writing();
+            self.begin_writing().await;
         }
         Ok(())
     }
@@ -567,7 +567,7 @@ impl<'r> Turn<'r> {
         self.write_deadline().is_some_and(|at| at <= Instant::now())
     }
 
-    fn begin_writing(&mut self) {
+    async fn begin_writing(&mut self) {
         self.publish();
         let advance = self.progress.unwritten_advance().cloned();
         self.wrote();
@@ -578,6 +578,8 @@ impl<'r> Turn<'r> {
                 Some(tokio::spawn(
                     async move { runner.insist(&fence, || runner.store.advance(&fence, &advance)).await },
                 ));
+            // A task that was just spawned waits for the one that spawned it: nobody else takes it.
+            tokio::task::yield_now().await;
         }
     }
 
