@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0011_imports",
     "0012_poison",
     "0013_cdc_inbox",
+    "0014_claims_at_once",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -58,6 +59,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_name",
     "check_namespace_settings",
     "check_patterns",
+    "check_per_claim",
     "check_schedule",
     "check_timezone",
     "check_visibility",
@@ -68,6 +70,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "claim_ranges",
     "claim_run",
     "claim_with_care",
+    "claimed_events",
     "claimed_sequences",
     "clock_change",
     "clock_shows",
@@ -220,7 +223,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 8;
+pub(crate) const FUNCTIONS_REVISION: i64 = 9;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -243,6 +246,7 @@ pub(crate) const CDC_RECEIVE: &str = sql!("statements", "cdc_receive");
 pub(crate) const CDC_TIDY: &str = sql!("statements", "cdc_tidy");
 pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
 pub(crate) const CLAIM_MATCHING: &str = sql!("statements", "claim_matching");
+pub(crate) const CLAIMED_EVENTS: &str = sql!("statements", "claimed_events");
 pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
@@ -292,7 +296,7 @@ pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
 pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
 pub(crate) const LEAVE_GROUPS: &str = sql!("statements", "leave_groups");
-pub(crate) const LIMIT_IDLE: &str = sql!("statements", "limit_idle");
+pub(crate) const BEGIN_LIMITED: &str = sql!("statements", "begin_limited");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");

@@ -17,7 +17,7 @@ use uuid::Uuid;
 async fn claim_run(session: &mut PgConnection, max_events: u32, more: &str) -> Option<(i64, i64)> {
     let query = format!(
         "SELECT first_sequence, last_sequence
-           FROM headwater.claim_run('shop', 'work', {max_events}, '1 hour', 'worker', 4, {more}) WHERE claim_id IS NOT NULL"
+           FROM headwater.claim_run('shop', 'work', {max_events}, '1 hour', 'worker', 4, {more}, NULL) WHERE claim_ids IS NOT NULL"
     );
     let row = sqlx::query(AssertSqlSafe(query)).fetch_optional(session).await.expect("failed to claim");
     row.map(|row| (row.get(0), row.get(1)))

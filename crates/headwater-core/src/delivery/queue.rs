@@ -25,6 +25,8 @@ pub struct ClaimRequest {
     /// The caller has proved that all at or below is settled: what is new is then claimed as a range, without a look at the log. For who
     /// has the events in memory. A wrong one loses events.
     pub settled: Option<u64>,
+    /// New events are claimed in claims of so many at most, which can be worked on and acked side by side. `None`: in one.
+    pub per_claim: Option<u32>,
 }
 
 impl ClaimRequest {
@@ -38,6 +40,7 @@ impl ClaimRequest {
             max_attempts: 4,
             acks: Vec::new(),
             settled: None,
+            per_claim: None,
         }
     }
 }

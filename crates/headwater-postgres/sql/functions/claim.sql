@@ -1,7 +1,8 @@
--- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, settled, acks)
+-- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, settled, acks, per_claim)
 -- Public: in docs/sql.md.
 -- Claims events of a shared subscriber and answers them, as headwater.claim_ranges does. Finish each with headwater.ack, or hand it back with
--- headwater.nack, by its claim_id: events that were claimed together share one. redelivery_count is 0 the first time.
+-- headwater.nack, by its claim_id: events that were claimed together share one, but for new ones at most per_claim, if that
+-- is not NULL: claims can then be worked on side by side. redelivery_count is 0 the first time.
 -- Raises: WH001, WH002, WH006, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.claim(
     namespace     text,
@@ -12,7 +13,8 @@ CREATE OR REPLACE FUNCTION headwater.claim(
     worker        text DEFAULT NULL,
     max_attempts  int DEFAULT 4,
     settled       bigint DEFAULT NULL,
-    acks          uuid[] DEFAULT NULL
+    acks          uuid[] DEFAULT NULL,
+    per_claim     int DEFAULT NULL
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
                  created_at timestamptz, recorded_at timestamptz, namespace_id int, schema_version int, event_id uuid, correlation_id uuid,
                  causation_id uuid, event_type text, stream_id text, key text, actor_id text, headers jsonb, data jsonb)
@@ -25,19 +27,20 @@ DECLARE
 BEGIN
     IF claim.event_types IS NULL AND claim.settled IS NULL THEN
         run := headwater.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
-                                   claim.acks);
+                                   claim.acks, claim.per_claim);
         IF run.idle THEN
             RETURN;
-        ELSIF run.claim_id IS NOT NULL THEN
-            RETURN QUERY SELECT run.claim_id, 0, e.* FROM headwater.events e
+        ELSIF run.claim_ids IS NOT NULL THEN
+            RETURN QUERY SELECT run.claim_ids[1 + (e.global_sequence - run.first_sequence) / coalesce(claim.per_claim, claim.max_events)], 0, e.* FROM headwater.events e
                           WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
                           ORDER BY e.global_sequence;
             RETURN;
         END IF;
     END IF;
     ns := headwater.namespace_row(claim.namespace);
+    PERFORM headwater.check_per_claim(claim.per_claim);
     -- The events in statements of their own: they see all that the claim saw.
-    FOR r IN SELECT * FROM headwater.claim_with_care(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility,
+    FOR r IN SELECT * FROM headwater.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim), claim.visibility,
                                claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
     LOOP
         IF r.sequences IS NULL THEN

@@ -1,4 +1,4 @@
--- headwater.claim_matching(namespace, subscriber_id, max_events, visibility, patterns, worker, max_attempts, acks)
+-- headwater.claim_matching(namespace, subscriber_id, max_events, visibility, patterns, worker, max_attempts, acks, per_claim)
 -- Public: in docs/sql.md.
 -- As headwater.claim, for event types that are given as patterns, in which * stands for any characters. Types are looked up where the queue looks
 -- for events: what others left behind, what is to be delivered again, letters that are redriven, and what comes next in the log. Further on, a type that none of these
@@ -12,7 +12,8 @@ CREATE OR REPLACE FUNCTION headwater.claim_matching(
     patterns      text[],
     worker        text DEFAULT NULL,
     max_attempts  int DEFAULT 4,
-    acks          uuid[] DEFAULT NULL
+    acks          uuid[] DEFAULT NULL,
+    per_claim     int DEFAULT NULL
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
                  created_at timestamptz, recorded_at timestamptz, namespace_id int, schema_version int, event_id uuid, correlation_id uuid,
                  causation_id uuid, event_type text, stream_id text, key text, actor_id text, headers jsonb, data jsonb)
@@ -28,10 +29,12 @@ DECLARE
     types    text[];
 BEGIN
     PERFORM headwater.check_max_events(claim_matching.max_events);
+    PERFORM headwater.check_per_claim(claim_matching.per_claim);
     PERFORM headwater.check_patterns(claim_matching.patterns);
     IF '*' = ANY (claim_matching.patterns) THEN
         RETURN QUERY SELECT * FROM headwater.claim(claim_matching.namespace, claim_matching.subscriber_id, claim_matching.max_events,
-            claim_matching.visibility, NULL, claim_matching.worker, claim_matching.max_attempts, NULL, claim_matching.acks);
+            claim_matching.visibility, NULL, claim_matching.worker, claim_matching.max_attempts, NULL, claim_matching.acks,
+            claim_matching.per_claim);
         RETURN;
     END IF;
     PERFORM headwater.lock_queue(ns.namespace_id, claim_matching.subscriber_id);
@@ -50,9 +53,9 @@ BEGIN
                    ORDER BY e.global_sequence LIMIT claim_matching.max_events) e) p ON true;
     IF ahead.calm AND ahead.wanted > 0 THEN
         run := headwater.claim_run(claim_matching.namespace, claim_matching.subscriber_id, ahead.wanted, claim_matching.visibility,
-                                   claim_matching.worker, claim_matching.max_attempts, claim_matching.acks);
-        IF run.claim_id IS NOT NULL THEN
-            RETURN QUERY SELECT run.claim_id, 0, e.* FROM headwater.events e
+                                   claim_matching.worker, claim_matching.max_attempts, claim_matching.acks, claim_matching.per_claim);
+        IF run.claim_ids IS NOT NULL THEN
+            RETURN QUERY SELECT run.claim_ids[1 + (e.global_sequence - run.first_sequence) / coalesce(claim_matching.per_claim, ahead.wanted)], 0, e.* FROM headwater.events e
                           WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
                           ORDER BY e.global_sequence;
             RETURN;
@@ -90,6 +93,6 @@ BEGIN
             ) t WHERE headwater.matches_pattern(t.event_type, claim_matching.patterns));
     END IF;
     RETURN QUERY SELECT * FROM headwater.claim(claim_matching.namespace, claim_matching.subscriber_id, claim_matching.max_events,
-        claim_matching.visibility, types, claim_matching.worker, claim_matching.max_attempts, NULL, claim_matching.acks);
+        claim_matching.visibility, types, claim_matching.worker, claim_matching.max_attempts, NULL, claim_matching.acks, claim_matching.per_claim);
 END
 $$;

@@ -28,11 +28,11 @@ DECLARE
 BEGIN
     IF claim_ranges.event_types IS NULL AND claim_ranges.settled IS NULL THEN
         run := headwater.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
-                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks);
+                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks, NULL);
         IF run.idle THEN
             RETURN;
-        ELSIF run.claim_id IS NOT NULL THEN
-            claim_id := run.claim_id;
+        ELSIF run.claim_ids IS NOT NULL THEN
+            claim_id := run.claim_ids[1];
             redelivery_count := 0;
             first_sequence := run.first_sequence;
             last_sequence := run.last_sequence;

@@ -1,17 +1,18 @@
--- headwater.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks)
+-- headwater.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks, per_claim)
 -- What headwater.claim_with_care does where there is nothing to care for but the next events of the log, in few steps, since these cost more
--- than its rows. Answers the claim: all events in its range, which ends before a hole in the log. `idle`: there is nothing to claim, to ack or
+-- than its rows. Answers the claims, of per_claim events each, or one if that is NULL: all events in their range, which ends before a hole in the log. `idle`: there is nothing to claim, to ack or
 -- to note. Neither, with nothing written, when care is needed: input that is wrong, a subscriber that is paused, not shared or new, letters to
 -- queue, time to look for what has expired or is due, a newest claim that is done, gaps, open ranges, a hole in the log that comes next, acks
 -- and no events. Callers set what keeps its plans to the indexes.
 -- Raises: WH014 if one of the acks is lost. Locks: the queue. Writes: claims, acked letters.
 CREATE OR REPLACE FUNCTION headwater.claim_run(
-    namespace text, subscriber_id text, max_events int, visibility interval, worker text, max_attempts int, acks uuid[],
-    OUT namespace_id int, OUT claim_id uuid, OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz,
+    namespace text, subscriber_id text, max_events int, visibility interval, worker text, max_attempts int, acks uuid[], per_claim int,
+    OUT namespace_id int, OUT claim_ids uuid[], OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz,
     OUT idle boolean
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+    size  bigint := coalesce(claim_run.per_claim, claim_run.max_events);
     run   record;
     ended uuid[];
     other headwater.claims;
@@ -22,26 +23,31 @@ BEGIN
       JOIN headwater.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
      WHERE n.namespace = claim_run.namespace AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked
        AND claim_run.max_events BETWEEN 1 AND 100000 AND claim_run.visibility > interval '0' AND claim_run.visibility <= interval '30 days'
-       AND claim_run.max_attempts >= 1 AND array_position(claim_run.acks, NULL) IS NULL
+       AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
        AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ '[\x01-\x1f\x7f]', true)
        AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery();
-    INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
-                                  claim_id, subscriber_id, worker, failures, state)
-    SELECT claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater.claim_numbers'), n.frontier + 1, e.last,
-           n.moment + claim_run.visibility, gen_random_uuid(), claim_run.subscriber_id, coalesce(claim_run.worker, ''), '[]',
-           ROW(e.last, '{}', '{}', n.expired_from, n.due_from, greatest(n.last_visible_at, n.moment + claim_run.visibility), '{}',
-               least(n.look_at, n.moment + claim_run.visibility))::headwater.queue_state
-      FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
-     CROSS JOIN LATERAL (
-         SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
-             SELECT e.global_sequence FROM headwater.events e
-              WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
-              ORDER BY e.global_sequence LIMIT claim_run.max_events) e) e
-     WHERE NOT n.done AND n.moment < n.look_at AND e.last = n.frontier + e.events
-    RETURNING claim_id, first_sequence, last_sequence, visible_at
-      INTO claim_run.claim_id, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at;
+    WITH made AS (
+        INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
+                                      claim_id, subscriber_id, worker, failures, state)
+        SELECT claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater.claim_numbers'), one.first,
+               least(one.first + size - 1, e.last), n.moment + claim_run.visibility, gen_random_uuid(), claim_run.subscriber_id,
+               coalesce(claim_run.worker, ''), '[]',
+               ROW(e.last, '{}', '{}', n.expired_from, n.due_from, greatest(n.last_visible_at, n.moment + claim_run.visibility), '{}',
+                   least(n.look_at, n.moment + claim_run.visibility))::headwater.queue_state
+          FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
+         CROSS JOIN LATERAL (
+             SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
+                 SELECT e.global_sequence FROM headwater.events e
+                  WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
+                  ORDER BY e.global_sequence LIMIT claim_run.max_events) e) e
+         CROSS JOIN LATERAL generate_series(n.frontier + 1, e.last, size) AS one(first)
+         WHERE NOT n.done AND n.moment < n.look_at AND e.last = n.frontier + e.events
+        RETURNING claim_id, first_sequence, last_sequence, visible_at
+    )
+    SELECT array_agg(m.claim_id ORDER BY m.first_sequence), min(m.first_sequence), max(m.last_sequence), max(m.visible_at)
+      INTO claim_run.claim_ids, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at FROM made m;
     claim_run.idle := false;
-    IF claim_run.claim_id IS NULL THEN
+    IF claim_run.claim_ids IS NULL THEN
         SELECT count(p.place) AS events, count(p.place) FILTER (WHERE p.global_sequence = n.frontier + p.place) AS before_a_hole INTO run
           FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
           LEFT JOIN LATERAL (
@@ -53,10 +59,10 @@ BEGIN
         IF run.events = 0 THEN
             claim_run.idle := coalesce(cardinality(claim_run.acks), 0) = 0;
         ELSIF run.before_a_hole BETWEEN 1 AND claim_run.max_events - 1 THEN
-            SELECT r.* INTO claim_run.namespace_id, claim_run.claim_id, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at,
+            SELECT r.* INTO claim_run.namespace_id, claim_run.claim_ids, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at,
                    claim_run.idle
               FROM headwater.claim_run(claim_run.namespace, claim_run.subscriber_id, run.before_a_hole::int, claim_run.visibility,
-                                       claim_run.worker, claim_run.max_attempts, claim_run.acks) r;
+                                       claim_run.worker, claim_run.max_attempts, claim_run.acks, claim_run.per_claim) r;
         END IF;
     ELSIF claim_run.acks IS NOT NULL THEN
         WITH gone AS (

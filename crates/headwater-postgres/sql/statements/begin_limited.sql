@@ -1,2 +1,3 @@
--- Lets the server end this transaction's session when it has been idle for so many milliseconds.
-SELECT set_config('idle_in_transaction_session_timeout', $1, true)
+-- Begins a transaction whose session the server ends when it has been idle in it for so many milliseconds. The number is written behind this: a
+-- simple query, of two statements in one round trip, has no parameters.
+BEGIN; SET LOCAL idle_in_transaction_session_timeout =

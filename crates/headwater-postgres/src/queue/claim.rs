@@ -14,14 +14,24 @@ use crate::sql;
 const CLAIM_ID: usize = 15;
 const REDELIVERY_COUNT: usize = 16;
 
+/// So many are read after their claim is committed: others claim meanwhile, which is worth a second round trip.
+const READ_APART: u32 = 32;
+
 pub(super) async fn claim(
     conn: &mut PgConnection,
     queue: &Inner,
     request: &ClaimRequest,
     transaction: Transaction,
 ) -> Result<Vec<Claim>> {
-    let rows = fetch(conn, statement(sql::CLAIM_EVENTS, queue, request, transaction)).await?;
-    claims_of(&rows)
+    if transaction == Transaction::Own && request.max_events >= READ_APART && request.per_claim.is_none() {
+        let mut claims = Vec::new();
+        for range in claim_ranges(conn, queue, request, transaction).await? {
+            claims.push(read(conn, queue, range).await?);
+        }
+        return Ok(claims);
+    }
+    let statement = statement(sql::CLAIM_EVENTS, queue, request, transaction).bind(per_claim(request));
+    claims_of(&fetch(conn, statement).await?)
 }
 
 /// As [`claim`]; the event types are patterns.
@@ -40,8 +50,13 @@ pub(super) async fn claim_matching(
         .bind(&request.event_types)
         .bind((!request.worker.is_empty()).then_some(&request.worker))
         .bind(i32::try_from(request.max_attempts).unwrap_or(i32::MAX))
-        .bind((!request.acks.is_empty()).then_some(&request.acks));
+        .bind((!request.acks.is_empty()).then_some(&request.acks))
+        .bind(per_claim(request));
     claims_of(&fetch(conn, statement).await?)
+}
+
+fn per_claim(request: &ClaimRequest) -> Option<i32> {
+    request.per_claim.map(|events| i32::try_from(events).unwrap_or(i32::MAX))
 }
 
 fn claims_of(rows: &[PgRow]) -> Result<Vec<Claim>> {
@@ -61,6 +76,19 @@ fn claims_of(rows: &[PgRow]) -> Result<Vec<Claim>> {
         }
     }
     Ok(claims)
+}
+
+async fn read(conn: &mut PgConnection, queue: &Inner, range: ClaimedRange) -> Result<Claim> {
+    let sequences: Option<Vec<i64>> = range.sequences.map(|sequences| sequences.into_iter().map(bigint).collect());
+    let statement = sqlx::query(sql::CLAIMED_EVENTS)
+        .bind(i32::from(queue.info.id))
+        .bind(bigint(range.first))
+        .bind(bigint(range.last))
+        .bind(range.event_types)
+        .bind(sequences);
+    let rows = fetch(conn, statement).await?;
+    let events = rows.iter().map(event_of).collect::<std::result::Result<_, _>>()?;
+    Ok(Claim { claim_id: range.claim_id, redelivery_count: range.redelivery_count, events })
 }
 
 pub(super) async fn claim_ranges(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
 use super::{CALL_TIMEOUT, PgSubscribers, Result, no_answer};
 use crate::error::subscriber_error;
@@ -14,12 +14,9 @@ impl PgSubscribers {
         let idle_ms = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
         let mut tries = self.inner.database.pool.size();
         loop {
-            let begin = async {
-                let mut tx = self.inner.database.pool.begin().await?;
-                sqlx::query(sql::LIMIT_IDLE).bind(idle_ms.to_string()).execute(&mut *tx).await?;
-                Ok::<_, sqlx::Error>(tx)
-            };
-            match tokio::time::timeout(CALL_TIMEOUT, begin).await {
+            // Of ours, and a number.
+            let begin = AssertSqlSafe(format!("{} {idle_ms}", sql::BEGIN_LIMITED.trim_end()));
+            match tokio::time::timeout(CALL_TIMEOUT, self.inner.database.pool.begin_with(begin)).await {
                 Ok(Ok(tx)) => return Ok(tx),
                 // A connection of the pool that died meanwhile: after a restart of the server, all have.
                 Ok(Err(error)) if crate::error::is_disconnect(&error) && tries > 0 => tries -= 1,

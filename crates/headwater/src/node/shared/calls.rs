@@ -72,6 +72,7 @@ impl Shared {
             visibility: self.subscription.claims.visibility,
             max_attempts: self.subscription.config.max_retries + 1,
             acks,
+            per_claim: self.per_claim(),
             ..ClaimRequest::new(&self.worker)
         };
         let (mut unacked, mut first) = (Vec::new(), Vec::new());

@@ -164,12 +164,16 @@ impl Shared {
         let capacity = capacity.min(self.subscription.limiter.burst().unwrap_or(capacity));
         let room = capacity.saturating_sub(hand.events());
         match &self.subscription.work {
-            // A claim is a transaction: two that ack parts of one claim would wait for each other.
-            Work::Transaction(..) if room < batch.min(capacity) => 0,
-            Work::Transaction(..) => batch.min(capacity),
             _ if room * 2 < capacity => 0,
+            // Whole ones: see `per_claim`.
+            Work::Transaction(..) if room > batch => (room - room % batch).min(MOST_AT_ONCE),
             _ => room.min(MOST_AT_ONCE),
         }
+    }
+
+    /// A claim is a transaction: two that ack parts of one claim would wait for each other.
+    fn per_claim(&self) -> Option<u32> {
+        matches!(self.subscription.work, Work::Transaction(..)).then(|| self.subscription.events_at_once() as u32)
     }
 
     fn claims_at_once(&self, hand: &Hand) -> usize {
