@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0011_imports",
     "0012_poison",
     "0013_cdc_inbox",
+    "0014_reads_by_month",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -198,6 +199,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "stored_append",
     "stored_events",
     "stored_for_producer",
+    "stream_bounds",
     "stream_page",
     "stream_page_back",
     "subscriber_lags",
@@ -220,7 +222,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 8;
+pub(crate) const FUNCTIONS_REVISION: i64 = 9;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -322,6 +324,7 @@ pub(crate) const POISON: &str = sql!("statements", "poison");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
+pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
 pub(crate) const REDELIVER_POISON: &str = sql!("statements", "redeliver_poison");

@@ -22,6 +22,7 @@ DECLARE
     run record;
     ns  headwater.namespaces;
     r   record;
+    b   record;
 BEGIN
     IF claim.event_types IS NULL AND claim.settled IS NULL THEN
         run := headwater.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
@@ -31,6 +32,9 @@ BEGIN
         ELSIF run.claim_id IS NOT NULL THEN
             RETURN QUERY SELECT run.claim_id, 0, e.* FROM headwater.events e
                           WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
+                            AND e.recorded_at >= (SELECT n.tail_from FROM headwater.namespaces n
+                                                   WHERE n.namespace_id = run.namespace_id AND n.tail_after < run.first_sequence
+                                                   UNION ALL SELECT '-infinity' LIMIT 1)
                           ORDER BY e.global_sequence;
             RETURN;
         END IF;
@@ -40,14 +44,17 @@ BEGIN
     FOR r IN SELECT * FROM headwater.claim_with_care(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility,
                                claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
     LOOP
+        SELECT l.* INTO b FROM headwater.log_bounds(ns.namespace_id, r.first_sequence - 1, r.last_sequence, NULL) l;
         IF r.sequences IS NULL THEN
             RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.* FROM headwater.events e
                           WHERE e.namespace_id = ns.namespace_id AND e.global_sequence BETWEEN r.first_sequence AND r.last_sequence
+                            AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
                             AND (r.types IS NULL OR e.event_type = ANY (r.types))
                           ORDER BY e.global_sequence;
         ELSE
             RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.* FROM headwater.events e
                           WHERE e.namespace_id = ns.namespace_id AND e.global_sequence = ANY (r.sequences)
+                            AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
                           ORDER BY e.global_sequence;
         END IF;
     END LOOP;
