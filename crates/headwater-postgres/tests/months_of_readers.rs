@@ -59,7 +59,9 @@ async fn of_60_months_claims_and_status_look_only_into_those_that_they_need() {
         (405, "SELECT * FROM headwater.group_status('shop', 'tail')", 1, 2),
     ] {
         for mut session in sessions(&db).await {
-            let reset = format!("SELECT headwater.reset_subscriber('shop', s, {position}) FROM unnest(ARRAY['work', 'tail']) s");
+            let reset = format!(
+                "SELECT headwater.reset_subscriber('shop', s, {position}) FROM unnest(ARRAY['work', 'tail']) s"
+            );
             run(&mut owner, &reset).await;
             let (got, looked) = ask(&mut session, query).await;
             assert_eq!(got, rows, "{position}: {query}");
@@ -84,7 +86,9 @@ async fn claims_over_ragged_months_miss_nothing() {
     for _ in 0..40 {
         log.append(raw("event").into()).await.unwrap();
     }
-    for (first, last, months_ago) in [(1, 9, 6), (10, 12, 5), (12, 12, 4), (11, 11, 4), (13, 20, 3), (19, 24, 2), (22, 22, 1)] {
+    for (first, last, months_ago) in
+        [(1, 9, 6), (10, 12, 5), (12, 12, 4), (11, 11, 4), (13, 20, 3), (19, 24, 2), (22, 22, 1)]
+    {
         db.backdate("shop", first, last, months_ago).await;
     }
     let mut session = db.session().await;
@@ -201,7 +205,8 @@ async fn a_stream_over_ragged_months_misses_nothing() {
                     let query = StreamQuery { to_version: to.map(|to| to as u64), ..query };
                     let query = if backwards { query.backwards() } else { query };
                     let page = log.stream_page_in(&mut *session, &query).await.unwrap();
-                    let got: Vec<i64> = page.iter().filter_map(|event| event.stream_version).map(|v| v as i64).collect();
+                    let got: Vec<i64> =
+                        page.iter().filter_map(|event| event.stream_version).map(|v| v as i64).collect();
                     assert_eq!(got, expected, "{case}: {query:?}");
                 }
             }
