@@ -103,7 +103,7 @@ async fn a_notify_queue_that_fills_is_found() {
     let json = cli.run(["doctor", "--json"]).json();
     let by_default = json["findings"].as_array().unwrap().iter().any(|finding| finding["check"] == "notify_queue");
     assert!(!by_default, "far from full");
-    run(&mut listener, "COMMIT").await;
+    drop(listener);
 }
 
 /// The server's clock, as the doctor asks for it, stands in the database's search path.
