@@ -163,7 +163,7 @@ async fn row_of(owner: &mut PgConnection, table: &str, bank: i32) -> String {
 async fn answer(session: &mut PgConnection, call: &str) -> String {
     let query = format!("SELECT to_jsonb(r)::text FROM {call} r");
     match sqlx::query_scalar::<_, Option<String>>(AssertSqlSafe(query)).fetch_all(session).await {
-        Ok(rows) => format!("{rows:?}"),
+        Ok(rows) => rows.into_iter().flatten().collect::<Vec<_>>().join("\n"),
         Err(error) => {
             let error = error.as_database_error().unwrap_or_else(|| panic!("{call}: {error}"));
             format!("{}: {}", error.code().unwrap_or_default(), error.message())
