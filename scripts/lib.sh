@@ -131,6 +131,21 @@ need_partman() {
     [ -e "/usr/share/postgresql/$version/extension/pg_partman.control" ] || apt_install "postgresql-$version-partman"
 }
 
+# message-db's own SQL, for the test that imports from it. The tests look for it where this puts it.
+need_message_db() {
+    local version=1.3.1 sum=d7938e108d950e29da1974e3acad05bcf680045d0961f6a12039fb002140840d folder
+    folder=${XDG_CACHE_HOME:-$HOME/.cache}/headwater/message-db-$version
+    if [ -d "$folder" ]; then return; fi
+    have npm || apt_install npm
+    note "fetching message-db $version"
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new"
+    npm pack --silent --pack-destination "$folder.new" "@eventide/message-db@$version" >/dev/null
+    echo "$sum  $folder.new/eventide-message-db-$version.tgz" | sha256sum --check --quiet
+    tar xzf "$folder.new/eventide-message-db-$version.tgz" -C "$folder.new"
+    mv "$folder.new" "$folder"
+}
+
 # Python with a driver for PostgreSQL, for the example in Python. Debian's driver is for Debian's Python.
 need_psycopg() {
     python_with_driver >/dev/null || apt_install python3-psycopg2

@@ -41,10 +41,13 @@ pub(crate) struct Options {
     /// How many of them a second
     #[arg(long, default_value_t = 50, value_name = "N")]
     rate: u64,
+    /// Schedules that are due at once
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    schedules: u32,
     /// Rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
-    /// Runs only the parts whose names contain one of these (throughput, latency); ratios that need others are left out
+    /// Runs only the parts whose names contain one of these (throughput, latency, schedules); ratios that need others are left out
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
 }
@@ -105,6 +108,12 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     ];
     ratios.into_iter().for_each(|(name, value, target)| report.ratio(name, value, target));
     bench.server.headwater.shutdown().await;
+    drop(bench);
+    if wanted("schedules") {
+        let (server, jitter) = crate::schedules::measure(options.schedules, 2, 1).await?;
+        report.ratio("schedule_jitter_ms", jitter, Target::AtMost(500.0));
+        server.headwater.shutdown().await;
+    }
     report.print(options.json)
 }
 

@@ -40,20 +40,28 @@ pub(crate) struct Options {
 
 /// How late the events of one round were.
 #[derive(Debug, Clone)]
-pub(crate) struct Jitter {
+struct Jitter {
     /// From the due time until the event was appended, by the server's clock.
-    pub(crate) recorded: Sample,
+    recorded: Sample,
     /// Until it was committed, if the server notes that (`track_commit_timestamp`).
-    pub(crate) committed: Option<Sample>,
+    committed: Option<Sample>,
     /// Until a handler had it, by this machine's clock: one event after the other, with a checkpoint each.
-    pub(crate) handled: Sample,
+    handled: Sample,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let (server, p99) = measure(options.schedules, options.nodes, options.rounds).await?;
+    let mut report = Report::new(server.settings.clone(), []);
+    report.ratio("schedule_jitter_ms", p99, Target::AtMost(500.0));
+    report.print(options.json)
+}
+
+/// From the due time to the commit, p99 in ms, in the median of some rounds; and the server that it was measured on.
+pub(crate) async fn measure(schedules: u32, nodes: u32, rounds: u32) -> anyhow::Result<(BenchServer, Option<f64>)> {
     let server = BenchServer::start_with(&[("track_commit_timestamp", "on")]).await?;
-    let mut rounds = Vec::new();
-    for round in 1..=options.rounds {
-        let jitter = schedule_jitter(&server, options.schedules, options.nodes).await?;
+    let mut measured = Vec::new();
+    for round in 1..=rounds {
+        let jitter = schedule_jitter(&server, schedules, nodes).await?;
         let of = |sample: &Sample| [0.5, 0.99, 1.0].map(|quantile| sample.latency(quantile).unwrap_or_default());
         let committed = jitter.committed.as_ref().map(of).context("the server notes when transactions commit")?;
         let ([_, recorded, _], [median, p99, worst], [_, handled, _]) =
@@ -61,16 +69,14 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         eprintln!(
             "round {round}: committed {median:.1} ms after the due time in the median, p99 {p99:.1} ms, at most {worst:.1} ms; recorded p99 {recorded:.1} ms, handled p99 {handled:.1} ms"
         );
-        rounds.push(jitter);
+        measured.push(jitter);
     }
-    let p99 = median(rounds.iter().filter_map(|round| round.committed.as_ref()?.latency(0.99)));
-    let mut report = Report::new(server.settings.clone(), []);
-    report.ratio("schedule_jitter_p99_ms", p99, Target::AtMost(500.0));
-    report.print(options.json)
+    let p99 = median(measured.iter().filter_map(|round| round.committed.as_ref()?.latency(0.99)));
+    Ok((server, p99))
 }
 
 /// Lets so many schedules be due at one time, with so many nodes to fire them, and says how late each event was.
-pub(crate) async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> anyhow::Result<Jitter> {
+async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> anyhow::Result<Jitter> {
     let namespace = &server.namespace;
     let due = (Utc::now() + LEAD).duration_round(TimeDelta::seconds(1))?;
     let cron = format!("{} {} * * * *", due.second(), due.minute());

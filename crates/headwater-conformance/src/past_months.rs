@@ -33,6 +33,10 @@ impl TestDatabase {
                  PERFORM headwater.create_leaf(ns.namespace_id, at);
                  UPDATE headwater.events e SET recorded_at = at + interval '1 day'
                   WHERE e.namespace_id = ns.namespace_id AND e.global_sequence BETWEEN {first_sequence} AND {last_sequence};
+                 UPDATE headwater.streams s SET first_at = e.first_at, last_at = e.last_at
+                   FROM (SELECT e.stream_id, min(e.recorded_at) AS first_at, max(e.recorded_at) AS last_at FROM headwater.events e
+                          WHERE e.namespace_id = ns.namespace_id AND e.stream_id IS NOT NULL GROUP BY e.stream_id) e
+                  WHERE s.namespace_id = ns.namespace_id AND s.stream_id = e.stream_id;
              END $$"
         );
         self.script(&script).await;

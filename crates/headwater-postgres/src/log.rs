@@ -137,7 +137,7 @@ impl PgLog {
     /// A page of a stream as a transaction of the caller's sees it, its own appends included.
     pub async fn stream_page_in(&self, conn: &mut PgConnection, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
         query.validate()?;
-        read::stream_page(conn, self.id(), query).await
+        read::stream_page(conn, &self.inner.info, &self.known_months(), query).await
     }
 
     /// A page of the log, read in a transaction of the caller's, which must be READ COMMITTED: what is committed, up to the horizon.
@@ -293,7 +293,8 @@ impl EventLog for PgLog {
 
     async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
         query.validate()?;
-        reading!(self, conn => read::stream_page(conn, self.id(), query))
+        let months = self.months().await;
+        reading!(self, conn => read::stream_page(conn, &self.inner.info, &months, query))
     }
 
     async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {

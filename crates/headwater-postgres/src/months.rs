@@ -80,6 +80,11 @@ impl Months {
         Bounds { from: self.from(enough.map_or(above, |complete_to| complete_to.max(above))), until }
     }
 
+    /// Whether no month is sealed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.months.is_empty()
+    }
+
     fn from(&self, after: u64) -> Option<DateTime<Utc>> {
         let passed = self.months.iter().rev().find(|month| month.high_sequence <= after).map(|month| month.ends_at);
         passed.max(self.kept_from)

@@ -203,7 +203,7 @@ impl Maintenance {
                 continue;
             };
             match self.patiently(&statement).await {
-                Ok(()) if step == "drop" => done.dropped.push(leaf),
+                Ok(()) if step == "drop" || step == "partman" => done.dropped.push(leaf),
                 Ok(()) => {}
                 Err(error) if sqlstate(&error).is_some() => done.left.push((leaf, error.to_string())),
                 Err(error) => return Err(admin_error(error)),

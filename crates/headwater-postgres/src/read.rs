@@ -86,20 +86,23 @@ fn bigint(number: u64) -> i64 {
 
 pub(crate) async fn stream_page(
     conn: &mut PgConnection,
-    namespace_id: i32,
+    info: &NamespaceInfo,
+    months: &Months,
     query: &StreamQuery,
 ) -> Result<Vec<Event>, ReadError> {
-    let text = match query.direction {
-        Direction::Forwards => sql::STREAM_PAGE,
-        Direction::Backwards => sql::STREAM_PAGE_BACK,
+    let backwards = query.direction == Direction::Backwards;
+    // Which months a stream lies in is asked only where there are some.
+    let statement = match (months.is_empty(), backwards) {
+        (false, _) => sqlx::query(sql::READ_STREAM).bind(&info.name),
+        (true, false) => sqlx::query(sql::STREAM_PAGE).bind(i32::from(info.id)),
+        (true, true) => sqlx::query(sql::STREAM_PAGE_BACK).bind(i32::from(info.id)),
     };
-    let statement = sqlx::query(text)
-        .bind(namespace_id)
+    let statement = statement
         .bind(&*query.stream_id)
         .bind(query.from_version.map(bigint))
         .bind(query.to_version.map(bigint))
         .bind(query.page_size as i32);
-    events(conn, statement).await
+    events(conn, if months.is_empty() { statement } else { statement.bind(backwards) }).await
 }
 
 pub(crate) async fn event(conn: &mut PgConnection, namespace_id: i32, id: Uuid) -> Result<Option<Event>, ReadError> {

@@ -29,6 +29,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0012_poison",
     "0013_cdc_inbox",
     "0014_claims_at_once",
+    "0015_reads_by_month",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -153,7 +154,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "note_poison",
     "partition_of",
     "partitions",
+    "partman_drop",
     "partman_months",
+    "partman_of",
     "pause_schedule",
     "pause_subscriber",
     "plan_runs",
@@ -201,6 +204,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "stored_append",
     "stored_events",
     "stored_for_producer",
+    "stream_bounds",
     "stream_page",
     "stream_page_back",
     "subscriber_lags",
@@ -326,6 +330,7 @@ pub(crate) const POISON: &str = sql!("statements", "poison");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
+pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
 pub(crate) const REDELIVER_POISON: &str = sql!("statements", "redeliver_poison");

@@ -1,6 +1,8 @@
 //! Sealed months: reads open only the leaves that they need, and miss nothing by that.
 
 mod common;
+#[path = "common/months.rs"]
+mod months;
 
 use std::collections::BTreeSet;
 
@@ -9,32 +11,7 @@ use futures::TryStreamExt;
 use headwater_conformance::TestDatabase;
 use headwater_core::{EventLog, LogQuery, NamespaceConfig, Ordering};
 use headwater_postgres::{LogOptions, PgLog};
-use sqlx::PgConnection;
-
-/// The leaves of past months that a new session has looked into.
-async fn looked_into(session: &mut PgConnection) -> Vec<String> {
-    sqlx::query_scalar(
-        "SELECT s.relname::text FROM pg_stat_xact_user_tables s
-          WHERE s.relname ~ '^events_n1_[0-9]{6}$' AND s.relname < 'events_n1_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMM')
-            AND coalesce(s.seq_scan, 0) + coalesce(s.idx_scan, 0) > 0
-          ORDER BY 1",
-    )
-    .fetch_all(session)
-    .await
-    .unwrap()
-}
-
-/// A session whose plans are made for the values at hand, and one whose plans are made for all.
-async fn sessions(db: &TestDatabase) -> [PgConnection; 2] {
-    let (mut custom, mut generic) = (db.session().await, db.session().await);
-    run(&mut custom, "SET plan_cache_mode = force_custom_plan").await;
-    run(&mut generic, "SET plan_cache_mode = force_generic_plan").await;
-    [custom, generic]
-}
-
-async fn seal(session: &mut PgConnection, namespace: &str) -> i32 {
-    sqlx::query_scalar("SELECT headwater.seal_months($1)").bind(namespace).fetch_one(session).await.unwrap()
-}
+use months::{looked_into, seal, sessions};
 
 /// How many events a page has, and how many past months were looked into for it: the more of both kinds of plans.
 async fn read(db: &TestDatabase, log: &PgLog, query: LogQuery) -> (usize, usize) {

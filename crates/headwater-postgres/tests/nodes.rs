@@ -264,6 +264,7 @@ async fn what_was_not_meant_for_a_handler_counts_as_done() {
     let mut shop = Shop::open(0).await;
     let nodes = nodes(&shop);
     nodes.register(&NodeOptions::new("a"), &types(&["handled"])).await.unwrap();
+    run(&mut shop.session, "SELECT headwater.register_subscriber('shop', 'totals')").await;
     shop.emit(&["by.sql"]).await;
     let mut streamed = common::raw("mixed").in_stream("s");
     streamed.headers.insert(headers::PRODUCER_NODE_ID.into(), "a".into());
@@ -282,6 +283,37 @@ async fn what_was_not_meant_for_a_handler_counts_as_done() {
     assert_eq!(shop.position().await, last, "nothing is held back");
     let letters = shop.store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
     assert_eq!(letters.iter().map(|letter| letter.global_sequence()).collect::<Vec<_>>(), [lost]);
+}
+
+/// An event of SQL's has no producer: where only handlers read, nobody else would ever see it.
+#[tokio::test]
+async fn what_nobody_else_would_get_becomes_a_letter_whoever_emitted_it() {
+    let mut shop = Shop::open(0).await;
+    let nodes = nodes(&shop);
+    nodes.register(&NodeOptions::new("a"), &types(&["handled"])).await.unwrap();
+    // Broadcasts of a node are no reader of the rest.
+    run(&mut shop.session, "SELECT headwater.register_subscriber('shop', 'broadcast:a')").await;
+    shop.emit(&["by.sql", "mixed"]).await;
+    run(
+        &mut shop.session,
+        "SELECT headwater.emit('shop', 'mixed', headers => '{\"import\": \"old\"}');
+         SELECT headwater.emit('shop', 'mixed', headers => '{\"trace\": \"1\"}');
+         SELECT headwater.append('shop', 's', '{\"type\": \"mixed\"}')",
+    )
+    .await;
+    let last = message(&shop, "handled").await;
+    let mine = shop.claim_types(10, &["handled"]).await;
+    shop.queue.ack(mine[0].claim_id, None).await.unwrap();
+    assert_eq!(nodes.reap_unhandled("work", GRACE).await.unwrap(), 0, "they wait for the grace");
+    assert_eq!(nodes.reap_unhandled("work", Duration::ZERO).await.unwrap(), 3);
+    assert_eq!(shop.position().await, last, "nothing is held back");
+    let letters = shop.store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
+    let mut told: Vec<_> = letters.iter().map(|letter| (letter.global_sequence(), letter.error())).collect();
+    told.sort_unstable();
+    assert_eq!(
+        told,
+        [(1, "no handler for event by.sql"), (2, "no handler for event mixed"), (4, "no handler for event mixed")]
+    );
 }
 
 #[tokio::test]

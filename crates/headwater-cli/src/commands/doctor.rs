@@ -35,13 +35,17 @@ pub(crate) struct Doctor {
     /// Replication slots that nobody reads and that retain so many bytes of WAL fill the disk
     #[arg(long, value_name = "BYTES", default_value_t = DoctorOptions::default().retained_bytes)]
     retained_bytes: u64,
+    /// The NOTIFY queue, full by so much, from 0 to 1, will fail commits
+    #[arg(long, value_name = "FRACTION", default_value_t = DoctorOptions::default().notify_queue)]
+    notify_queue: f64,
 }
 
 impl Doctor {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
-        let Doctor { json, old_transaction, old_writer, retained_bytes } = self;
-        let findings = headwater.diagnose(&DoctorOptions { old_transaction, old_writer, retained_bytes }).await?;
+        let Doctor { json, old_transaction, old_writer, retained_bytes, notify_queue } = self;
+        let options = DoctorOptions { old_transaction, old_writer, retained_bytes, notify_queue };
+        let findings = headwater.diagnose(&options).await?;
         headwater.shutdown().await;
         let bad = findings.iter().filter(|finding| finding.severity != Severity::Hint).count();
         let mut output = Output::new();

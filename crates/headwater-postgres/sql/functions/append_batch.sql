@@ -105,7 +105,7 @@ BEGIN
     BEGIN
         IF write_stream IS NOT NULL THEN
             SELECT s.* INTO bases, succeeded
-              FROM headwater.advance_streams(ns.namespace_id, write_request, write_stream, write_count, write_expected) s;
+              FROM headwater.advance_streams(ns.namespace_id, write_request, write_stream, write_count, write_expected, recorded_at) s;
         END IF;
         IF succeeded IS NULL THEN
             IF ns.sequence IS NOT NULL THEN

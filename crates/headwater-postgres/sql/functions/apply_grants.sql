@@ -70,7 +70,7 @@ BEGIN
         IF consumes THEN
             EXECUTE format('GRANT %s ON headwater.subscribers, headwater.members, headwater.claims, headwater.retries, headwater.dead_letters,
                             headwater.states, headwater.settled_ahead, headwater.unhandled_types TO %s', all_of, who);
-            EXECUTE format('GRANT SELECT ON headwater.losses TO %s', who);
+            EXECUTE format('GRANT SELECT ON headwater.losses, headwater.streams TO %s', who);
             EXECUTE format('GRANT SELECT, INSERT, UPDATE ON headwater.poison_events, headwater.cdc_slots TO %s', who);
             EXECUTE format('GRANT %s ON headwater.cdc_inbox TO %s', all_of, who);
             EXECUTE format('GRANT SELECT, INSERT ON headwater.permanent_gaps TO %s', who);

@@ -31,8 +31,12 @@ BEGIN
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_ids IS NOT NULL THEN
-            RETURN QUERY SELECT run.claim_ids[1 + (e.global_sequence - run.first_sequence) / coalesce(claim.per_claim, claim.max_events)], 0, e.* FROM headwater.events e
+            RETURN QUERY SELECT run.claim_ids[1 + (e.global_sequence - run.first_sequence) / coalesce(claim.per_claim, claim.max_events)], 0, e.*
+                           FROM headwater.events e
                           WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
+                            AND e.recorded_at >= (SELECT n.tail_from FROM headwater.namespaces n
+                                                   WHERE n.namespace_id = run.namespace_id AND n.tail_after < run.first_sequence
+                                                   UNION ALL SELECT '-infinity' LIMIT 1)
                           ORDER BY e.global_sequence;
             RETURN;
         END IF;
@@ -40,19 +44,11 @@ BEGIN
     ns := headwater.namespace_row(claim.namespace);
     PERFORM headwater.check_per_claim(claim.per_claim);
     -- The events in statements of their own: they see all that the claim saw.
-    FOR r IN SELECT * FROM headwater.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim), claim.visibility,
-                               claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
+    FOR r IN SELECT * FROM headwater.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim),
+                               claim.visibility, claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
     LOOP
-        IF r.sequences IS NULL THEN
-            RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.* FROM headwater.events e
-                          WHERE e.namespace_id = ns.namespace_id AND e.global_sequence BETWEEN r.first_sequence AND r.last_sequence
-                            AND (r.types IS NULL OR e.event_type = ANY (r.types))
-                          ORDER BY e.global_sequence;
-        ELSE
-            RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.* FROM headwater.events e
-                          WHERE e.namespace_id = ns.namespace_id AND e.global_sequence = ANY (r.sequences)
-                          ORDER BY e.global_sequence;
-        END IF;
+        RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.*
+                       FROM headwater.claimed_events(ns.namespace_id, r.first_sequence, r.last_sequence, r.types, r.sequences) e;
     END LOOP;
 END
 $$;

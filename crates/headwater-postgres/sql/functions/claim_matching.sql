@@ -23,6 +23,8 @@ DECLARE
     ns       headwater.namespaces := headwater.namespace_row(claim_matching.namespace);
     wild     boolean := EXISTS (SELECT FROM unnest(claim_matching.patterns) AS p(pattern) WHERE p.pattern LIKE '%*%');
     ahead    record;
+    ahead_of int := least(greatest(4 * claim_matching.max_events, 200), 10000);
+    bounds   record;
     run      record;
     newest   headwater.queue_state;
     frontier bigint;
@@ -41,7 +43,7 @@ BEGIN
     -- Most often the next events of the log are wanted, or there are none: then they are claimed as a run. Nobody else claims meanwhile, and
     -- between events that follow each other nothing appears.
     SELECT count(p.place) AS events, coalesce(min(p.place) FILTER (WHERE NOT p.fits) - 1, count(p.place))::int AS wanted,
-           bool_and(n.moment < n.look_at) AS calm
+           bool_and(n.frontier >= ns.tail_after AND n.moment < n.look_at) AS calm
       INTO ahead
       FROM headwater.newest_state(ns.namespace_id, claim_matching.subscriber_id) n
       LEFT JOIN LATERAL (
@@ -50,6 +52,7 @@ BEGIN
                                OR wild AND headwater.matches_pattern(e.event_type, claim_matching.patterns)) AS fits
             FROM (SELECT e.global_sequence, e.event_type, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater.events e
                    WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > n.frontier
+                     AND n.frontier >= ns.tail_after AND e.recorded_at >= ns.tail_from
                    ORDER BY e.global_sequence LIMIT claim_matching.max_events) e) p ON true;
     IF ahead.calm AND ahead.wanted > 0 THEN
         run := headwater.claim_run(claim_matching.namespace, claim_matching.subscriber_id, ahead.wanted, claim_matching.visibility,
@@ -57,6 +60,7 @@ BEGIN
         IF run.claim_ids IS NOT NULL THEN
             RETURN QUERY SELECT run.claim_ids[1 + (e.global_sequence - run.first_sequence) / coalesce(claim_matching.per_claim, ahead.wanted)], 0, e.* FROM headwater.events e
                           WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
+                            AND e.recorded_at >= CASE WHEN run.first_sequence > ns.tail_after THEN ns.tail_from ELSE '-infinity' END
                           ORDER BY e.global_sequence;
             RETURN;
         END IF;
@@ -76,6 +80,7 @@ BEGIN
     END IF;
     types := claim_matching.patterns;
     IF wild THEN
+        SELECT l.* INTO bounds FROM headwater.log_bounds(ns.namespace_id, frontier, NULL, ahead_of) l;
         -- The patterns themselves too: as types they match nothing else, and a claim needs one.
         types := types || ARRAY(
             SELECT t.event_type FROM (
@@ -89,7 +94,8 @@ BEGIN
                  UNION
                 SELECT e.event_type FROM (SELECT e.event_type FROM headwater.events e
                                            WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > frontier
-                                           ORDER BY e.global_sequence LIMIT least(greatest(4 * claim_matching.max_events, 200), 10000)) e
+                                             AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
+                                           ORDER BY e.global_sequence LIMIT ahead_of) e
             ) t WHERE headwater.matches_pattern(t.event_type, claim_matching.patterns));
     END IF;
     RETURN QUERY SELECT * FROM headwater.claim(claim_matching.namespace, claim_matching.subscriber_id, claim_matching.max_events,

@@ -1,8 +1,8 @@
 -- headwater.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks, per_claim)
 -- What headwater.claim_with_care does where there is nothing to care for but the next events of the log, in few steps, since these cost more
--- than its rows. Answers the claims, of per_claim events each, or one if that is NULL: all events in their range, which ends before a hole in the log. `idle`: there is nothing to claim, to ack or
--- to note. Neither, with nothing written, when care is needed: input that is wrong, a subscriber that is paused, not shared or new, letters to
--- queue, time to look for what has expired or is due, a newest claim that is done, gaps, open ranges, a hole in the log that comes next, acks
+-- than its rows. Answers the claims, of per_claim events each, or one if that is NULL: all events in their range, which ends before a hole in
+-- the log. `idle`: there is nothing to claim, to ack or to note. Neither, with nothing written, when care is needed: input that is wrong, a subscriber that is paused, not shared or new, letters to
+-- queue, time to look for what has expired or is due, a newest claim that is done, gaps, open ranges, a hole in the log that comes next, sealed months, acks
 -- and no events. Callers set what keeps its plans to the indexes.
 -- Raises: WH014 if one of the acks is lost. Locks: the queue. Writes: claims, acked letters.
 CREATE OR REPLACE FUNCTION headwater.claim_run(
@@ -12,13 +12,16 @@ CREATE OR REPLACE FUNCTION headwater.claim_run(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    size  bigint := coalesce(claim_run.per_claim, claim_run.max_events);
-    run   record;
-    ended uuid[];
-    other headwater.claims;
+    size       bigint := coalesce(claim_run.per_claim, claim_run.max_events);
+    run        record;
+    ended      uuid[];
+    other      headwater.claims;
+    tail_after bigint;
+    tail_from  timestamptz;
 BEGIN
     -- The next statement has a snapshot of its own, in which all is visible that others have claimed.
-    SELECT n.namespace_id, headwater.lock_queue(n.namespace_id, claim_run.subscriber_id) INTO claim_run.namespace_id
+    SELECT n.namespace_id, n.tail_after, n.tail_from, headwater.lock_queue(n.namespace_id, claim_run.subscriber_id)
+      INTO claim_run.namespace_id, tail_after, tail_from
       FROM headwater.namespaces n
       JOIN headwater.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
      WHERE n.namespace = claim_run.namespace AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked
@@ -39,9 +42,10 @@ BEGIN
              SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
                  SELECT e.global_sequence FROM headwater.events e
                   WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
+                    AND e.recorded_at >= tail_from
                   ORDER BY e.global_sequence LIMIT claim_run.max_events) e) e
          CROSS JOIN LATERAL generate_series(n.frontier + 1, e.last, size) AS one(first)
-         WHERE NOT n.done AND n.moment < n.look_at AND e.last = n.frontier + e.events
+         WHERE NOT n.done AND n.frontier >= tail_after AND n.moment < n.look_at AND e.last = n.frontier + e.events
         RETURNING claim_id, first_sequence, last_sequence, visible_at
     )
     SELECT array_agg(m.claim_id ORDER BY m.first_sequence), min(m.first_sequence), max(m.last_sequence), max(m.visible_at)
@@ -53,8 +57,9 @@ BEGIN
           LEFT JOIN LATERAL (
               SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater.events e
                WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
+                 AND e.recorded_at >= tail_from
                ORDER BY e.global_sequence LIMIT claim_run.max_events) p ON true
-         WHERE n.moment < n.look_at
+         WHERE n.frontier >= tail_after AND n.moment < n.look_at
         HAVING count(*) > 0;
         IF run.events = 0 THEN
             claim_run.idle := coalesce(cardinality(claim_run.acks), 0) = 0;

@@ -5,9 +5,13 @@ CREATE OR REPLACE FUNCTION headwater.claimed_sequences(
     namespace_id int, first_sequence bigint, last_sequence bigint, sequences bigint[], event_types text[]
 ) RETURNS bigint[] LANGUAGE sql STABLE AS $$
     SELECT coalesce(claimed_sequences.sequences, ARRAY(
-        SELECT e.global_sequence FROM headwater.events e
-         WHERE e.namespace_id = claimed_sequences.namespace_id
-           AND e.global_sequence BETWEEN claimed_sequences.first_sequence AND claimed_sequences.last_sequence
-           AND (claimed_sequences.event_types IS NULL OR e.event_type = ANY (claimed_sequences.event_types))
-         ORDER BY e.global_sequence))
+        SELECT e.global_sequence
+          FROM headwater.log_bounds(claimed_sequences.namespace_id, claimed_sequences.first_sequence - 1, claimed_sequences.last_sequence, NULL) b
+         CROSS JOIN LATERAL (
+            SELECT e.global_sequence FROM headwater.events e
+             WHERE e.namespace_id = claimed_sequences.namespace_id
+               AND e.global_sequence BETWEEN claimed_sequences.first_sequence AND claimed_sequences.last_sequence
+               AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
+               AND (claimed_sequences.event_types IS NULL OR e.event_type = ANY (claimed_sequences.event_types))
+             ORDER BY e.global_sequence) e))
 $$;

@@ -10,12 +10,15 @@ DECLARE
     found  bigint[];
     types  text[];
     looked bigint := safe;
+    bounds record;
 BEGIN
+    SELECT l.* INTO bounds FROM headwater.log_bounds(close_gaps.namespace_id, q.gaps[1] - 1, q.gaps[cardinality(q.gaps)], NULL) l;
     SELECT coalesce(array_agg(f.global_sequence), '{}'), array_agg(f.event_type) INTO found, types
       FROM (SELECT e.global_sequence, e.event_type
               FROM generate_series(1, cardinality(q.gaps), 2) AS i
              CROSS JOIN LATERAL (SELECT e.global_sequence, e.event_type FROM headwater.events e
                                   WHERE e.namespace_id = close_gaps.namespace_id AND e.global_sequence BETWEEN q.gaps[i] AND q.gaps[i + 1]
+                                    AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
                                   ORDER BY e.global_sequence LIMIT most) e
              ORDER BY e.global_sequence LIMIT most) f;
     IF cardinality(found) = most THEN

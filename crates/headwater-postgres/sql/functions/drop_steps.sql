@@ -1,7 +1,8 @@
 -- headwater.drop_steps(namespace)
 -- Public: in docs/sql.md.
 -- What is left to do for the leaves of trimmed months: one step a month, of which each must be run outside of a transaction, and asked for again. A leaf is
--- detached without locking anybody out, then dropped; then headwater.note_dropped. Whoever crashed in between left a state with a next step.
+-- detached without locking anybody out, then dropped; then headwater.note_dropped. Whoever crashed in between left a state with a next step. Where the
+-- partitions are pg_partman's, it does both at once (headwater.partman_drop).
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.drop_steps(namespace text)
 RETURNS TABLE (starts_at timestamptz, leaf text, step text, statement text) LANGUAGE plpgsql STABLE AS $$
@@ -9,17 +10,20 @@ RETURNS TABLE (starts_at timestamptz, leaf text, step text, statement text) LANG
 DECLARE
     ns     headwater.namespaces := headwater.namespace_row(drop_steps.namespace);
     parent text := format('events_n%s', ns.namespace_id);
+    partman boolean := ns.partitions = 'pg_partman' AND coalesce((headwater.partman_of(ns.namespace_id)).knows, false);
 BEGIN
     RETURN QUERY
     SELECT m.starts_at, m.leaf, d.step,
-           CASE d.step WHEN 'drop' THEN format('DROP TABLE headwater.%I', m.leaf)
+           CASE d.step WHEN 'partman' THEN format('SELECT headwater.partman_drop(%L, %L)', drop_steps.namespace, m.starts_at)
+                       WHEN 'drop' THEN format('DROP TABLE headwater.%I', m.leaf)
                        WHEN 'finish' THEN format('ALTER TABLE headwater.%I DETACH PARTITION headwater.%I FINALIZE', parent, m.leaf)
                        WHEN 'detach' THEN format('ALTER TABLE headwater.%I DETACH PARTITION headwater.%I%s', parent, m.leaf,
                                                  CASE WHEN current_setting('server_version_num')::int >= 140000 THEN ' CONCURRENTLY' ELSE '' END)
            END
       FROM headwater.months m
       LEFT JOIN headwater.leaves(ns.namespace_id) l ON l.leaf = m.leaf
-     CROSS JOIN LATERAL (SELECT CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL THEN 'detach'
+     CROSS JOIN LATERAL (SELECT CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
+                                     WHEN l.leaf IS NOT NULL THEN 'detach'
                                      WHEN to_regclass(format('headwater.%I', m.leaf)) IS NOT NULL THEN 'drop' ELSE 'note' END AS step) d
      WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
      -- Of one table, only one partition may be in detachment.

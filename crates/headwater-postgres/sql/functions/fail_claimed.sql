@@ -6,7 +6,11 @@ CREATE OR REPLACE FUNCTION headwater.fail_claimed(claim headwater.claims, failed
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     failure jsonb := jsonb_build_object('at', clock_timestamp(), 'node', claim.worker, 'errors', jsonb_build_array(fail_claimed.error));
+    bounds  record;
 BEGIN
+    SELECT l.* INTO bounds
+      FROM (SELECT min(f) AS first, max(f) AS last FROM unnest(failed) f) f
+     CROSS JOIN LATERAL headwater.log_bounds(claim.namespace_id, f.first - 1, f.last, NULL) l;
     IF claim.of_letter THEN
         UPDATE headwater.dead_letters d
            SET state = 'dead', queued = false, error = fail_claimed.error, node = claim.worker, attempts = d.attempts || failure,
@@ -20,7 +24,8 @@ BEGIN
           FROM (SELECT array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences,
                        array_agg(DISTINCT e.event_type) AS event_types
                   FROM headwater.events e
-                 WHERE e.namespace_id = claim.namespace_id AND e.global_sequence = ANY (failed)) f
+                 WHERE e.namespace_id = claim.namespace_id AND e.global_sequence = ANY (failed)
+                   AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at) f
          WHERE f.sequences IS NOT NULL;
     ELSE
         INSERT INTO headwater.dead_letters AS d (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state,
@@ -30,6 +35,7 @@ BEGIN
                headwater.event_json(e), s.term, clock_timestamp(), clock_timestamp()
           FROM headwater.subscribers s
           JOIN headwater.events e ON e.namespace_id = s.namespace_id AND e.global_sequence = ANY (failed)
+           AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
          WHERE s.namespace_id = claim.namespace_id AND s.subscriber_id = claim.subscriber_id AND s.partition = 0
         ON CONFLICT (namespace_id, subscriber_id, global_sequence) DO UPDATE
            SET state = 'dead', queued = false, reason = NULL, error = excluded.error, node = excluded.node,

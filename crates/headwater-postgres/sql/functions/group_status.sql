@@ -12,15 +12,23 @@ DECLARE
     ns   headwater.namespaces := headwater.namespace_row(group_status.namespace);
     head bigint := CASE WHEN ns.sequence IS NOT NULL THEN pg_sequence_last_value(ns.sequence)
                         ELSE (SELECT c.last_sequence FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id) END;
+    lowest_at timestamptz;
 BEGIN
+    -- Leaves that none of them needs are not opened at all.
+    SELECT b.from_at INTO lowest_at
+      FROM (SELECT min(s.position) AS position FROM headwater.subscribers s
+             WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = group_status.subscriber_id) s
+     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
     RETURN QUERY
     SELECT s.partition, s.position, s.pending_gaps, s.owner_node, s.owner_incarnation, s.term,
            CASE WHEN s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END, s.report,
            CASE WHEN ahead.there IS NULL THEN 0 ELSE greatest(head - s.position, 1) END, s.resize_to, s.barrier
       FROM headwater.subscribers s
+     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, s.position, NULL, 1) b
       LEFT JOIN LATERAL (
             SELECT true AS there FROM headwater.events e
              WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.position
+               AND e.recorded_at >= lowest_at AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
              ORDER BY e.global_sequence LIMIT 1) ahead ON s.position < head
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = group_status.subscriber_id
      ORDER BY s.partition;

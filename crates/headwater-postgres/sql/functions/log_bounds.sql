@@ -1,10 +1,11 @@
 -- headwater.log_bounds(namespace_id, after_sequence, up_to_sequence, max_events)
 -- When the events were recorded that a read of the log may need: from `from_at` on, before `until_at`. Of max_events (NULL: all) the first after
--- after_sequence are meant, whatever they are: a read that leaves some out asks with NULL. src/months.rs decides the same.
+-- after_sequence are meant, whatever they are: a read that leaves some out asks with NULL. src/months.rs decides the same. One row, as a table: so it becomes
+-- part of the query that asks, and is planned with it.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.log_bounds(
-    namespace_id int, after_sequence bigint, up_to_sequence bigint, max_events int, OUT from_at timestamptz, OUT until_at timestamptz
-) LANGUAGE sql STABLE AS $$
+    namespace_id int, after_sequence bigint, up_to_sequence bigint, max_events int
+) RETURNS TABLE (from_at timestamptz, until_at timestamptz) LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT greatest(n.kept_from, (SELECT m.ends_at FROM headwater.months m
                                    WHERE m.namespace_id = n.namespace_id AND m.high_sequence <= log_bounds.after_sequence
                                    ORDER BY m.starts_at DESC LIMIT 1)),

@@ -1,7 +1,8 @@
 -- headwater.partman_months(namespace_id, this_month)
 -- Lets pg_partman make the leaves of this month and the next two, and gives them their indexes. Months are those of UTC. pg_partman drops
--- nothing here: it knows no subscribers, and would lock writers out (see headwater.drop_steps). Its own scheduled runs pass these tables by.
--- The one place that knows pg_partman's signatures: 4.x has p_type 'native' and named intervals, and always makes a default partition, in which
+-- nothing by itself: it knows no subscribers, so it has no retention for these tables, and its own scheduled runs pass them by. It is asked to, month by month,
+-- by headwater.partman_drop.
+-- The place that knows pg_partman's signatures: 4.x has p_type 'native' and named intervals, and always makes a default partition, in which
 -- rows would stop its maintenance and which forbids detaching without locks; 5.x has 'range' and intervals of PostgreSQL.
 -- Raises: WH034 if it is not installed, and whatever it raises. Locks, writes: what it does; part_config.
 CREATE OR REPLACE FUNCTION headwater.partman_months(namespace_id int, this_month timestamptz)
@@ -9,17 +10,14 @@ RETURNS void LANGUAGE plpgsql SET timezone = 'UTC' AS $$
 DECLARE
     parent  text := format('headwater.events_n%s', namespace_id);
     partman record;
-    known   boolean;
     call    text;
 BEGIN
-    SELECT n.nspname AS schema, split_part(e.extversion, '.', 1)::int AS major INTO partman
-      FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_partman';
-    IF NOT FOUND THEN
+    partman := headwater.partman_of(partman_months.namespace_id);
+    IF partman.schema IS NULL THEN
         PERFORM headwater.fail('WH034', 'pg_partman is not installed in this database', jsonb_build_object('extension', 'pg_partman'),
             'CREATE EXTENSION pg_partman, or make the namespace with built-in partitions');
     END IF;
-    EXECUTE format('SELECT EXISTS (SELECT FROM %I.part_config WHERE parent_table = $1)', partman.schema) INTO known USING parent;
-    IF known THEN
+    IF partman.knows THEN
         EXECUTE format('SELECT %I.run_maintenance($1)', partman.schema) USING parent;
     ELSE
         call := CASE WHEN partman.major < 5

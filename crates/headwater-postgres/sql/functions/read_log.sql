@@ -18,8 +18,8 @@ BEGIN
     PERFORM headwater.check_max_events(read_log.max_events);
     -- Two statements, in this order: the second takes its snapshot after the locks were read.
     SELECT h.horizon INTO safe FROM headwater.horizon(read_log.namespace) h;
-    bounds := headwater.log_bounds(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe,
-        CASE WHEN read_log.event_types IS NULL AND read_log.stream_prefix IS NULL THEN read_log.max_events END);
+    SELECT l.* INTO bounds FROM headwater.log_bounds(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe,
+        CASE WHEN read_log.event_types IS NULL AND read_log.stream_prefix IS NULL THEN read_log.max_events END) l;
     RETURN QUERY SELECT p.* FROM headwater.log_page(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe, read_log.max_events,
                                                     read_log.event_types, NULL, read_log.stream_prefix, bounds.from_at, bounds.until_at) p;
 END

@@ -11,16 +11,21 @@ CREATE OR REPLACE FUNCTION headwater.read_stream(
     backwards    boolean DEFAULT false
 ) RETURNS SETOF headwater.events LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(read_stream.namespace);
+    ns     headwater.namespaces := headwater.namespace_row(read_stream.namespace);
+    bounds record;
 BEGIN
     PERFORM headwater.check_max_events(read_stream.max_events);
     PERFORM headwater.check_name('stream_id', coalesce(read_stream.stream_id, ''), 512);
+    bounds := headwater.stream_bounds(ns.namespace_id, read_stream.stream_id, read_stream.from_version, read_stream.to_version,
+                                      read_stream.max_events, read_stream.backwards);
     IF backwards THEN
         RETURN QUERY SELECT p.* FROM headwater.stream_page_back(ns.namespace_id, read_stream.stream_id,
-                                     read_stream.from_version, read_stream.to_version, read_stream.max_events) p;
+                                     read_stream.from_version, read_stream.to_version, read_stream.max_events,
+                                     bounds.from_at, bounds.until_at) p;
     ELSE
         RETURN QUERY SELECT p.* FROM headwater.stream_page(ns.namespace_id, read_stream.stream_id,
-                                     read_stream.from_version, read_stream.to_version, read_stream.max_events) p;
+                                     read_stream.from_version, read_stream.to_version, read_stream.max_events,
+                                     bounds.from_at, bounds.until_at) p;
     END IF;
 END
 $$;

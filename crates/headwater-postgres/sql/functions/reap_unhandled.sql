@@ -1,8 +1,9 @@
 -- headwater.reap_unhandled(namespace, grace, subscriber_id, max_events, letters, settled)
 -- Public: in docs/sql.md.
 -- Settles events that nobody handles: those that lie behind the frontier of a shared subscriber (claims left them for workers of other
--- types) and whose type no live node has handled for `grace`. Messages, which nodes emitted, become dead letters, with the reason. What belongs to a
--- stream, has no header producer_node_id, or is broadcast was not meant for a handler: it counts as done.
+-- types) and whose type no live node has handled for `grace`. Messages become dead letters, with the reason: what has no stream and was emitted by a node
+-- (its header producer_node_id says so), or by whomever in a namespace that nobody reads but handlers. The rest counts as done, since others get it: what
+-- belongs to a stream or was imported is history, a broadcast goes to each node, and what has no producer goes to the namespace's other subscribers.
 -- The time counts from the first call that finds nobody, and anew when none was made for as long, or 10 minutes: where all nodes were down,
 -- their types are not given up because one of them comes back first.
 -- Answers how many became letters, and how many were settled in all: if max_events, call again.
@@ -17,8 +18,10 @@ DECLARE
     at      timestamptz := clock_timestamp();
     waiting text[];
     doomed  text[];
+    read_   boolean;
     claim   record;
     lot     record;
+    bounds  record;
 BEGIN
     letters := 0;
     settled := 0;
@@ -54,16 +57,23 @@ BEGIN
     IF doomed = '{}' THEN
         RETURN;
     END IF;
+    read_ := EXISTS (SELECT FROM headwater.subscribers s
+                      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id <> reap_unhandled.subscriber_id
+                        AND s.subscriber_id NOT LIKE 'broadcast:%');
     FOR claim IN SELECT * FROM headwater.claim_ranges(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events,
                                                       interval '1 minute', doomed)
     LOOP
+        SELECT l.* INTO bounds FROM headwater.log_bounds(ns.namespace_id, claim.first_sequence - 1, claim.last_sequence, NULL) l;
         -- In a statement of its own: it sees all that the claim saw.
         FOR lot IN
             SELECT e.event_type, e.is_message, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
               FROM (SELECT e.event_type, e.global_sequence,
-                           coalesce(e.stream_id IS NULL AND e.headers ? 'producer_node_id' AND NOT e.headers ? 'broadcast', false) AS is_message
+                           e.stream_id IS NULL AND NOT h.headers ? 'broadcast'
+                           AND (h.headers ? 'producer_node_id' OR NOT read_ AND NOT h.headers ? 'import') AS is_message
                       FROM headwater.events e
+                     CROSS JOIN LATERAL (SELECT coalesce(e.headers, '{}') AS headers) h
                      WHERE e.namespace_id = ns.namespace_id
+                       AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
                        AND e.global_sequence = ANY (headwater.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,
                                                                                 claim.sequences, claim.types))) e
              GROUP BY e.event_type, e.is_message

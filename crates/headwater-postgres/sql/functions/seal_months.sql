@@ -2,7 +2,7 @@
 -- Records the months to which nobody can add any more (see maintain_namespace), with the sequences that they hold, so that reads open only
 -- the leaves that they need. What is recorded is true for ever: a trigger refuses what would change it. Answers how many were sealed.
 -- Raises: WH001, WH006. 55P03 if somebody uses a leaf in an unusual way: try again. Locks: SHARE ROW EXCLUSIVE on past leaves (readers go on).
--- Writes: months, the triggers.
+-- Writes: months, the namespace, the triggers.
 CREATE OR REPLACE FUNCTION headwater.seal_months(namespace text)
 RETURNS int LANGUAGE plpgsql SET lock_timeout = '200ms' AS $$
 DECLARE
@@ -48,6 +48,8 @@ BEGIN
         RETURNING m.* INTO before;
         sealed := sealed + 1;
     END LOOP;
+    UPDATE headwater.namespaces n SET tail_after = before.high_sequence, tail_from = before.ends_at
+     WHERE n.namespace_id = ns.namespace_id AND sealed > 0;
     RETURN sealed;
 END
 $$;

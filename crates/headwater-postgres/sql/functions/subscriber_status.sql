@@ -18,7 +18,13 @@ DECLARE
     ns   headwater.namespaces := headwater.namespace_row(subscriber_status.namespace);
     head bigint := CASE WHEN ns.sequence IS NOT NULL THEN pg_sequence_last_value(ns.sequence)
                         ELSE (SELECT c.last_sequence FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id) END;
+    lowest_at timestamptz;
 BEGIN
+    -- Leaves that none of them needs are not opened at all.
+    SELECT b.from_at INTO lowest_at
+      FROM (SELECT min(s.position) AS position FROM headwater.subscribers s
+             WHERE s.namespace_id = ns.namespace_id AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)) s
+     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
     RETURN QUERY
     SELECT s.subscriber_id, s.mode, s.partitions, coalesce(q.position, s.position), s.last_event_id, coalesce(q.gaps, s.pending_gaps),
            s.owner_node, s.owner_incarnation, s.term,
@@ -33,9 +39,11 @@ BEGIN
              ORDER BY s.subscriber_id, s.position, s.partition) s
       LEFT JOIN headwater.queue_status(subscriber_status.namespace, subscriber_status.only_subscriber) q
              ON s.mode = 'shared' AND q.subscriber_id = s.subscriber_id
+     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, coalesce(q.frontier, s.position), NULL, 1) b
       LEFT JOIN LATERAL (
             SELECT e.recorded_at FROM headwater.events e
              WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > coalesce(q.frontier, s.position)
+               AND e.recorded_at >= lowest_at AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
              ORDER BY e.global_sequence LIMIT 1) ahead ON coalesce(q.frontier, s.position) < head
       -- Once for all, not once a subscriber.
       LEFT JOIN (

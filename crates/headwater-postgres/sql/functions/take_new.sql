@@ -23,6 +23,7 @@ DECLARE
     taken     bigint[] := '{}';
     listed    boolean := false;
     edge      bigint;
+    bounds    record;
 BEGIN
     IF settled > q.frontier AND wanted IS NULL THEN
         first_sequence := q.frontier + 1;
@@ -31,9 +32,11 @@ BEGIN
         RETURN;
     END IF;
     FOR pass IN 1 .. 10 LOOP
+        SELECT l.* INTO bounds FROM headwater.log_bounds(take_new.namespace_id, q.frontier, NULL, size) l;
         SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, types
           FROM (SELECT e.global_sequence, e.event_type FROM headwater.events e
                  WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
+                   AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
                  ORDER BY e.global_sequence LIMIT size) e;
         EXIT WHEN page IS NULL;
         holes := '{}';
@@ -43,6 +46,7 @@ BEGIN
             SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, types
               FROM (SELECT e.global_sequence, e.event_type FROM headwater.events e
                      WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
+                       AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
                      ORDER BY e.global_sequence LIMIT size) e;
             EXIT WHEN page IS NULL;
         END IF;

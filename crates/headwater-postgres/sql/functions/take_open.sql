@@ -5,19 +5,21 @@
 CREATE OR REPLACE FUNCTION headwater.take_open(namespace_id int, wanted text[], room int, INOUT q headwater.queue_state, OUT taken bigint[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    o     headwater.open_range;
-    rest  headwater.open_range[] := '{}';
-    part  bigint[];
-    edge  bigint;
+    o      headwater.open_range;
+    rest   headwater.open_range[] := '{}';
+    part   bigint[];
+    edge   bigint;
+    bounds record;
 BEGIN
     taken := '{}';
     FOREACH o IN ARRAY q.open LOOP
         IF cardinality(taken) < room AND (wanted IS NULL OR o.event_type = ANY (wanted)) THEN
             edge := least(o.last_sequence, o.first_sequence + 99999);
+            SELECT l.* INTO bounds FROM headwater.log_bounds(take_open.namespace_id, o.first_sequence - 1, edge, NULL) l;
             part := ARRAY(
                 SELECT e.global_sequence FROM headwater.events e
                  WHERE e.namespace_id = take_open.namespace_id AND e.global_sequence BETWEEN o.first_sequence AND edge
-                   AND e.event_type = o.event_type
+                   AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at AND e.event_type = o.event_type
                    AND NOT EXISTS (SELECT FROM generate_series(1, cardinality(q.gaps), 2) AS i
                                     WHERE e.global_sequence BETWEEN q.gaps[i] AND q.gaps[i + 1])
                  ORDER BY e.global_sequence LIMIT room - cardinality(taken));

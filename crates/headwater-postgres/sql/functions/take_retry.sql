@@ -5,16 +5,20 @@
 CREATE OR REPLACE FUNCTION headwater.take_retry(retry headwater.retries, wanted text[], room int)
 RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
-    taken bigint[];
-    left_ bigint[];
-    types text[];
+    taken  bigint[];
+    left_  bigint[];
+    types  text[];
+    bounds record;
 BEGIN
+    SELECT l.* INTO bounds
+      FROM headwater.log_bounds(retry.namespace_id, retry.sequences[1] - 1, retry.sequences[cardinality(retry.sequences)], NULL) l;
     WITH present AS (
         SELECT e.global_sequence, e.event_type,
                row_number() OVER (PARTITION BY wanted IS NULL OR e.event_type = ANY (wanted) ORDER BY e.global_sequence) <= room
                AND (wanted IS NULL OR e.event_type = ANY (wanted)) AS is_taken
           FROM headwater.events e
          WHERE e.namespace_id = retry.namespace_id AND e.global_sequence = ANY (retry.sequences)
+           AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
            AND (NOT retry.of_letter OR EXISTS (
                 SELECT FROM headwater.dead_letters d
                  WHERE d.namespace_id = retry.namespace_id AND d.subscriber_id = retry.subscriber_id

@@ -73,6 +73,8 @@ pub struct DoctorOptions {
     pub old_writer: Duration,
     /// A slot that nobody reads and that retains so many bytes of WAL.
     pub retained_bytes: u64,
+    /// The NOTIFY queue, full by so much, from 0 to 1.
+    pub notify_queue: f64,
 }
 
 impl Default for DoctorOptions {
@@ -81,6 +83,7 @@ impl Default for DoctorOptions {
             old_transaction: Duration::from_secs(300),
             old_writer: Duration::from_secs(30),
             retained_bytes: 64 * 1024 * 1024,
+            notify_queue: 0.1,
         }
     }
 }
@@ -93,7 +96,7 @@ impl Database {
         let facts = sqlx::query(sql::DOCTOR_SERVER).fetch_one(&mut *conn).await.map_err(admin_error);
         let facts = conn.end(facts, admin_error).await?;
         let answered_at = Utc::now();
-        let mut findings = server::settings(&server::Facts::of(&facts));
+        let mut findings = server::settings(&server::Facts::of(&facts), options.notify_queue);
         findings.extend(server::clock(asked_at, facts.get("now"), answered_at));
 
         let mut conn = self.pin().await.map_err(admin_error)?;

@@ -49,7 +49,7 @@ impl Facts {
 
 const CRASH: &str = "a crash of the machine loses committed events, or the whole database";
 
-pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
+pub(super) fn settings(facts: &Facts, notify_queue: f64) -> Vec<Finding> {
     let mut found = Vec::new();
     if facts.version_num < 130_000 {
         let message = format!("PostgreSQL {} is older than 13", facts.server_version);
@@ -110,7 +110,7 @@ pub(super) fn settings(facts: &Facts) -> Vec<Finding> {
                 .mend("ALTER SYSTEM SET max_locks_per_transaction = 256, and restart the server"),
         );
     }
-    if facts.notify_queue >= 0.1 {
+    if facts.notify_queue > 0.0 && facts.notify_queue >= notify_queue {
         let message = format!("the NOTIFY queue is full by {:.0} %", facts.notify_queue * 100.0);
         found.push(
             Finding::new(if facts.notify_queue >= 0.5 { Problem } else { Warning }, "notify_queue", message)
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_healthy_server_has_no_findings() {
-        assert_eq!(settings(&healthy()), []);
+        assert_eq!(settings(&healthy(), 0.1), []);
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         for (check, severity, fault) in faults {
             let mut facts = healthy();
             fault(&mut facts);
-            let found = settings(&facts);
+            let found = settings(&facts, 0.1);
             assert_eq!(found.iter().map(|f| (f.check, f.severity)).collect::<Vec<_>>(), [(check, severity)]);
             assert!(found.iter().all(|f| !f.consequence.is_empty() && !f.mend.is_empty()), "{found:?}");
         }
