@@ -322,12 +322,8 @@ impl Owner<'_> {
         }
         *self.lag() = Some(Lag::starting_at(wal_end));
         *self.inbox.error() = None;
-        tracing::info!(
-            namespace = info.name,
-            slot = inbox.slot().await?,
-            term = self.term,
-            "this node receives from the WAL, for all"
-        );
+        let slot = inbox.slot().await?;
+        tracing::info!(namespace = info.name, slot, term = self.term, "this node receives from the WAL, for all");
         replication.ask().await?;
         pump(&mut replication, self.inbox.options.plugin, info.id, self).await
     }
