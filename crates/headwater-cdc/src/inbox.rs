@@ -159,11 +159,14 @@ impl Inbox {
         let (term, _) = self.inbox.own(&self.instance, None, self.options.lease).await?;
         let Some(term) = term else { return Err(not_owner()) };
         let owner = Owner { inbox: self, term, lag: Mutex::default(), said: tokio::sync::Mutex::new(false) };
-        tokio::select! {
+        let ended = tokio::select! {
             received = owner.receive(opened, &options) => received,
             lost = owner.keep() => lost,
             never = owner.tidy_for_ever() => match never {},
-        }
+        };
+        // Another may be able to do what this node could not. If it cannot be said, the lease will end.
+        _ = self.inbox.release(term).await;
+        ended
     }
 
     async fn dispatch_for_ever(&self) {
@@ -394,12 +397,16 @@ impl Owner<'_> {
 
     async fn tidy_for_ever(&self) -> Infallible {
         let CdcMode::Inbox { keep_for } = self.inbox.options.mode else { std::future::pending().await };
+        let mut marked = 0;
         loop {
             sleep(jittered(KEEP, 0.2, rand::random())).await;
             let up_to = self.inbox.dispatched.load(Ordering::Acquire);
             loop {
-                match self.inbox.inbox.tidy(self.term, up_to, keep_for).await {
-                    Ok(0) => break,
+                match self.inbox.inbox.tidy(self.term, marked, up_to, keep_for).await {
+                    Ok(0) => {
+                        marked = up_to;
+                        break;
+                    }
                     Ok(_) => {}
                     Err(error) => {
                         tracing::debug!(namespace = self.inbox.info.name, %error, "failed to tidy the inbox");

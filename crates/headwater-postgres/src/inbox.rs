@@ -151,6 +151,14 @@ impl PgInbox {
         conn.end(said, read_error).await
     }
 
+    /// Gives the slot up. Answers whether it was this term's still.
+    pub async fn release(&self, term: i64) -> Result<bool, ReadError> {
+        let mut conn = self.database.pin().await.map_err(read_error)?;
+        let released = sqlx::query_scalar(sql::CDC_RELEASE).bind(&self.info.name).bind(term);
+        let released = released.fetch_one(&mut *conn).await.map_err(read_error);
+        conn.end(released, read_error).await
+    }
+
     /// Ends the session of a former owner that reads the slot still. Answers whether that was done: the role may not be allowed to.
     pub async fn evict(&self, term: i64) -> Result<bool, ReadError> {
         let slot = self.slot().await?;
@@ -225,12 +233,13 @@ impl PgInbox {
         })
     }
 
-    /// Marks, for the owner, what was dispatched, and removes what is older than `keep_for`. Answers how much was removed.
-    pub async fn tidy(&self, term: i64, up_to: i64, keep_for: Duration) -> Result<u32, ReadError> {
+    /// Marks, for the owner, what was dispatched, above what was marked before, and removes what is older than `keep_for`. Answers how much was removed.
+    pub async fn tidy(&self, term: i64, above: i64, up_to: i64, keep_for: Duration) -> Result<u32, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let removed = sqlx::query_scalar::<_, i32>(sql::CDC_TIDY)
             .bind(&self.info.name)
             .bind(term)
+            .bind(above)
             .bind(up_to)
             .bind(keep_for.as_secs_f64())
             .fetch_one(&mut *conn)

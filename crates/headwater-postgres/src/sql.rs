@@ -56,6 +56,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cdc_orphans",
     "cdc_own",
     "cdc_receive",
+    "cdc_release",
     "cdc_report",
     "cdc_tidy",
     "check_claim",
@@ -252,6 +253,7 @@ pub(crate) const CDC_NODES: &str = sql!("statements", "cdc_nodes");
 pub(crate) const CDC_ORPHANS: &str = sql!("statements", "cdc_orphans");
 pub(crate) const CDC_OWN: &str = sql!("statements", "cdc_own");
 pub(crate) const CDC_RECEIVE: &str = sql!("statements", "cdc_receive");
+pub(crate) const CDC_RELEASE: &str = sql!("statements", "cdc_release");
 pub(crate) const CDC_REPORT: &str = sql!("statements", "cdc_report");
 pub(crate) const CDC_SLOT_HEALTH: &str = sql!("statements", "cdc_slot_health");
 pub(crate) const CDC_TIDY: &str = sql!("statements", "cdc_tidy");

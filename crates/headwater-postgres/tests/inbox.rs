@@ -62,9 +62,9 @@ async fn what_comes_from_a_slot_again_is_in_the_inbox_once() {
     assert_eq!(inbox.page(page.rows[3].inbox_id, 10).await.unwrap().rows.len(), 0);
     let head = inbox.head(&owner).await.unwrap();
     assert_eq!((head.head, head.term, head.is_read), (page.rows[3].inbox_id, term, false));
-    assert_eq!(inbox.tidy(term, page.rows[1].inbox_id, HOUR).await.unwrap(), 0);
+    assert_eq!(inbox.tidy(term, 0, page.rows[1].inbox_id, HOUR).await.unwrap(), 0);
     assert_eq!(statuses(&mut session).await, ["DISPATCHED", "DISPATCHED", "RECEIVED", "POISON"]);
-    assert_eq!(inbox.tidy(term, 0, Duration::ZERO).await.unwrap(), 3);
+    assert_eq!(inbox.tidy(term, 0, 0, Duration::ZERO).await.unwrap(), 3);
     assert_eq!(statuses(&mut session).await, ["RECEIVED"]);
     let stored: bool = sqlx::query_scalar("SELECT received_lsn = '1/20' FROM headwater.cdc_slots")
         .fetch_one(&mut session)
@@ -112,6 +112,14 @@ async fn one_owns_the_slot_until_its_lease_is_over_or_its_stream() {
     let third = take(&inbox, &b).await.expect("its own, for another stream");
     assert!(third > second);
 
+    // One that cannot read it gives it up, and nobody else's term.
+    assert!(!inbox.release(second).await.unwrap());
+    assert_eq!(take(&inbox, &a).await, None);
+    assert!(inbox.release(third).await.unwrap());
+    assert!(take(&inbox, &a).await.is_some());
+    run(&mut session, "UPDATE headwater.cdc_slots SET lease_until = clock_timestamp()").await;
+    let third = take(&inbox, &b).await.unwrap();
+
     // It has its lease, and had begun to read; but nobody does.
     inbox.begin(third, "7001", 1).await.unwrap();
     assert!(take(&inbox, &a).await.is_some());
@@ -149,7 +157,7 @@ async fn an_owner_of_a_term_that_is_over_writes_nothing() {
     refused(inbox.receive(stale, &[row((32, 1), 2)]).await);
     refused(inbox.begin(stale, "7001", 2).await);
     refused(inbox.set_caught_up(stale, true).await);
-    refused(inbox.tidy(stale, i64::MAX, Duration::ZERO).await);
+    refused(inbox.tidy(stale, 0, i64::MAX, Duration::ZERO).await);
     refused(inbox.evict(stale).await);
     assert_eq!(statuses(&mut session).await, ["RECEIVED"]);
     let page = inbox.page(0, 10).await.unwrap();
@@ -192,7 +200,7 @@ async fn what_is_kept_costs_a_tidy_nothing() {
          ANALYZE headwater.cdc_inbox",
     )
     .await;
-    let keep = "SELECT headwater.cdc_tidy('shop', $1, 1000000, interval '1 hour')";
+    let keep = "SELECT headwater.cdc_tidy('shop', $1, 30000, 1000000, interval '1 hour')";
     let mut transaction = sqlx::Connection::begin(&mut session).await.unwrap();
     let removed: i32 = sqlx::query_scalar(keep).bind(term).fetch_one(&mut *transaction).await.unwrap();
     let read: i64 = sqlx::query_scalar(

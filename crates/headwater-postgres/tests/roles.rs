@@ -523,7 +523,7 @@ async fn a_consumer_notes_poison_and_has_the_inbox() {
     let page = inbox.page(0, 10).await.unwrap().rows;
     assert_eq!(page.len(), 1, "and not that of the other namespace");
     assert_eq!(inbox.head(&owner).await.unwrap().head, page[0].inbox_id);
-    assert_eq!(inbox.tidy(term, page[0].inbox_id, Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(inbox.tidy(term, 0, page[0].inbox_id, Duration::ZERO).await.unwrap(), 1);
     assert!(!inbox.evict(term).await.unwrap(), "nobody reads it");
     assert!(!inbox.begin(term, "1", 2).await.unwrap().0, "another timeline");
     assert_eq!(database.live_nodes().await.unwrap(), [], "and not those of the other namespace");

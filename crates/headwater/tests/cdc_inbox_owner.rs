@@ -104,3 +104,32 @@ async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
     assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
     node.shutdown().await.unwrap();
 }
+
+/// The slot was made for another plugin than this node asks for: it fails, says so, and leaves the slot to those who can read it.
+#[tokio::test]
+async fn a_node_that_cannot_read_the_slot_does_not_keep_it_from_others_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (_headwater, shop) = open(&server.url("headwater")).await;
+    let streaming = async |node: &headwater::Node| {
+        until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
+    };
+    let first = shop.node("a").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
+    streaming(&first).await;
+    first.shutdown().await.unwrap();
+    let other = CdcOptions { mode: CdcMode::inbox(), plugin: Plugin::Wal2json, ..CdcOptions::default() };
+    let builder = shop.node("b").subscribe(Recorder::new("theirs")).config(quick()).live(Live::Cdc(other));
+    let cannot = builder.start().await.unwrap();
+    until(|| async {
+        cannot.status().live.is_some_and(|live| live.error.is_some_and(|error| error.contains("option")))
+    })
+    .await;
+    let able = shop.node("c").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
+    streaming(&able).await;
+    // It has its events from the inbox like all.
+    streaming(&cannot).await;
+    let last = emit(&shop).await;
+    soon(able.wait_for("ours", last)).await.unwrap();
+    soon(cannot.wait_for("theirs", last)).await.unwrap();
+    able.shutdown().await.unwrap();
+    cannot.shutdown().await.unwrap();
+}

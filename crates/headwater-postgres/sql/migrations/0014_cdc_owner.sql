@@ -18,8 +18,8 @@ ALTER TABLE headwater.cdc_slots
     -- all up to here is stored, in the history that system_identifier and timeline name
     ADD COLUMN received_lsn pg_lsn;
 
--- What is to be marked is few, whatever the inbox keeps.
-CREATE INDEX cdc_inbox_received ON headwater.cdc_inbox (namespace_id, inbox_id) WHERE status = 'RECEIVED';
+-- Each row is marked once: its new version finds room beside the old one, and no index is written.
+ALTER TABLE headwater.cdc_inbox SET (fillfactor = 50);
 
 -- What a node's live source does: written when that changes, and with heartbeats.
 CREATE TABLE headwater.cdc_nodes (
