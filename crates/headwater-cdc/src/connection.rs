@@ -130,9 +130,13 @@ impl Connection {
     ) -> Result<Vec<Vec<Option<String>>>, CdcError> {
         write_query(&mut self.stream, command).await?;
         let mut rows = Vec::new();
-        let mut failed = None;
+        let mut failed: Option<CdcError> = None;
         loop {
-            let message = self.reader.read(&mut self.stream).await?;
+            let message = match self.reader.read(&mut self.stream).await {
+                Ok(message) => message,
+                // What the server said last counts for more than that it closed the connection.
+                Err(closed) => return Err(failed.unwrap_or_else(|| closed.into())),
+            };
             match message.tag {
                 b'D' => rows.push(row(message.payload)?),
                 b'E' => failed = Some(CdcError::from_server(&message.payload, doing)),
@@ -145,12 +149,19 @@ impl Connection {
     /// Sends a command after which the server streams.
     pub(crate) async fn start_copy(&mut self, command: &str, doing: Doing<'_>) -> Result<(), CdcError> {
         write_query(&mut self.stream, command).await?;
+        let mut failed: Option<CdcError> = None;
         loop {
-            let message = self.reader.read(&mut self.stream).await?;
+            let message = match self.reader.read(&mut self.stream).await {
+                Ok(message) => message,
+                Err(closed) => return Err(failed.unwrap_or_else(|| closed.into())),
+            };
             match message.tag {
                 b'W' => return Ok(()),
-                b'E' => return Err(CdcError::from_server(&message.payload, doing)),
-                b'Z' => return Err(CdcError::Protocol("the server did not start to stream".into())),
+                b'E' => failed = Some(CdcError::from_server(&message.payload, doing)),
+                b'Z' => {
+                    let silent = || CdcError::Protocol("the server did not start to stream".into());
+                    return Err(failed.unwrap_or_else(silent));
+                }
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Each node its own stream: a temporary slot, a feed.
 //!
 //! Who has authority: the log. A stream only brings sooner what a read of the log would show, so it may break at any time. States:
-//! starting (the first try), streaming, polling (it failed: a pause, which grows), recovering (the next try). Whatever fails ends
+//! starting (the first try), streaming, degraded (it failed: a pause, which grows), recovering (the next try). Whatever fails ends
 //! the stream, empties the feed, has the tail read the log, and is said once in the log and for as long as it lasts in the status. The slot goes
 //! with the connection: nothing is left behind that could retain WAL.
 //!
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::pump::{Sink, endpoint, plugin_options, pump, seen_by_all};
 use crate::replication::Replication;
-use crate::{CdcError, CdcOptions, Feed, LiveState, SlotKind, Transaction};
+use crate::{CdcError, CdcOptions, Feed, LiveState, SlotKind, Transaction, orphans};
 
 /// Between tries, doubling from the one to the other.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -45,6 +45,10 @@ impl Direct {
 
     /// Streams until it is dropped.
     pub async fn run(self) {
+        tokio::join!(self.stream_for_ever(), orphans::drop_for_ever(&self.database));
+    }
+
+    async fn stream_for_ever(&self) {
         let mut pause = FIRST_PAUSE;
         let mut said = None;
         self.feed.enter(LiveState::Starting, None, None);
@@ -65,7 +69,7 @@ impl Direct {
                     "no events from the WAL: polling the log until it works"
                 );
             }
-            self.feed.enter(LiveState::Polling, None, Some(reason.clone()));
+            self.feed.enter(LiveState::Degraded, None, Some(reason.clone()));
             said = Some(reason);
             if error.needs_operator() {
                 pause = LONGEST_PAUSE;

@@ -22,6 +22,14 @@ pub enum CdcError {
         /// What the server said.
         message: String,
     },
+    /// Another node owns the slot.
+    #[error("slot {slot} is owned by {owner}")]
+    NotOwner {
+        /// The slot.
+        slot: String,
+        /// Who owns it, or did so last.
+        owner: String,
+    },
     /// The slot is gone, or the WAL that it needs.
     #[error("slot {slot} is lost: {message}")]
     SlotLost {

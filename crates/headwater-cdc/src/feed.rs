@@ -152,7 +152,9 @@ impl Feed {
 
     /// Says what the source does. Whoever takes has to read the log whenever it begins or ceases to stream.
     pub(crate) fn enter(&self, state: LiveState, slot: Option<&str>, error: Option<String>) {
+        let mut before = state;
         self.status.send_modify(|status| {
+            before = status.state;
             status.streams += u64::from(state == LiveState::Streaming);
             let error = match state {
                 LiveState::Streaming => None,
@@ -160,9 +162,18 @@ impl Feed {
             };
             *status = LiveStatus { state, since: Utc::now(), slot: slot.map(str::to_owned), error, ..status.clone() };
         });
-        if matches!(state, LiveState::Streaming | LiveState::Polling) {
+        if matches!(state, LiveState::Streaming | LiveState::Degraded) || before == LiveState::Streaming {
             self.clear();
         }
+    }
+
+    /// Says what may go wrong.
+    pub(crate) fn warn(&self, warnings: Vec<String>) {
+        self.status.send_if_modified(|status| {
+            let changed = status.warnings != warnings;
+            status.warnings = warnings;
+            changed
+        });
     }
 
     fn wake(&self) {
@@ -243,7 +254,7 @@ mod tests {
         changes.mark_unchanged();
         assert_eq!(feed.take(0), Taken::ReadTheLog);
         feed.add(vec![transaction([1])]);
-        feed.enter(LiveState::Polling, None, Some("broken".into()));
+        feed.enter(LiveState::Degraded, None, Some("broken".into()));
         assert!(changes.has_changed().unwrap());
         assert_eq!(feed.take(0), Taken::ReadTheLog);
         assert_eq!(feed.take(0), Taken::Nothing, "what came before is of no use");
@@ -251,5 +262,8 @@ mod tests {
         assert_eq!(feed.status().error.as_deref(), Some("broken"));
         feed.enter(LiveState::Streaming, Some("s"), None);
         assert_eq!((feed.status().error, feed.status().streams), (None, 2));
+        assert_eq!(feed.take(0), Taken::ReadTheLog);
+        feed.enter(LiveState::Recovering, Some("s"), Some("behind".into()));
+        assert_eq!(feed.take(0), Taken::ReadTheLog, "it has ceased to stream");
     }
 }

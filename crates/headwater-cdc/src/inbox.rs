@@ -1,11 +1,16 @@
 //! One stream for all nodes: a durable slot, an inbox.
 //!
-//! Who has authority: the server, which lets one session at a time read a slot (55006), so one node at a time receives; the others stand by and try
-//! again. What it received is stored, then acknowledged: a node that dies in between leaves what the next one receives again, and the inbox has it once
+//! Who has authority: the slot's row in the database (`headwater.cdc_slots`), by the database's clock. It names the owner, which alone receives, until when, and in which term; each
+//! stream has a term of its own. An owner keeps its lease; the others stand by, and take the slot when its lease is over, or as soon as nobody reads it though its owner had begun to.
+//! Whatever an owner writes carries its term: one that was replaced without knowing it (paused, cut off) stores nothing, and so acknowledges nothing. Whoever takes over ends the session that reads
+//! the slot still, since the server lets one session at a time read it (55006); a role that may not do that waits until the server does, after wal_sender_timeout, and says so.
+//!
+//! What was received is stored, then acknowledged: an owner that dies in between leaves what the next one receives again, and the inbox has it once
 //! (slot, end of the commit, place in the transaction). Each node dispatches for itself, from a cursor of its own, into its feed; the log stays the truth, so a
 //! cursor is kept nowhere, and begins at the inbox's end.
 //!
-//! States of a node: streaming while somebody reads the slot, and the inbox can be read; else polling. A slot that is lost (dropped, or invalidated
+//! States of a node: streaming while the owner reads the slot and has caught up; recovering while it is at a backlog (left by whoever had the slot before, or since it
+//! stores more slowly than others append), for then what commits now lies behind it; else degraded. In both, the log is read. A slot that is lost (dropped, or invalidated
 //! because it retained too much) is made anew: what was missed is read from the log. If the server is another than before (promoted, restored), what
 //! is in the inbox is of another history, and goes.
 //!
@@ -13,26 +18,36 @@
 //! permanent gap in the log.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_core::{NamespaceInfo, jittered};
+use headwater_core::{Instance, NamespaceInfo, jittered};
 use headwater_postgres::{Database, InboxRow, PgInbox, WakeUps};
-use tokio::time::{sleep, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::lag::Lag;
 use crate::pump::{Sink, endpoint, plugin_options, pump, seen_by_all};
-use crate::replication::Replication;
-use crate::{CdcError, CdcMode, CdcOptions, Feed, LiveState, SlotKind, Transaction};
+use crate::replication::{Opened, Replication};
+use crate::slot_watch::warnings;
+use crate::{CdcError, CdcMode, CdcOptions, Feed, LiveState, SlotKind, Transaction, orphans};
 
-/// Between tries to have the slot.
+/// Between looks whether the slot can be had.
 const STAND_BY: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often to ask whether somebody reads the slot, and to tidy.
+/// How often an owner keeps its lease, looks how far it is behind, and tidies.
+const KEEP: Duration = Duration::from_secs(1);
+/// Between tries to have a slot that a former owner's session reads.
+const EVICT: Duration = Duration::from_millis(50);
+const EVICT_AGAIN: Duration = Duration::from_secs(1);
+/// How often to ask what becomes of the slot.
 const ASK: Duration = Duration::from_secs(1);
-/// While nobody does.
+/// While the inbox is of no use.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// How often to look what the slot retains.
+const WATCH: Duration = Duration::from_secs(5);
 /// Rows that are read at once.
 const PAGE: u32 = 1_000;
 
@@ -42,52 +57,59 @@ pub struct Inbox {
     database: Database,
     info: NamespaceInfo,
     inbox: PgInbox,
-    node: String,
+    instance: Instance,
     options: CdcOptions,
     feed: Arc<Feed>,
-    /// Whether this node has the slot.
-    receiving: AtomicBool,
     /// How far this node has dispatched.
     dispatched: AtomicI64,
     /// Why this node does not receive.
     error: Mutex<Option<String>>,
 }
 
+/// Why the inbox cannot be dispatched from.
+type Unread = (LiveState, String);
+
 impl Inbox {
-    /// For a node of this name.
-    pub fn new(database: Database, info: NamespaceInfo, node: &str, options: CdcOptions, feed: Arc<Feed>) -> Self {
+    /// For a run of a node.
+    pub fn new(
+        database: Database,
+        info: NamespaceInfo,
+        instance: Instance,
+        options: CdcOptions,
+        feed: Arc<Feed>,
+    ) -> Self {
         let inbox = PgInbox::new(database.clone(), info.clone());
-        Inbox {
-            database,
-            info,
-            inbox,
-            node: node.to_owned(),
-            options,
-            feed,
-            receiving: AtomicBool::new(false),
-            dispatched: AtomicI64::new(0),
-            error: Mutex::default(),
-        }
+        let (dispatched, error) = (AtomicI64::new(0), Mutex::default());
+        Inbox { database, info, inbox, instance, options, feed, dispatched, error }
     }
 
     /// Receives, or stands by, and dispatches, until it is dropped.
     pub async fn run(self) {
         self.feed.enter(LiveState::Starting, None, None);
-        tokio::join!(self.receive_for_ever(), self.dispatch_for_ever());
+        tokio::join!(
+            self.receive_for_ever(),
+            self.dispatch_for_ever(),
+            self.watch_for_ever(),
+            orphans::drop_for_ever(&self.database)
+        );
     }
 
     async fn receive_for_ever(&self) {
         let mut said = None;
         loop {
+            let begun = Instant::now();
             let error = match self.receive().await {
                 Ok(never) => match never {},
                 Err(error) => error,
             };
-            let received = self.receiving.swap(false, Ordering::AcqRel);
             let reason = error.to_string();
             let pause = match &error {
                 // Another node has it, as it should be.
-                CdcError::SlotBusy { .. } => STAND_BY,
+                CdcError::NotOwner { .. } => {
+                    said = None;
+                    *self.error() = None;
+                    STAND_BY
+                }
                 CdcError::SlotLost { slot, .. } => {
                     tracing::warn!(
                         namespace = self.info.name,
@@ -97,13 +119,14 @@ impl Inbox {
                     if let Err(error) = self.database.drop_replication_slot(slot).await {
                         tracing::warn!(namespace = self.info.name, %error, "failed to drop the slot");
                     }
-                    self.feed.clear();
                     Duration::from_millis(50)
                 }
-                _ if received => STAND_BY,
+                // It worked for a while: whatever broke it may be over.
+                error if begun.elapsed() > LONGEST_PAUSE && !error.needs_operator() => STAND_BY,
+                CdcError::Connection(_) | CdcError::Read(_) => STAND_BY,
                 _ => LONGEST_PAUSE,
             };
-            if !matches!(error, CdcError::SlotBusy { .. }) {
+            if !matches!(error, CdcError::NotOwner { .. }) {
                 if said.as_ref() != Some(&reason) {
                     tracing::warn!(
                         namespace = self.info.name,
@@ -112,27 +135,38 @@ impl Inbox {
                     );
                 }
                 said = Some(reason.clone());
-                *self.error.lock().expect("no holder of this lock panics") = Some(reason);
+                *self.error() = Some(reason);
             }
             sleep(jittered(pause, 0.5, rand::random())).await;
         }
     }
 
     async fn receive(&self) -> Result<Infallible, CdcError> {
-        let endpoint = endpoint(&self.database, &self.info, &self.node, &self.options)?;
+        let slot = self.inbox.slot().await?;
+        let head = self.inbox.head(&self.instance).await?;
+        let not_owner = || CdcError::NotOwner {
+            slot: slot.to_owned(),
+            owner: head.owner_node.clone().unwrap_or_else(|| "nobody".into()),
+        };
+        if !head.is_takeable {
+            return Err(not_owner());
+        }
+        // What cannot be done at all is found out before the slot is another's no more.
+        let endpoint = endpoint(&self.database, &self.info, &self.instance.node, &self.options)?;
         let plugin = self.options.plugin;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
-        let slot = self.inbox.slot().await?;
-        let mut replication = Replication::start(&endpoint, slot, SlotKind::Durable, plugin, &options).await?;
-        let (system, timeline) = replication.system();
-        if !self.inbox.begin(system, timeline, &self.node).await? {
-            tracing::warn!(namespace = self.info.name, "the server is another than before: the inbox begins anew");
-            self.feed.clear();
-        }
-        self.receiving.store(true, Ordering::Release);
-        *self.error.lock().expect("no holder of this lock panics") = None;
-        tracing::info!(namespace = self.info.name, slot, "this node receives from the WAL, for all");
-        pump(&mut replication, plugin, self.info.id, self).await
+        let opened = Opened::open(&endpoint, slot, plugin).await?;
+        let (term, _) = self.inbox.own(&self.instance, None, self.options.lease).await?;
+        let Some(term) = term else { return Err(not_owner()) };
+        let owner = Owner { inbox: self, term, lag: Mutex::default(), said: tokio::sync::Mutex::new(false) };
+        let ended = tokio::select! {
+            received = owner.receive(opened, &options) => received,
+            lost = owner.keep() => lost,
+            never = owner.tidy_for_ever() => match never {},
+        };
+        // Another may be able to do what this node could not. If it cannot be said, the lease will end.
+        _ = self.inbox.release(term).await;
+        ended
     }
 
     async fn dispatch_for_ever(&self) {
@@ -143,44 +177,51 @@ impl Inbox {
         let woken = connect.map(|connect| WakeUps::start(connect, &self.info));
         let mut wake_ups = woken.as_ref().map(WakeUps::count);
         loop {
-            match self.inbox.head().await {
-                Ok((head, true)) => {
-                    let slot = self.inbox.slot().await.ok();
-                    self.dispatched.store(head, Ordering::Release);
-                    self.feed.enter(LiveState::Streaming, slot, None);
-                    let reason = match self.dispatch(wake_ups.as_mut()).await {
-                        Ok(()) => self.reason(),
-                        Err(error) => error.to_string(),
-                    };
-                    self.feed.enter(LiveState::Polling, None, Some(reason));
-                }
-                Ok((_, false)) => {
-                    let reason = self.reason();
-                    let status = self.feed.status();
-                    if status.state != LiveState::Polling || status.error.as_ref() != Some(&reason) {
-                        self.feed.enter(LiveState::Polling, None, Some(reason));
-                    }
-                }
-                Err(error) => self.feed.enter(LiveState::Polling, None, Some(error.to_string())),
+            let (state, reason) = match self.dispatch(wake_ups.as_mut()).await {
+                // In another term: at once.
+                Ok(None) => continue,
+                Ok(Some(unread)) => unread,
+                Err(error) => (LiveState::Degraded, error.to_string()),
+            };
+            let status = self.feed.status();
+            if status.state != state || status.error.as_ref() != Some(&reason) {
+                self.feed.enter(state, None, Some(reason));
             }
-            sleep(jittered(ASK_AGAIN, 0.5, rand::random())).await;
+            wait_until(Instant::now() + jittered(ASK_AGAIN, 0.5, rand::random()), wake_ups.as_mut()).await;
         }
     }
 
-    fn reason(&self) -> String {
-        let error = self.error.lock().expect("no holder of this lock panics").clone();
-        error.unwrap_or_else(|| "nobody reads the namespace's slot".into())
-    }
-
-    /// Dispatches for as long as somebody reads the slot.
-    async fn dispatch(&self, mut wake_ups: Option<&mut tokio::sync::watch::Receiver<u64>>) -> Result<(), CdcError> {
+    /// Dispatches for as long as the owner reads the slot and has caught up. Answers why not, or that it is in another term.
+    async fn dispatch(&self, mut wake_ups: Option<&mut watch::Receiver<u64>>) -> Result<Option<Unread>, CdcError> {
+        let head = self.inbox.head(&self.instance).await?;
+        if !head.is_read {
+            let error = self.error().clone();
+            return Ok(Some((
+                LiveState::Degraded,
+                error.unwrap_or_else(|| "nobody reads the namespace's slot".into()),
+            )));
+        }
+        let behind = || {
+            let owner = head.owner_node.as_deref().unwrap_or("nobody");
+            Ok(Some((LiveState::Recovering, format!("the inbox has a backlog, which node {owner} stores"))))
+        };
+        if !head.caught_up {
+            return behind();
+        }
+        self.dispatched.store(head.head, Ordering::Release);
+        self.feed.enter(LiveState::Streaming, Some(self.inbox.slot().await?), None);
+        let mut ask_at = Instant::now() + jittered(ASK, 0.2, rand::random());
         loop {
             let after = self.dispatched.load(Ordering::Acquire);
             let page = self.inbox.page(after, PAGE).await?;
-            if let Some(last) = page.last() {
-                let (last, full) = (last.inbox_id, page.len() == PAGE as usize);
+            if page.term != Some(head.term) {
+                // The slot may have been made anew: what was in between, nobody stored.
+                return Ok(None);
+            }
+            let full = page.rows.len() == PAGE as usize;
+            if let Some(last) = page.rows.last().map(|last| last.inbox_id) {
                 let mut all = Transaction::default();
-                for received in page {
+                for received in page.rows {
                     match received.event {
                         Some(event) => all.events.push(event),
                         // Poison, or more than was kept: the log knows.
@@ -189,32 +230,43 @@ impl Inbox {
                 }
                 self.feed.add(vec![all]);
                 self.dispatched.store(last, Ordering::Release);
-                if full {
-                    continue;
-                }
             }
-            let woken = async {
-                if let Some(wake_ups) = wake_ups.as_mut()
-                    && wake_ups.changed().await.is_ok()
-                {
-                    return;
-                }
-                std::future::pending().await
-            };
-            if timeout(jittered(ASK, 0.2, rand::random()), woken).await.is_err() {
-                self.tidy().await?;
-                if !self.inbox.head().await?.1 {
-                    return Ok(());
+            if !page.caught_up {
+                return behind();
+            }
+            if !full && !wait_until(ask_at, wake_ups.as_deref_mut()).await || Instant::now() >= ask_at {
+                ask_at = Instant::now() + jittered(ASK, 0.2, rand::random());
+                if !self.inbox.head(&self.instance).await?.is_read {
+                    return Ok(None);
                 }
             }
         }
     }
 
-    async fn tidy(&self) -> Result<(), CdcError> {
-        if let (true, CdcMode::Inbox { keep_for }) = (self.receiving.load(Ordering::Acquire), self.options.mode) {
-            self.inbox.tidy(self.dispatched.load(Ordering::Acquire), keep_for).await?;
+    /// Warns of what may become of the slot, whoever owns it.
+    async fn watch_for_ever(&self) {
+        let mut said = Vec::new();
+        loop {
+            let health = async { Ok::<_, CdcError>((self.inbox.slot().await?, self.inbox.health().await?)) };
+            match health.await {
+                Ok((slot, health)) => {
+                    let found = health
+                        .map(|health| warnings(slot, &health, self.options.warn_retained_bytes))
+                        .unwrap_or_default();
+                    // How much is retained changes: said again when the kinds of warnings do.
+                    let kinds: Vec<_> = found.iter().map(|warning| kind(warning)).collect();
+                    if said != kinds {
+                        for warning in found.iter().filter(|warning| !said.contains(&kind(warning))) {
+                            tracing::warn!(namespace = self.info.name, slot, "{warning}");
+                        }
+                        said = kinds;
+                        self.feed.warn(found);
+                    }
+                }
+                Err(error) => tracing::debug!(namespace = self.info.name, %error, "failed to look at the slot"),
+            }
+            sleep(jittered(WATCH, 0.2, rand::random())).await;
         }
-        Ok(())
     }
 
     async fn row(&self, place: (u64, u32), poison: crate::Poison) -> Result<InboxRow, CdcError> {
@@ -227,12 +279,153 @@ impl Inbox {
             Err(error) => InboxRow { error: Some(error), ..unread },
         })
     }
+
+    fn error(&self) -> MutexGuard<'_, Option<String>> {
+        self.error.lock().expect("no holder of this lock panics")
+    }
+}
+
+/// What a warning is about, without its figures.
+fn kind(warning: &str) -> String {
+    warning.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// Waits for a wake-up, which it says, until then.
+async fn wait_until(until: Instant, wake_ups: Option<&mut watch::Receiver<u64>>) -> bool {
+    let woken = async {
+        if let Some(wake_ups) = wake_ups
+            && wake_ups.changed().await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
+    };
+    timeout_at(until, woken).await.is_ok()
+}
+
+/// A node that owns the slot, in one term.
+struct Owner<'a> {
+    inbox: &'a Inbox,
+    term: i64,
+    /// How far the stream has come, once it has begun.
+    lag: Mutex<Option<Lag>>,
+    /// Whether it was said to have caught up: one says so at a time, so that what is said last is so.
+    said: tokio::sync::Mutex<bool>,
+}
+
+impl Owner<'_> {
+    async fn receive(&self, opened: Opened, options: &[(&'static str, String)]) -> Result<Infallible, CdcError> {
+        let Inbox { inbox, info, feed, .. } = self.inbox;
+        let mut replication = self.start(opened, options).await?;
+        let (system, timeline) = replication.system();
+        let (kept, wal_end) = inbox.begin(self.term, system, timeline).await?;
+        if !kept {
+            tracing::warn!(namespace = info.name, "the server is another than before: the inbox begins anew");
+            feed.clear();
+        }
+        *self.lag() = Some(Lag::starting_at(wal_end));
+        *self.inbox.error() = None;
+        let slot = inbox.slot().await?;
+        tracing::info!(namespace = info.name, slot, term = self.term, "this node receives from the WAL, for all");
+        replication.ask().await?;
+        pump(&mut replication, self.inbox.options.plugin, info.id, self).await
+    }
+
+    /// Starts to read the slot; who reads it without owning it is sent away.
+    async fn start(&self, mut opened: Opened, options: &[(&'static str, String)]) -> Result<Replication, CdcError> {
+        let mut told = false;
+        loop {
+            let busy;
+            (busy, opened) = match opened.start(SlotKind::Durable, options).await {
+                Ok(replication) => return Ok(replication),
+                Err((busy @ CdcError::SlotBusy { .. }, opened)) => (busy, opened),
+                Err((error, _)) => return Err(error),
+            };
+            let evicted = self.inbox.inbox.evict(self.term).await?;
+            if !evicted && !told {
+                told = true;
+                tracing::warn!(
+                    namespace = self.inbox.info.name,
+                    error = %busy,
+                    "a former owner's session reads the slot, and this role may not end it: waiting until the server does, after wal_sender_timeout"
+                );
+                *self.inbox.error() =
+                    Some(format!("{busy}: waiting for wal_sender_timeout to end a former owner's session"));
+            }
+            sleep(if evicted { EVICT } else { EVICT_AGAIN }).await;
+        }
+    }
+
+    /// Keeps the lease, and looks how far the stream is behind, until the slot is another's.
+    async fn keep(&self) -> Result<Infallible, CdcError> {
+        let Inbox { inbox, instance, options, info, .. } = self.inbox;
+        loop {
+            sleep(KEEP.min(options.lease / 4)).await;
+            match inbox.own(instance, Some(self.term), options.lease).await {
+                Ok((Some(_), wal_end)) => {
+                    if self.lag().as_mut().is_some_and(|lag| lag.look(wal_end)) {
+                        tracing::warn!(
+                            namespace = info.name,
+                            "the inbox has fallen behind: nodes read the log until it has caught up"
+                        );
+                        self.say().await?;
+                    }
+                }
+                Ok((None, _)) => {
+                    tracing::warn!(namespace = info.name, term = self.term, "another node owns the slot by now");
+                    return Err(CdcError::NotOwner {
+                        slot: inbox.slot().await?.to_owned(),
+                        owner: "another node".into(),
+                    });
+                }
+                // What is written meanwhile is fenced; if the database is gone, so is the stream.
+                Err(error) => tracing::debug!(namespace = info.name, %error, "failed to keep the slot's lease"),
+            }
+        }
+    }
+
+    /// Says whether it has caught up, if that is not what was said.
+    async fn say(&self) -> Result<(), CdcError> {
+        let mut said = self.said.lock().await;
+        let caught_up = self.lag().as_ref().is_some_and(Lag::caught_up);
+        if *said != caught_up {
+            self.inbox.inbox.set_caught_up(self.term, caught_up).await?;
+            *said = caught_up;
+        }
+        Ok(())
+    }
+
+    async fn tidy_for_ever(&self) -> Infallible {
+        let CdcMode::Inbox { keep_for } = self.inbox.options.mode else { std::future::pending().await };
+        let mut marked = 0;
+        loop {
+            sleep(jittered(KEEP, 0.2, rand::random())).await;
+            let up_to = self.inbox.dispatched.load(Ordering::Acquire);
+            loop {
+                match self.inbox.inbox.tidy(self.term, marked, up_to, keep_for).await {
+                    Ok(0) => {
+                        marked = up_to;
+                        break;
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::debug!(namespace = self.inbox.info.name, %error, "failed to tidy the inbox");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn lag(&self) -> MutexGuard<'_, Option<Lag>> {
+        self.lag.lock().expect("no holder of this lock panics")
+    }
 }
 
 #[async_trait]
-impl Sink for Inbox {
+impl Sink for Owner<'_> {
     async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError> {
-        seen_by_all(&self.database, &transactions).await?;
+        seen_by_all(&self.inbox.database, &transactions).await?;
         let mut rows = Vec::new();
         for transaction in transactions {
             let mut nth = 0;
@@ -245,13 +438,20 @@ impl Sink for Inbox {
                 rows.push(InboxRow { place: place(), global_sequence, event: Some(event), error: None });
             }
             for poison in transaction.poison {
-                rows.push(self.row(place(), poison).await?);
+                rows.push(self.inbox.row(place(), poison).await?);
             }
             if transaction.left_out > 0 {
                 rows.push(InboxRow { place: place(), global_sequence: None, event: None, error: None });
             }
         }
-        self.inbox.receive(&rows).await?;
+        self.inbox.inbox.receive(self.term, &rows).await?;
+        Ok(())
+    }
+
+    async fn passed(&self, lsn: u64) -> Result<(), CdcError> {
+        if self.lag().as_mut().is_some_and(|lag| lag.pass(lsn)) {
+            self.say().await?;
+        }
         Ok(())
     }
 }

@@ -39,6 +39,14 @@ pub enum CdcMode {
 }
 
 impl CdcMode {
+    /// `direct` or `inbox`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CdcMode::Direct => "direct",
+            CdcMode::Inbox { .. } => "inbox",
+        }
+    }
+
     /// An inbox that keeps what was dispatched for an hour.
     pub fn inbox() -> Self {
         CdcMode::Inbox { keep_for: Duration::from_secs(3600) }
@@ -58,6 +66,10 @@ pub struct CdcOptions {
     pub max_buffered_events: usize,
     /// Most bytes of events that wait in memory.
     pub max_buffered_bytes: usize,
+    /// In mode inbox: how long the slot stays a node's that is not heard of. Default: 10 s.
+    pub lease: Duration,
+    /// In mode inbox: nodes warn when the server keeps more WAL than this for the slot. Default: 1 GiB.
+    pub warn_retained_bytes: u64,
 }
 
 impl Default for CdcOptions {
@@ -68,6 +80,8 @@ impl Default for CdcOptions {
             url: None,
             max_buffered_events: 16_384,
             max_buffered_bytes: 16 * 1024 * 1024,
+            lease: Duration::from_secs(10),
+            warn_retained_bytes: 1024 * 1024 * 1024,
         }
     }
 }
@@ -81,6 +95,9 @@ impl CdcOptions {
         }
         if !(64 * 1024..=1024 * 1024 * 1024).contains(&self.max_buffered_bytes) {
             return invalid(format!("invalid max_buffered_bytes {}: it is 64 KiB to 1 GiB", self.max_buffered_bytes));
+        }
+        if !(Duration::from_secs(2)..=Duration::from_secs(3600)).contains(&self.lease) {
+            return invalid(format!("invalid lease {:?} of the slot: it is 2 s to 1 hour", self.lease));
         }
         Ok(())
     }

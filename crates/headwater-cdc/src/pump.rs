@@ -24,6 +24,11 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 #[async_trait]
 pub(crate) trait Sink: Sync {
     async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError>;
+
+    /// All that the WAL has up to here was taken, or is none of the namespace's.
+    async fn passed(&self, _lsn: u64) -> Result<(), CdcError> {
+        Ok(())
+    }
 }
 
 /// Passes transactions on until the stream ends. What has nothing of the namespace is acknowledged and goes no further: were anything written
@@ -37,6 +42,7 @@ pub(crate) async fn pump(
     let mut decoder = Decoder::new(plugin);
     let mut transactions = Transactions::of(namespace_id);
     let mut batch: Vec<Transaction> = Vec::new();
+    let mut passed = 0;
     loop {
         let bytes: usize = batch.iter().map(|transaction| transaction.bytes).sum();
         // Together what has come together; never waiting for more.
@@ -48,6 +54,10 @@ pub(crate) async fn pump(
             }
             replication.acknowledge(end);
             replication.speak_if_due().await?;
+        }
+        if replication.acknowledged() > passed {
+            passed = replication.acknowledged();
+            replication.while_waiting(sink.passed(passed)).await?;
         }
         let idle = batch.is_empty() && !transactions.is_open();
         let Some(message) = replication.next(idle).await? else { continue };

@@ -53,10 +53,70 @@ pub struct Replication {
     heard_at: Instant,
 }
 
+/// A connection on which nothing streams yet.
+pub(crate) struct Opened {
+    connection: Connection,
+    slot: String,
+    plugin: Plugin,
+    system: System,
+}
+
 /// One message of the plugin.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) data: Bytes,
+}
+
+impl Opened {
+    /// Connects to a server that can do it.
+    pub(crate) async fn open(endpoint: &Endpoint, slot: &str, plugin: Plugin) -> Result<Self, CdcError> {
+        let doing = Doing { slot, plugin: plugin.name() };
+        let mut connection = Connection::open(endpoint).await?;
+        let level = connection.query("SHOW wal_level", doing).await?;
+        match level.first().and_then(|row| row.first()).and_then(Option::as_deref) {
+            Some("logical") => {}
+            level => return Err(CdcError::WalLevel(level.unwrap_or("unknown").to_owned())),
+        }
+        let system = identify(&mut connection, doing).await?;
+        Ok(Opened { connection, slot: slot.to_owned(), plugin, system })
+    }
+
+    /// Makes the slot if need be, and starts. Where the server refuses, the connection can be used again.
+    pub(crate) async fn start(
+        mut self,
+        kind: SlotKind,
+        options: &[(&str, String)],
+    ) -> Result<Replication, (CdcError, Self)> {
+        match self.ask_to_start(kind, options).await {
+            Ok(()) => {
+                let Opened { connection, slot, plugin, system } = self;
+                let now = Instant::now();
+                Ok(Replication { connection, slot, plugin, system, acknowledged: 0, spoken_at: now, heard_at: now })
+            }
+            Err(error) => Err((error, self)),
+        }
+    }
+
+    async fn ask_to_start(&mut self, kind: SlotKind, options: &[(&str, String)]) -> Result<(), CdcError> {
+        let doing = Doing { slot: &self.slot, plugin: self.plugin.name() };
+        let name = identifier(&self.slot);
+        let plugin = self.plugin.name();
+        let create =
+            |temporary: &str| format!("CREATE_REPLICATION_SLOT {name}{temporary} LOGICAL {plugin} NOEXPORT_SNAPSHOT");
+        match kind {
+            SlotKind::Temporary => _ = self.connection.query(&create(" TEMPORARY"), doing).await?,
+            SlotKind::Durable => match self.connection.query(&create(""), doing).await {
+                // 42710: it is there.
+                Ok(_) => {}
+                Err(CdcError::Server { code, .. }) if code == "42710" => {}
+                Err(error) => return Err(error),
+            },
+        }
+        let options: Vec<_> =
+            options.iter().map(|(name, value)| format!("{} {}", identifier(name), literal(value))).collect();
+        let start = format!("START_REPLICATION SLOT {name} LOGICAL 0/0 ({})", options.join(", "));
+        self.connection.start_copy(&start, doing).await
+    }
 }
 
 impl Replication {
@@ -69,41 +129,7 @@ impl Replication {
         plugin: Plugin,
         options: &[(&str, String)],
     ) -> Result<Self, CdcError> {
-        let doing = Doing { slot, plugin: plugin.name() };
-        let mut connection = Connection::open(endpoint).await?;
-        let level = connection.query("SHOW wal_level", doing).await?;
-        match level.first().and_then(|row| row.first()).and_then(Option::as_deref) {
-            Some("logical") => {}
-            level => return Err(CdcError::WalLevel(level.unwrap_or("unknown").to_owned())),
-        }
-        let system = identify(&mut connection, doing).await?;
-        let name = identifier(slot);
-        let create = |temporary: &str| {
-            format!("CREATE_REPLICATION_SLOT {name}{temporary} LOGICAL {} NOEXPORT_SNAPSHOT", plugin.name())
-        };
-        match kind {
-            SlotKind::Temporary => _ = connection.query(&create(" TEMPORARY"), doing).await?,
-            SlotKind::Durable => match connection.query(&create(""), doing).await {
-                // 42710: it is there.
-                Ok(_) => {}
-                Err(CdcError::Server { code, .. }) if code == "42710" => {}
-                Err(error) => return Err(error),
-            },
-        }
-        let options: Vec<_> =
-            options.iter().map(|(name, value)| format!("{} {}", identifier(name), literal(value))).collect();
-        let start = format!("START_REPLICATION SLOT {name} LOGICAL 0/0 ({})", options.join(", "));
-        connection.start_copy(&start, doing).await?;
-        let now = Instant::now();
-        Ok(Replication {
-            connection,
-            slot: slot.to_owned(),
-            plugin,
-            system,
-            acknowledged: 0,
-            spoken_at: now,
-            heard_at: now,
-        })
+        Opened::open(endpoint, slot, plugin).await?.start(kind, options).await.map_err(|(error, _)| error)
     }
 
     /// The server's identifier and timeline: another one has another history.
@@ -114,6 +140,16 @@ impl Replication {
     /// Everything up to here is safe, and need not come again.
     pub fn acknowledge(&mut self, lsn: u64) {
         self.acknowledged = self.acknowledged.max(lsn);
+    }
+
+    /// How far all is safe.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Asks the server how far it has come, which it answers by a keepalive.
+    pub(crate) async fn ask(&mut self) -> Result<(), CdcError> {
+        self.speak(true).await
     }
 
     /// Whether a message can be had without waiting, as it seems.

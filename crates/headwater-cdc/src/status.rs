@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-/// The states of a live source: starting → streaming ⇄ (polling → recovering).
+/// The states of a live source: starting → streaming ⇄ (degraded → recovering).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LiveState {
     /// Tried for the first time; events are found by wake-ups and polling.
@@ -11,19 +11,26 @@ pub enum LiveState {
     /// Events come from the WAL.
     Streaming,
     /// It failed, and is tried again after a pause; events are found by wake-ups and polling.
-    Polling,
-    /// Tried again; events are found by wake-ups and polling.
+    Degraded,
+    /// Tried again, or at a backlog; events are found by wake-ups and polling.
     Recovering,
+}
+
+impl LiveState {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LiveState::Starting => "starting",
+            LiveState::Streaming => "streaming",
+            LiveState::Degraded => "degraded",
+            LiveState::Recovering => "recovering",
+        }
+    }
 }
 
 impl std::fmt::Display for LiveState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            LiveState::Starting => "starting",
-            LiveState::Streaming => "streaming",
-            LiveState::Polling => "polling",
-            LiveState::Recovering => "recovering",
-        })
+        f.write_str(self.as_str())
     }
 }
 
@@ -38,6 +45,8 @@ pub struct LiveStatus {
     pub slot: Option<String>,
     /// What went wrong last, and what to do about it.
     pub error: Option<String>,
+    /// What may go wrong with the namespace's durable slot, in mode inbox, and what to do about it.
+    pub warnings: Vec<String>,
     /// How often it began to stream.
     pub streams: u64,
     /// Events that came from the WAL.
@@ -53,6 +62,7 @@ impl Default for LiveStatus {
             since: Utc::now(),
             slot: None,
             error: None,
+            warnings: Vec::new(),
             streams: 0,
             received: 0,
             taken: 0,

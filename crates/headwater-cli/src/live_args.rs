@@ -42,6 +42,9 @@ pub(crate) struct LiveArgs {
     /// With --live cdc: who turns the WAL into messages, in the server
     #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
     cdc_plugin: PluginKind,
+    /// With --cdc-mode inbox: warn when the server keeps more WAL than this for the slot
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..1 << 40), help_heading = super::commands::consume::OWNERSHIP)]
+    cdc_warn_retained: u64,
 }
 
 impl LiveArgs {
@@ -57,7 +60,14 @@ impl LiveArgs {
                     ModeKind::Direct => CdcMode::Direct,
                     ModeKind::Inbox => CdcMode::inbox(),
                 };
-                Live::Cdc(CdcOptions { mode, plugin, url: self.cdc_url.clone(), ..CdcOptions::default() })
+                let warn_retained_bytes = self.cdc_warn_retained << 20;
+                Live::Cdc(CdcOptions {
+                    mode,
+                    plugin,
+                    url: self.cdc_url.clone(),
+                    warn_retained_bytes,
+                    ..CdcOptions::default()
+                })
             }
         }
     }

@@ -13,12 +13,20 @@ use serde_json::Value;
 fn slots_until(cli: &Cli, as_expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let begin = Instant::now();
     loop {
-        let slots = cli.run(["cdc", "status", "--json"]).ok().json_lines();
+        let slots = lines(cli, "slot");
         if as_expected(&slots) {
             return slots;
         }
         assert!(begin.elapsed().as_secs() < 30, "{slots:#?}");
     }
+}
+
+/// What the status says of slots, or of nodes.
+#[track_caller]
+fn lines(cli: &Cli, kind: &str) -> Vec<Value> {
+    let mut lines = cli.run(["cdc", "status", "--json"]).ok().json_lines();
+    lines.retain(|line| line["kind"] == kind);
+    lines
 }
 
 fn is_read_by(slots: &[Value], node: &str) -> bool {
@@ -67,9 +75,62 @@ async fn who_has_the_slot_is_killed_and_the_next_receives() {
     assert!(warned.contains("read by nobody") && warned.contains("max_slot_wal_keep_size: no limit"), "{warned}");
     let dropped = cli.run(["cdc", "drop-slot", "--orphans", "--yes"]).ok().out;
     assert!(dropped.starts_with("dropped headwater_n1_d"), "{dropped}");
-    assert_eq!(cli.run(["cdc", "status"]).ok().out, "nobody follows the WAL\n");
+    assert_eq!(lines(&cli, "slot"), Vec::<Value>::new());
+    let nodes = lines(&cli, "node");
+    assert_eq!((nodes.len(), &nodes[1]["node_id"], &nodes[1]["alive"]), (2, &"n2".into(), &false.into()), "{nodes:#?}");
     let audit: Said = cli.run(["audit", "-n", "shop"]);
     audit.ok();
+}
+
+/// Paused, as by a debugger or a host that is moved, for longer than its lease; its connections stay. Then it goes on.
+#[tokio::test]
+async fn who_has_the_slot_and_is_paused_is_replaced_and_writes_no_more() {
+    let cli = Cli::with_shop().await;
+    let mut session = cli.db.session().await;
+    let args = |node: &'static str| ["--live", "cdc", "--cdc-mode", "inbox", "--node", node];
+    let first = cli.consume("ours", &args("n1"));
+    slots_until(&cli, |slots| is_read_by(slots, "n1"));
+    let second = cli.consume("theirs", &args("n2"));
+    let state_of = |node: &str, expected: &str| {
+        let begin = Instant::now();
+        loop {
+            let nodes = lines(&cli, "node");
+            let found = nodes.iter().find(|line| line["node_id"] == node);
+            if let Some(found) = found.filter(|found| found["state"] == expected) {
+                return found.clone();
+            }
+            assert!(begin.elapsed().as_secs() < 30, "{nodes:#?}");
+        }
+    };
+    assert_eq!(state_of("n1", "streaming")["receives"], true);
+    assert_eq!(state_of("n2", "streaming")["receives"], false);
+    let shown = cli.run(["cdc", "status"]).ok().out;
+    assert!(shown.contains("inbox, receives") && shown.contains("warning: max_slot_wal_keep_size is -1"), "{shown}");
+    cli.emit(1..=2);
+    assert_eq!([(); 2].map(|()| first.sequence()), [1, 2]);
+    first.signal(Signal::STOP);
+    sqlx::query("UPDATE headwater.cdc_slots SET lease_until = clock_timestamp()").execute(&mut session).await.unwrap();
+    // While the one that is paused has its connection: the server would end it after a minute.
+    slots_until(&cli, |slots| is_read_by(slots, "n2"));
+    cli.emit(3..=4);
+    assert_eq!([(); 4].map(|()| second.sequence()), [1, 2, 3, 4]);
+    let term = "SELECT term FROM headwater.cdc_slots WHERE owner_node = 'n2'";
+    let term_of_second: i64 = sqlx::query_scalar(term).fetch_one(&mut session).await.unwrap();
+    first.signal(Signal::CONT);
+    cli.emit(5..=6);
+    assert_eq!([(); 4].map(|()| first.sequence()), [3, 4, 5, 6]);
+    assert_eq!([(); 2].map(|()| second.sequence()), [5, 6]);
+    assert_eq!(state_of("n1", "streaming")["receives"], false);
+    assert_eq!(state_of("n2", "streaming")["receives"], true);
+    let now: i64 = sqlx::query_scalar(term).fetch_one(&mut session).await.unwrap();
+    assert_eq!(now, term_of_second, "it was nobody else's in between");
+    let twice = "SELECT count(*) - count(DISTINCT global_sequence) FROM headwater.cdc_inbox";
+    assert_eq!(sqlx::query_scalar::<_, i64>(twice).fetch_one(&mut session).await.unwrap(), 0);
+    first.stop(Signal::TERM).ok();
+    second.stop(Signal::TERM).ok();
+    slots_until(&cli, |slots| slots[0]["active_pid"].is_null());
+    cli.run(["cdc", "drop-slot", "--orphans", "--yes"]).ok();
+    cli.run(["audit", "-n", "shop"]).ok();
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
-//! The inbox of a namespace: what whoever has its durable slot has stored, for all nodes.
+//! The inbox of a namespace: what the owner of its durable slot has stored, for all nodes.
+//!
+//! The slot's row has the authority: who owns it, until when by the database's clock, in which term. Each write of an owner carries its term, and is refused
+//! (WH040) when that is over.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{Event, NamespaceInfo, ReadError};
+use headwater_core::{Event, Instance, NamespaceInfo, ReadError};
 use sqlx::Row;
 
 use crate::error::read_error;
@@ -33,6 +36,49 @@ pub struct Received {
     pub event: Option<Event>,
 }
 
+/// What is in the inbox after a number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboxPage {
+    /// In which term of the slot's owner that is.
+    pub term: Option<i64>,
+    /// Whether what commits comes into the inbox at once; else there is a backlog.
+    pub caught_up: bool,
+    /// The rows.
+    pub rows: Vec<Received>,
+}
+
+/// The inbox and its slot, as they are now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InboxHead {
+    /// The number of the last row.
+    pub head: i64,
+    /// The term of the slot's owner.
+    pub term: i64,
+    /// Who owns the slot, or did so last.
+    pub owner_node: Option<String>,
+    /// Whether the owner reads it, and has its lease.
+    pub is_read: bool,
+    /// Whether what commits comes into the inbox at once.
+    pub caught_up: bool,
+    /// Whether whoever asks could own it.
+    pub is_takeable: bool,
+}
+
+/// A durable slot, by what may become of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotHealth {
+    /// `reserved` is well; `extended` and `unreserved` are on the way to `lost`.
+    pub wal_status: Option<String>,
+    /// So much more can be written before it may be lost; `None`: no limit.
+    pub safe_wal_bytes: Option<i64>,
+    /// So much WAL the server keeps for it.
+    pub retained_bytes: i64,
+    /// How much WAL a slot may make the server keep; `None`: all of it.
+    pub keep_bytes: Option<i64>,
+    /// Whether somebody reads it.
+    pub active: bool,
+}
+
 /// The inbox of a namespace.
 #[derive(Debug, Clone)]
 pub struct PgInbox {
@@ -58,24 +104,72 @@ impl PgInbox {
         name.await.map(String::as_str)
     }
 
-    /// Says who reads the slot. Answers whether what is in the inbox is of the same history; if not, it is gone.
-    pub async fn begin(&self, system_identifier: &str, timeline: u32, node: &str) -> Result<bool, ReadError> {
+    /// Wishes to own the slot (`term` is `None`), or to go on owning it. Answers in which term it does, if it does; and with the end of the WAL.
+    pub async fn own(
+        &self,
+        owner: &Instance,
+        term: Option<i64>,
+        lease: Duration,
+    ) -> Result<(Option<i64>, u64), ReadError> {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let kept = sqlx::query_scalar(sql::CDC_BEGIN)
+        let owned = sqlx::query_as::<_, (Option<i64>, i64)>(sql::CDC_OWN)
             .bind(&self.info.name)
             .bind(slot)
-            .bind(system_identifier)
-            .bind(timeline as i32)
-            .bind(node)
+            .bind(&owner.node)
+            .bind(owner.incarnation)
+            .bind(term)
+            .bind(lease.as_millis() as i64)
             .fetch_one(&mut *conn)
             .await
             .map_err(read_error);
-        conn.end(kept, read_error).await
+        conn.end(owned, read_error).await.map(|(term, wal_end)| (term, wal_end as u64))
     }
 
-    /// Stores rows, durably, and wakes the nodes; what is there already stays. Answers how many are new.
-    pub async fn receive(&self, rows: &[InboxRow]) -> Result<u32, ReadError> {
+    /// Says that the owner reads the slot. Answers whether what is in the inbox is of the same history (if not, it is gone), and with the end of the WAL:
+    /// what comes up to there is a backlog.
+    pub async fn begin(&self, term: i64, system_identifier: &str, timeline: u32) -> Result<(bool, u64), ReadError> {
+        let slot = self.slot().await?;
+        let mut conn = self.database.pin().await.map_err(read_error)?;
+        let begun = sqlx::query_as::<_, (bool, i64)>(sql::CDC_BEGIN)
+            .bind(&self.info.name)
+            .bind(slot)
+            .bind(term)
+            .bind(system_identifier)
+            .bind(timeline as i32)
+            .fetch_one(&mut *conn)
+            .await
+            .map_err(read_error);
+        conn.end(begun, read_error).await.map(|(kept, wal_end)| (kept, wal_end as u64))
+    }
+
+    /// Says whether what commits comes into the inbox at once.
+    pub async fn set_caught_up(&self, term: i64, caught_up: bool) -> Result<(), ReadError> {
+        let mut conn = self.database.pin().await.map_err(read_error)?;
+        let said = sqlx::query(sql::CDC_CAUGHT_UP).bind(&self.info.name).bind(term).bind(caught_up);
+        let said = said.execute(&mut *conn).await.map(drop).map_err(read_error);
+        conn.end(said, read_error).await
+    }
+
+    /// Gives the slot up. Answers whether it was this term's still.
+    pub async fn release(&self, term: i64) -> Result<bool, ReadError> {
+        let mut conn = self.database.pin().await.map_err(read_error)?;
+        let released = sqlx::query_scalar(sql::CDC_RELEASE).bind(&self.info.name).bind(term);
+        let released = released.fetch_one(&mut *conn).await.map_err(read_error);
+        conn.end(released, read_error).await
+    }
+
+    /// Ends the session of a former owner that reads the slot still. Answers whether that was done: the role may not be allowed to.
+    pub async fn evict(&self, term: i64) -> Result<bool, ReadError> {
+        let slot = self.slot().await?;
+        let mut conn = self.database.pin().await.map_err(read_error)?;
+        let evicted = sqlx::query_scalar(sql::CDC_EVICT).bind(&self.info.name).bind(slot).bind(term);
+        let evicted = evicted.fetch_one(&mut *conn).await.map_err(read_error);
+        conn.end(evicted, read_error).await
+    }
+
+    /// Stores rows, durably, for the owner, and wakes the nodes; what is there already stays. Answers how many are new.
+    pub async fn receive(&self, term: i64, rows: &[InboxRow]) -> Result<u32, ReadError> {
         let lsn = |lsn: u64| format!("{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF);
         let event = |event: &Event| serde_json::to_string(event).ok();
         let slot = self.slot().await?;
@@ -83,6 +177,7 @@ impl PgInbox {
         let stored = sqlx::query_scalar::<_, i32>(sql::CDC_RECEIVE)
             .bind(&self.info.name)
             .bind(slot)
+            .bind(term)
             .bind(rows.iter().map(|row| lsn(row.place.0)).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.place.1 as i32).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.global_sequence.map(|sequence| sequence as i64)).collect::<Vec<_>>())
@@ -95,7 +190,7 @@ impl PgInbox {
     }
 
     /// What was stored after a number, at most `limit` rows.
-    pub async fn page(&self, after: i64, limit: u32) -> Result<Vec<Received>, ReadError> {
+    pub async fn page(&self, after: i64, limit: u32) -> Result<InboxPage, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let rows = sqlx::query(sql::CDC_INBOX_PAGE)
             .bind(i32::from(self.info.id))
@@ -104,38 +199,68 @@ impl PgInbox {
             .fetch_all(&mut *conn)
             .await
             .map_err(read_error);
+        let rows = conn.end(rows, read_error).await?;
         let received = |row: &sqlx::postgres::PgRow| {
             let event = row.get::<Option<&str>, _>("event").and_then(|event| serde_json::from_str(event).ok());
-            Received { inbox_id: row.get("inbox_id"), event }
+            Some(Received { inbox_id: row.get::<Option<i64>, _>("inbox_id")?, event })
         };
-        Ok(conn.end(rows, read_error).await?.iter().map(received).collect())
+        Ok(InboxPage {
+            term: rows.first().and_then(|row| row.get("term")),
+            caught_up: rows.first().and_then(|row| row.get("caught_up")).unwrap_or_default(),
+            rows: rows.iter().filter_map(received).collect(),
+        })
     }
 
-    /// The number of the last row, and whether somebody reads the slot.
-    pub async fn head(&self) -> Result<(i64, bool), ReadError> {
+    /// The end of the inbox, and what becomes of its slot.
+    pub async fn head(&self, asking: &Instance) -> Result<InboxHead, ReadError> {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let row = sqlx::query(sql::CDC_INBOX_HEAD)
             .bind(i32::from(self.info.id))
             .bind(slot)
+            .bind(asking.incarnation)
             .fetch_one(&mut *conn)
             .await
             .map_err(read_error);
         let row = conn.end(row, read_error).await?;
-        Ok((row.get("head"), row.get("is_read")))
+        Ok(InboxHead {
+            head: row.get("head"),
+            term: row.get("term"),
+            owner_node: row.get("owner_node"),
+            is_read: row.get("is_read"),
+            caught_up: row.get("caught_up"),
+            is_takeable: row.get("is_takeable"),
+        })
     }
 
-    /// Marks what was dispatched, and removes what is older than `keep_for`. Answers how much was removed.
-    pub async fn tidy(&self, up_to: i64, keep_for: Duration) -> Result<u32, ReadError> {
+    /// Marks, for the owner, what was dispatched, above what was marked before, and removes what is older than `keep_for`. Answers how much was removed.
+    pub async fn tidy(&self, term: i64, above: i64, up_to: i64, keep_for: Duration) -> Result<u32, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let removed = sqlx::query_scalar::<_, i32>(sql::CDC_TIDY)
             .bind(&self.info.name)
+            .bind(term)
+            .bind(above)
             .bind(up_to)
             .bind(keep_for.as_secs_f64())
             .fetch_one(&mut *conn)
             .await
             .map_err(read_error);
         conn.end(removed, read_error).await.map(|removed| removed as u32)
+    }
+
+    /// The slot, by what may become of it; `None`: there is none.
+    pub async fn health(&self) -> Result<Option<SlotHealth>, ReadError> {
+        let slot = self.slot().await?;
+        let mut conn = self.database.pin().await.map_err(read_error)?;
+        let row = sqlx::query(sql::CDC_SLOT_HEALTH).bind(slot).fetch_optional(&mut *conn).await.map_err(read_error);
+        let health = |row: sqlx::postgres::PgRow| SlotHealth {
+            wal_status: row.get("wal_status"),
+            safe_wal_bytes: row.get("safe_wal_size"),
+            retained_bytes: row.get::<Option<i64>, _>("retained_bytes").unwrap_or_default(),
+            keep_bytes: Some(row.get::<i64, _>("keep_bytes")).filter(|bytes| *bytes >= 0),
+            active: row.get("active"),
+        };
+        Ok(conn.end(row, read_error).await?.map(health))
     }
 
     /// The event at a place of the log; an error that is no [`ReadError`] says why it is none: then it is noted as poison.

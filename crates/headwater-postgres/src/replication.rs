@@ -1,5 +1,7 @@
 //! What following the WAL needs and leaves behind, for whoever looks after it. The following itself is `headwater-cdc`.
 
+use std::time::Duration;
+
 use headwater_core::AdminError;
 use serde::Serialize;
 use sqlx::Row;
@@ -60,6 +62,17 @@ pub struct ReplicationSettings {
     pub not_published: Vec<String>,
 }
 
+/// A durable slot that nobody reads, and nobody will.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OrphanedSlot {
+    /// Its name.
+    pub slot: String,
+    /// Its namespace, if that is there.
+    pub namespace: Option<String>,
+    /// Why nobody will.
+    pub reason: String,
+}
+
 /// What became of a slot that was to be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotDropped {
@@ -109,6 +122,20 @@ impl Database {
             may_publish: row.get("may_publish"),
             not_published: row.get("not_published"),
         })
+    }
+
+    /// Durable slots of Headwater's that nobody reads and nobody will: their namespace is gone, or has another slot by now, or no live node of it wants an
+    /// inbox and nobody has owned the slot for `unread_for`.
+    pub async fn orphaned_slots(&self, unread_for: Duration) -> Result<Vec<OrphanedSlot>, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::CDC_ORPHANS).bind(unread_for.as_secs_f64());
+        let rows = rows.fetch_all(&mut *conn).await.map_err(admin_error);
+        let orphan = |row: &sqlx::postgres::PgRow| OrphanedSlot {
+            slot: row.get("slot"),
+            namespace: row.get("namespace"),
+            reason: row.get("reason"),
+        };
+        Ok(conn.end(rows, admin_error).await?.iter().map(orphan).collect())
     }
 
     /// Drops a slot of Headwater's that nobody reads, so that the server need not keep WAL for it. What was not read from it is in the log.

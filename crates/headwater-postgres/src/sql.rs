@@ -30,6 +30,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0013_cdc_inbox",
     "0014_claims_at_once",
     "0015_reads_by_month",
+    "0016_cdc_owner",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -51,7 +52,14 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cancel_due",
     "causation_chain",
     "cdc_begin",
+    "cdc_caught_up",
+    "cdc_evict",
+    "cdc_fence",
+    "cdc_orphans",
+    "cdc_own",
     "cdc_receive",
+    "cdc_release",
+    "cdc_report",
     "cdc_tidy",
     "check_claim",
     "check_event",
@@ -244,9 +252,17 @@ pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
 pub(crate) const CDC_BEGIN: &str = sql!("statements", "cdc_begin");
+pub(crate) const CDC_CAUGHT_UP: &str = sql!("statements", "cdc_caught_up");
+pub(crate) const CDC_EVICT: &str = sql!("statements", "cdc_evict");
 pub(crate) const CDC_INBOX_HEAD: &str = sql!("statements", "cdc_inbox_head");
 pub(crate) const CDC_INBOX_PAGE: &str = sql!("statements", "cdc_inbox_page");
+pub(crate) const CDC_NODES: &str = sql!("statements", "cdc_nodes");
+pub(crate) const CDC_ORPHANS: &str = sql!("statements", "cdc_orphans");
+pub(crate) const CDC_OWN: &str = sql!("statements", "cdc_own");
 pub(crate) const CDC_RECEIVE: &str = sql!("statements", "cdc_receive");
+pub(crate) const CDC_RELEASE: &str = sql!("statements", "cdc_release");
+pub(crate) const CDC_REPORT: &str = sql!("statements", "cdc_report");
+pub(crate) const CDC_SLOT_HEALTH: &str = sql!("statements", "cdc_slot_health");
 pub(crate) const CDC_TIDY: &str = sql!("statements", "cdc_tidy");
 pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
 pub(crate) const CLAIM_MATCHING: &str = sql!("statements", "claim_matching");

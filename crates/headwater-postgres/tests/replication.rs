@@ -1,10 +1,10 @@
-//! What following the WAL needs of SQL: publications, snapshots, slots, and ledgers for what was poison.
+//! What following the WAL needs of SQL: publications, snapshots, slots, and ledgers for what was poison. The inbox: see `inbox.rs`.
 
 mod common;
 
 use headwater_conformance::TestDatabase;
-use headwater_core::{AdminError, Event};
-use headwater_postgres::{InboxRow, PgInbox, SlotDropped};
+use headwater_core::AdminError;
+use headwater_postgres::SlotDropped;
 use sqlx::Connection;
 
 #[tokio::test]
@@ -87,55 +87,4 @@ async fn a_ledger_with_one_more_has_no_ranges_that_touch() {
             .unwrap();
         assert_eq!(with, expected, "{ledger:?}");
     }
-}
-
-fn row(place: (u64, u32), sequence: u64) -> InboxRow {
-    let mut event = Event::raw("E", serde_json::json!({ "n": sequence }));
-    event.global_sequence = Some(sequence);
-    InboxRow { place, global_sequence: Some(sequence), event: Some(event), error: None }
-}
-
-async fn statuses(db: &TestDatabase) -> Vec<String> {
-    let rows = sqlx::query_scalar("SELECT status FROM headwater.cdc_inbox ORDER BY inbox_id");
-    rows.fetch_all(&mut db.session().await).await.unwrap()
-}
-
-#[tokio::test]
-async fn what_comes_from_a_slot_again_is_in_the_inbox_once() {
-    let db = TestDatabase::create().await;
-    let log = db.log("shop").await;
-    let inbox = PgInbox::new(db.database.clone(), log.info().clone());
-    // Three rows of one transaction have one place in the WAL.
-    let rows = [row((0x1_0000_0010, 1), 1), row((0x1_0000_0010, 2), 2), row((0x1_0000_0010, 3), 3)];
-    assert_eq!(inbox.receive(&rows).await.unwrap(), 3);
-    let poison = InboxRow { event: None, error: Some("broken".into()), ..row((0x1_0000_0020, 1), 4) };
-    let again = [rows[1].clone(), rows[2].clone(), poison];
-    assert_eq!(inbox.receive(&again).await.unwrap(), 1);
-    let page = inbox.page(0, 10).await.unwrap();
-    assert_eq!(page.len(), 4);
-    let events: Vec<_> = page.iter().map(|received| received.event.clone()).collect();
-    assert_eq!(events, [rows[0].event.clone(), rows[1].event.clone(), rows[2].event.clone(), None]);
-    assert_eq!(inbox.page(page[2].inbox_id, 10).await.unwrap().len(), 1);
-    assert_eq!(inbox.head().await.unwrap(), (page[3].inbox_id, false));
-    let hour = std::time::Duration::from_secs(3600);
-    assert_eq!(inbox.tidy(page[1].inbox_id, hour).await.unwrap(), 0);
-    assert_eq!(statuses(&db).await, ["DISPATCHED", "DISPATCHED", "RECEIVED", "POISON"]);
-    assert_eq!(inbox.tidy(0, std::time::Duration::ZERO).await.unwrap(), 3);
-    assert_eq!(statuses(&db).await, ["RECEIVED"]);
-}
-
-#[tokio::test]
-async fn an_inbox_of_another_history_begins_anew() {
-    let db = TestDatabase::create().await;
-    let log = db.log("shop").await;
-    let inbox = PgInbox::new(db.database.clone(), log.info().clone());
-    assert!(inbox.begin("7001", 1, "a").await.unwrap());
-    inbox.receive(&[row((16, 1), 1)]).await.unwrap();
-    assert!(inbox.begin("7001", 1, "b").await.unwrap(), "another owner, the same server");
-    assert_eq!(inbox.page(0, 10).await.unwrap().len(), 1);
-    assert!(!inbox.begin("7001", 2, "b").await.unwrap(), "a standby was promoted");
-    assert_eq!(inbox.page(0, 10).await.unwrap().len(), 0);
-    inbox.receive(&[row((16, 1), 1)]).await.unwrap();
-    assert!(!inbox.begin("7002", 2, "b").await.unwrap(), "another server");
-    assert_eq!(inbox.page(0, 10).await.unwrap().len(), 0);
 }

@@ -36,8 +36,11 @@ async fn two() -> TestDatabase {
         INSERT INTO headwater.states SELECT namespace_id, 'totals', 'k', '1' FROM headwater.namespaces WHERE namespace = 'bank';
         INSERT INTO headwater.permanent_gaps SELECT namespace_id, 900, 901, 'aborted' FROM headwater.namespaces WHERE namespace = 'bank';
         SELECT headwater.note_poison('bank', ARRAY[902], ARRAY['Secret']);
-        SELECT headwater.cdc_begin('bank', 'slot', '1', 1, 'node');
-        SELECT headwater.cdc_receive('bank', 'slot', ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL])";
+        SELECT headwater.cdc_own('bank', 'slot', 'node', '018f0000-0000-7000-8000-000000000009', NULL, 3600000);
+        SELECT headwater.cdc_begin('bank', 'slot', s.term, '1', 1) FROM headwater.cdc_slots s;
+        INSERT INTO headwater.cdc_nodes SELECT (headwater.namespace_row('bank')).namespace_id, r.node_id, r.instance_id, 'inbox', 'streaming', now(), now(), 0, 0,
+               NULL, NULL, '{}' FROM headwater.register_node('bank', 'secret-node') r;
+        SELECT headwater.cdc_receive('bank', 'slot', (SELECT s.term FROM headwater.cdc_slots s), ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL])";
     run(&mut db.session().await, fill).await;
     db
 }
@@ -511,15 +514,19 @@ async fn a_consumer_notes_poison_and_has_the_inbox() {
     let role = granted(&db, "shop", GrantKind::Consumer).await;
     let database = role.database().await;
     let inbox = PgInbox::new(database.clone(), database.namespace("shop").await.unwrap());
-    assert!(inbox.begin("1", 1, "node").await.unwrap());
+    let owner = headwater_core::Instance::new("node");
+    let term = inbox.own(&owner, None, Duration::from_secs(60)).await.unwrap().0.unwrap();
+    assert!(inbox.begin(term, "1", 1).await.unwrap().0);
     let row = InboxRow { place: (16, 0), global_sequence: Some(1), event: None, error: None };
-    assert_eq!(inbox.receive(std::slice::from_ref(&row)).await.unwrap(), 1);
-    assert_eq!(inbox.receive(&[row]).await.unwrap(), 0);
-    let page = inbox.page(0, 10).await.unwrap();
+    assert_eq!(inbox.receive(term, std::slice::from_ref(&row)).await.unwrap(), 1);
+    assert_eq!(inbox.receive(term, &[row]).await.unwrap(), 0);
+    let page = inbox.page(0, 10).await.unwrap().rows;
     assert_eq!(page.len(), 1, "and not that of the other namespace");
-    assert_eq!(inbox.head().await.unwrap(), (page[0].inbox_id, false));
-    assert_eq!(inbox.tidy(page[0].inbox_id, Duration::ZERO).await.unwrap(), 1);
-    assert!(!inbox.begin("1", 2, "node").await.unwrap(), "another timeline");
+    assert_eq!(inbox.head(&owner).await.unwrap().head, page[0].inbox_id);
+    assert_eq!(inbox.tidy(term, 0, page[0].inbox_id, Duration::ZERO).await.unwrap(), 1);
+    assert!(!inbox.evict(term).await.unwrap(), "nobody reads it");
+    assert!(!inbox.begin(term, "1", 2).await.unwrap().0, "another timeline");
+    assert_eq!(database.live_nodes().await.unwrap(), [], "and not those of the other namespace");
 
     let (note, redeliver) = (
         "SELECT headwater.note_poison('shop', ARRAY[7], ARRAY['bad'])",
@@ -533,7 +540,13 @@ async fn a_consumer_notes_poison_and_has_the_inbox() {
 
     let role = granted(&db, "shop", GrantKind::Producer).await;
     let mut session = role.session().await;
-    for script in [note, redeliver, "SELECT * FROM headwater.poison_events", "SELECT * FROM headwater.cdc_inbox"] {
+    for script in [
+        note,
+        redeliver,
+        "SELECT * FROM headwater.poison_events",
+        "SELECT * FROM headwater.cdc_inbox",
+        "SELECT * FROM headwater.cdc_nodes",
+    ] {
         assert_eq!(sqlstate_of(&mut session, script).await, "42501", "{script}");
     }
     end(&db, role).await;

@@ -67,7 +67,7 @@ pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, Schedu
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
     DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, ImportError, ImportField,
-    ImportOptions, ImportProgress, ImportSource, Imported, LogOptions, Loss, Maintained, Migrated, MonthInfo,
-    NamespaceChanges, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, ReplicationSettings,
-    ReplicationSlot, ServerStatus, Severity, SlotDropped, Trimmed,
+    ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent,
+    ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, Trimmed,
 };

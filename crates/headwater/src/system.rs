@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
 use headwater_postgres::{
-    Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, LogOptions, Loss, Maintained, Migrated,
-    MonthInfo, NamespaceChanges, PgLog, ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped, WakeUps,
+    Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, LiveNode, LogOptions, Loss, Maintained,
+    Migrated, MonthInfo, NamespaceChanges, OrphanedSlot, PgLog, ReplicationSettings, ReplicationSlot, ServerStatus,
+    SlotDropped, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -159,6 +160,17 @@ impl Headwater {
     /// Headwater's slots in this database: who reads them, and what they retain.
     pub async fn replication_slots(&self) -> Result<Vec<ReplicationSlot>, AdminError> {
         self.database.replication_slots().await
+    }
+
+    /// The nodes that follow the WAL, or were asked to, of all processes: what their live sources do, as they said.
+    pub async fn live_nodes(&self) -> Result<Vec<LiveNode>, AdminError> {
+        self.database.live_nodes().await
+    }
+
+    /// Durable slots that nobody reads and nobody will: their namespace is gone, or no live node of it wants an inbox and nobody has owned the slot for
+    /// `unread_for`. Nodes that follow the WAL drop those of an hour.
+    pub async fn orphaned_slots(&self, unread_for: Duration) -> Result<Vec<OrphanedSlot>, AdminError> {
+        self.database.orphaned_slots(unread_for).await
     }
 
     /// Drops a slot of Headwater's that nobody reads.

@@ -220,7 +220,7 @@ async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_i
     let theirs = headwater.namespace("shop").await.unwrap();
     let recorder = Recorder::new("totals");
     let node = theirs.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
-    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Polling) }).await;
+    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Degraded) }).await;
     let error = node.status().live.unwrap().error.unwrap();
     assert!(error.contains("REPLICATION"), "{error}");
     let last = shop.emit(&["a", "b"]).await;
@@ -433,7 +433,7 @@ async fn a_server_without_logical_wal_is_polled_and_it_says_so_own_server() {
     let (headwater, shop) = on_server(&server.url("headwater")).await;
     let recorder = Recorder::new("survivor");
     let node = shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
-    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Polling) }).await;
+    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Degraded) }).await;
     let error = node.status().live.unwrap().error.unwrap();
     assert_eq!(error, "the server's wal_level is replica: set wal_level = logical and restart it");
     let sent = emit(&shop).await;

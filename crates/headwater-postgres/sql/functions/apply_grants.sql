@@ -72,7 +72,7 @@ BEGIN
                             headwater.states, headwater.settled_ahead, headwater.unhandled_types TO %s', all_of, who);
             EXECUTE format('GRANT SELECT ON headwater.losses, headwater.streams TO %s', who);
             EXECUTE format('GRANT SELECT, INSERT, UPDATE ON headwater.poison_events, headwater.cdc_slots TO %s', who);
-            EXECUTE format('GRANT %s ON headwater.cdc_inbox TO %s', all_of, who);
+            EXECUTE format('GRANT %s ON headwater.cdc_inbox, headwater.cdc_nodes TO %s', all_of, who);
             EXECUTE format('GRANT SELECT, INSERT ON headwater.permanent_gaps TO %s', who);
             EXECUTE format('GRANT USAGE ON SEQUENCE headwater.terms, headwater.claim_numbers TO %s', who);
         END IF;

@@ -1,29 +1,32 @@
--- headwater.cdc_begin(namespace, slot, system_identifier, timeline, node)
--- Says who reads a namespace's durable slot from now on. If the server is not the one that was read before (replaced, restored, promoted), what
--- is in the inbox is of another history and goes. Answers whether what was there is kept.
--- Raises: WH001, WH002. Locks: the slot's row. Writes: it, and the inbox.
-CREATE OR REPLACE FUNCTION headwater.cdc_begin(namespace text, slot text, system_identifier text, timeline int, node text)
-RETURNS boolean LANGUAGE plpgsql AS $$
+-- headwater.cdc_begin(namespace, slot, term, system_identifier, timeline)
+-- The owner of a namespace's slot has begun to read it. If the server is not the one that was read before (replaced, restored, promoted), or the slot
+-- is another, what is in the inbox is of another history, and goes, with the place up to which it was received. Answers whether what was there is
+-- kept, and with the end of the WAL: up to there is a backlog.
+-- Raises: WH001, WH002, WH040 (the term is over). Locks: the slot's row. Writes: it, and the inbox; notifies.
+CREATE OR REPLACE FUNCTION headwater.cdc_begin(
+    namespace text, slot text, term bigint, system_identifier text, timeline int, OUT kept boolean, OUT wal_end pg_lsn
+) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     ns     headwater.namespaces := headwater.namespace_row(cdc_begin.namespace);
     before headwater.cdc_slots;
 BEGIN
-    IF slot IS NULL OR system_identifier IS NULL OR timeline IS NULL OR node IS NULL THEN
-        PERFORM headwater.fail('WH002', 'slot, system_identifier, timeline and node are needed',
+    IF slot IS NULL OR system_identifier IS NULL OR timeline IS NULL THEN
+        PERFORM headwater.fail('WH002', 'slot, system_identifier and timeline are needed',
             jsonb_build_object('what', 'slot', 'value', slot), 'the server tells them: IDENTIFY_SYSTEM');
     END IF;
-    SELECT s.* INTO before FROM headwater.cdc_slots s WHERE s.namespace_id = ns.namespace_id FOR UPDATE;
-    INSERT INTO headwater.cdc_slots AS s (namespace_id, slot, system_identifier, timeline, owner_node, begun_at)
-    VALUES (ns.namespace_id, cdc_begin.slot, cdc_begin.system_identifier, cdc_begin.timeline, cdc_begin.node, clock_timestamp())
-        ON CONFLICT (namespace_id) DO UPDATE
-       SET slot = excluded.slot, system_identifier = excluded.system_identifier, timeline = excluded.timeline,
-           owner_node = excluded.owner_node, begun_at = excluded.begun_at;
-    IF before.slot IS NULL OR (before.slot, before.system_identifier, before.timeline)
-                              = (cdc_begin.slot, cdc_begin.system_identifier, cdc_begin.timeline) THEN
-        RETURN true;
+    PERFORM headwater.cdc_fence(ns.namespace_id, cdc_begin.term);
+    SELECT s.* INTO before FROM headwater.cdc_slots s WHERE s.namespace_id = ns.namespace_id;
+    cdc_begin.kept := before.system_identifier IS NULL OR (before.slot, before.system_identifier, before.timeline)
+                      = (cdc_begin.slot, cdc_begin.system_identifier, cdc_begin.timeline);
+    UPDATE headwater.cdc_slots s
+       SET slot = cdc_begin.slot, system_identifier = cdc_begin.system_identifier, timeline = cdc_begin.timeline,
+           begun_at = clock_timestamp(), reading = true, received_lsn = CASE WHEN cdc_begin.kept THEN s.received_lsn END
+     WHERE s.namespace_id = ns.namespace_id;
+    IF NOT cdc_begin.kept THEN
+        DELETE FROM headwater.cdc_inbox i WHERE i.namespace_id = ns.namespace_id;
     END IF;
-    DELETE FROM headwater.cdc_inbox i WHERE i.namespace_id = ns.namespace_id;
-    RETURN false;
+    cdc_begin.wal_end := pg_current_wal_flush_lsn();
+    PERFORM pg_notify('headwater_' || cdc_begin.namespace, '');
 END
 $$;

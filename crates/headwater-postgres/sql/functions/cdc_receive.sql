@@ -1,9 +1,10 @@
--- headwater.cdc_receive(namespace, slot, commit_lsns, nths, sequences, events, errors)
--- Stores what came from a slot, and wakes the nodes. What was stored before, as after a crash between this and the acknowledgement, is left as it is.
+-- headwater.cdc_receive(namespace, slot, term, commit_lsns, nths, sequences, events, errors)
+-- Stores what came from a slot, for its owner, and wakes the nodes. What was stored before, as after a crash between this and the acknowledgement, is left as it is.
 -- An event that is NULL with an error is poison. Answers how many are new.
--- Raises: WH001, WH002 (lists that are NULL or differ in length). Locks: nothing. Writes: the inbox; notifies.
+-- Raises: WH001, WH002 (lists that are NULL or differ in length), WH040 (the term is over: nothing is stored). Locks: the slot's row, in the end, so that
+-- whoever takes over sees what was stored, or has refused it. Writes: the inbox, the slot's row; notifies.
 CREATE OR REPLACE FUNCTION headwater.cdc_receive(
-    namespace text, slot text, commit_lsns pg_lsn[], nths int[], sequences bigint[], events text[], errors text[]
+    namespace text, slot text, term bigint, commit_lsns pg_lsn[], nths int[], sequences bigint[], events text[], errors text[]
 ) RETURNS int LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -24,6 +25,9 @@ BEGIN
      ORDER BY r.place
         ON CONFLICT (slot, commit_lsn, nth) DO NOTHING;
     GET DIAGNOSTICS stored = ROW_COUNT;
+    PERFORM headwater.cdc_fence(ns.namespace_id, cdc_receive.term);
+    UPDATE headwater.cdc_slots s SET received_lsn = greatest(s.received_lsn, (SELECT max(l) FROM unnest(commit_lsns) l))
+     WHERE s.namespace_id = ns.namespace_id;
     IF stored > 0 THEN
         PERFORM pg_notify('headwater_' || cdc_receive.namespace, '');
     END IF;

@@ -1,26 +1,35 @@
--- headwater.cdc_tidy(namespace, up_to, keep_for)
--- Marks what the slot's owner has dispatched, and removes what was dispatched, or found to be poison, longer ago than `keep_for`; at most 10,000
--- rows at once. Writes nothing if there is nothing to do. Answers how many were removed.
--- Raises: WH001, WH002. Locks: the rows. Writes: the inbox.
-CREATE OR REPLACE FUNCTION headwater.cdc_tidy(namespace text, up_to bigint, keep_for interval)
+-- headwater.cdc_tidy(namespace, term, above, up_to, keep_for)
+-- Marks what the slot's owner has dispatched, above what it has marked before, and removes what was dispatched, or found to be poison, longer ago than `keep_for`: of the oldest 5,000
+-- rows, so that what is kept costs nothing. Writes nothing if there is nothing to do. Answers how many were removed.
+-- Raises: WH001, WH002, WH040 (the term is over). Locks: the rows, in the end the slot's. Writes: the inbox.
+CREATE OR REPLACE FUNCTION headwater.cdc_tidy(namespace text, term bigint, above bigint, up_to bigint, keep_for interval)
 RETURNS int LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     ns      headwater.namespaces := headwater.namespace_row(cdc_tidy.namespace);
+    marked  int;
     removed int;
 BEGIN
     IF keep_for IS NULL OR keep_for < interval '0' THEN
         PERFORM headwater.fail('WH002', format('invalid keep_for %s', coalesce(keep_for::text, 'NULL')),
             jsonb_build_object('what', 'keep_for', 'value', keep_for), 'keep_for is an interval that is not negative');
     END IF;
+    IF above IS NULL OR up_to IS NULL THEN
+        PERFORM headwater.fail('WH002', 'above and up_to are needed', jsonb_build_object('what', 'up_to', 'value', up_to),
+            'say what was dispatched');
+    END IF;
     UPDATE headwater.cdc_inbox i SET status = 'DISPATCHED'
-     WHERE i.namespace_id = ns.namespace_id AND i.inbox_id <= cdc_tidy.up_to AND i.status = 'RECEIVED';
+     WHERE i.namespace_id = ns.namespace_id AND i.inbox_id > cdc_tidy.above AND i.inbox_id <= cdc_tidy.up_to AND i.status = 'RECEIVED';
+    GET DIAGNOSTICS marked = ROW_COUNT;
     DELETE FROM headwater.cdc_inbox i
-     WHERE i.inbox_id IN (SELECT o.inbox_id FROM headwater.cdc_inbox o
-                           WHERE o.namespace_id = ns.namespace_id AND o.status <> 'RECEIVED'
-                             AND o.received_at < clock_timestamp() - cdc_tidy.keep_for
-                           ORDER BY o.inbox_id LIMIT 10000);
+     WHERE i.inbox_id IN (SELECT o.inbox_id
+                            FROM (SELECT c.inbox_id, c.status, c.received_at FROM headwater.cdc_inbox c
+                                   WHERE c.namespace_id = ns.namespace_id ORDER BY c.inbox_id LIMIT 5000) o
+                           WHERE o.status <> 'RECEIVED' AND o.received_at < clock_timestamp() - cdc_tidy.keep_for);
     GET DIAGNOSTICS removed = ROW_COUNT;
+    IF marked + removed > 0 OR cdc_tidy.term IS NULL THEN
+        PERFORM headwater.cdc_fence(ns.namespace_id, cdc_tidy.term);
+    END IF;
     RETURN removed;
 END
 $$;

@@ -1,2 +1,2 @@
 -- Stores what came from a slot.
-SELECT headwater.cdc_receive($1, $2, $3::text[]::pg_lsn[], $4, $5, $6, $7)
+SELECT headwater.cdc_receive($1, $2, $3, $4::text[]::pg_lsn[], $5, $6, $7, $8)

@@ -20,6 +20,7 @@ use super::handlers::{Audience, HANDLERS, HandledEvent, Handlers};
 use super::heartbeat::Heartbeat;
 use super::lent::HandlerTransaction;
 use super::limiter::Limiter;
+use super::live_report::LiveReporter;
 use super::maintenance::INTERVAL;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
@@ -689,10 +690,21 @@ impl NodeBuilder {
             (Live::Cdc(options), Backend::Postgres(log)) => {
                 let feed = Arc::new(Feed::new(&options));
                 let (database, info, into) = (log.database().clone(), log.info().clone(), feed.clone());
+                let reporting = LiveReporter {
+                    database: database.clone(),
+                    namespace: info.name.clone(),
+                    instance: instance.clone(),
+                    mode: options.mode.name(),
+                    feed: feed.clone(),
+                    every: self.options.heartbeat,
+                };
                 let source: BoxFuture<'static, ()> = match options.mode {
                     CdcMode::Direct => Box::pin(Direct::new(database, info, &self.name, options, into).run()),
-                    CdcMode::Inbox { .. } => Box::pin(Inbox::new(database, info, &self.name, options, into).run()),
+                    CdcMode::Inbox { .. } => {
+                        Box::pin(Inbox::new(database, info, instance.clone(), options, into).run())
+                    }
                 };
+                let source = Box::pin(async move { _ = tokio::join!(source, reporting.run()) });
                 Some(super::LiveSource { feed, source })
             }
             _ => None,

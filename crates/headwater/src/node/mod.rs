@@ -11,6 +11,7 @@ mod heartbeat;
 mod keeper;
 mod lent;
 mod limiter;
+mod live_report;
 mod maintenance;
 mod pages;
 mod ring;

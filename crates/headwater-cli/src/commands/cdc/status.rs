@@ -1,38 +1,66 @@
 //! `headwater cdc status`
 
 use clap::Args;
-use headwater::{Headwater, ReplicationSlot};
+use headwater::{Headwater, LiveNode, ReplicationSlot};
+use serde::Serialize;
 
 use super::doctor::bytes;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// Show Headwater's slots in this database: which node reads each, and how much WAL it retains
+/// Show who follows the WAL: each slot, which node reads it and how much WAL it retains; each node, of any process, and what its live source does
 ///
-/// A node that was asked to follow the WAL and has no slot here polls the log instead; its own log says why.
+/// A node says when that changes: starting, streaming, degraded (with the reason: it reads the log until it works) or recovering. Whatever may go
+/// wrong with a durable slot is warned of.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater cdc status
-  headwater cdc status --json | jq 'select(.active_pid == null)'")]
+  headwater cdc status --json | jq 'select(.kind == \"slot\" and .active_pid == null)'
+  headwater cdc status --json | jq 'select(.kind == \"node\" and .state != \"streaming\")'")]
 pub(crate) struct Status {
-    /// One JSON object a line
+    /// One JSON object a line: of kind slot or node
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Line<'a> {
+    Slot(&'a ReplicationSlot),
+    Node(&'a LiveNode),
 }
 
 impl Status {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let slots = headwater.replication_slots().await?;
+        let nodes = headwater.live_nodes().await?;
         if self.json {
-            return slots.iter().try_for_each(|slot| output.json(slot));
+            let lines = slots.iter().map(Line::Slot).chain(nodes.iter().map(Line::Node));
+            return lines.into_iter().try_for_each(|line| output.json(&line));
         }
-        if slots.is_empty() {
+        // Of those that are gone, nothing is to be said that holds.
+        let nodes: Vec<_> = nodes.iter().filter(|node| node.alive).collect();
+        if slots.is_empty() && nodes.is_empty() {
             return output.line("nobody follows the WAL");
         }
-        let heading = ["SLOT", "READER", "PID", "KIND", "PLUGIN", "WAL", "RETAINED", "BEHIND"].map(String::from);
-        let rows: Vec<_> = [heading].into_iter().chain(slots.iter().map(row)).collect();
-        output.table(&rows)
+        if !slots.is_empty() {
+            let heading = ["SLOT", "READER", "PID", "KIND", "PLUGIN", "WAL", "RETAINED", "BEHIND"].map(String::from);
+            output.table(&[heading].into_iter().chain(slots.iter().map(row)).collect::<Vec<_>>())?;
+        }
+        if !nodes.is_empty() {
+            let heading = ["NAMESPACE", "NODE", "STATE", "SINCE", "MODE", "RECEIVED", "TAKEN"].map(String::from);
+            output.table(&[heading].into_iter().chain(nodes.iter().map(|node| node_row(node))).collect::<Vec<_>>())?;
+        }
+        for node in &nodes {
+            if let Some(error) = &node.error {
+                output.line(format_args!("{} {}: {}", node.state, node.node_id, printable(error)))?;
+            }
+        }
+        let mut warnings: Vec<_> = nodes.iter().flat_map(|node| &node.warnings).collect();
+        warnings.sort_unstable();
+        warnings.dedup();
+        warnings.iter().try_for_each(|warning| output.line(format_args!("warning: {}", printable(warning))))
     }
 }
 
@@ -47,5 +75,17 @@ fn row(slot: &ReplicationSlot) -> [String; 8] {
         slot.wal_status.clone().unwrap_or_default(),
         slot.retained_bytes.map(bytes).unwrap_or_default(),
         slot.behind_bytes.map(bytes).unwrap_or_default(),
+    ]
+}
+
+fn node_row(node: &LiveNode) -> [String; 7] {
+    [
+        node.namespace.clone(),
+        node.node_id.clone(),
+        node.state.clone(),
+        node.since.format("%Y-%m-%d %H:%M:%SZ").to_string(),
+        if node.receives { format!("{}, receives", node.mode) } else { node.mode.clone() },
+        node.received.to_string(),
+        node.taken.to_string(),
     ]
 }

@@ -1,0 +1,24 @@
+-- headwater.cdc_evict(namespace, slot, term)
+-- The owner of a namespace's slot ends the session that reads it still: that of a former owner, which died without its connection, or hangs. Answers
+-- false if the role may not do that, or nobody reads it: then the server ends that session after wal_sender_timeout.
+-- Raises: WH001, WH002, WH040 (the term is over). Locks: the slot's row. Writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.cdc_evict(namespace text, slot text, term bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns      headwater.namespaces := headwater.namespace_row(cdc_evict.namespace);
+    evicted boolean;
+BEGIN
+    IF slot IS NULL THEN
+        PERFORM headwater.fail('WH002', 'slot is needed', jsonb_build_object('what', 'slot', 'value', NULL), 'say which slot');
+    END IF;
+    PERFORM headwater.cdc_fence(ns.namespace_id, cdc_evict.term);
+    BEGIN
+        SELECT pg_terminate_backend(r.active_pid) INTO evicted FROM pg_replication_slots r
+         WHERE r.slot_name = cdc_evict.slot AND r.database = current_database() AND r.active_pid IS NOT NULL;
+    EXCEPTION WHEN insufficient_privilege THEN
+        evicted := false;
+    END;
+    RETURN coalesce(evicted, false);
+END
+$$;

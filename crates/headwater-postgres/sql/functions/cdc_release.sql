@@ -1,0 +1,15 @@
+-- headwater.cdc_release(namespace, term)
+-- An owner that cannot read a namespace's slot gives it up, so that another takes it at once. Answers false if it was another's already.
+-- Raises: WH001. Locks, writes: the slot's row.
+CREATE OR REPLACE FUNCTION headwater.cdc_release(namespace text, term bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    ns headwater.namespaces := headwater.namespace_row(cdc_release.namespace);
+BEGIN
+    UPDATE headwater.cdc_slots s
+       SET owner_instance = NULL, lease_until = clock_timestamp(), reading = false, caught_up = false
+     WHERE s.namespace_id = ns.namespace_id AND s.term = cdc_release.term;
+    RETURN FOUND;
+END
+$$;

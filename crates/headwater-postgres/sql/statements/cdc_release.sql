@@ -1,0 +1,2 @@
+-- Gives the slot up.
+SELECT headwater.cdc_release($1, $2)

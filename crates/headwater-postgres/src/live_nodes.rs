@@ -1,0 +1,110 @@
+//! What the live sources of nodes do: said by the nodes when it changes, for whoever looks after them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use headwater_core::{AdminError, Instance, ReadError};
+use serde::Serialize;
+use sqlx::Row;
+
+use crate::error::{admin_error, read_error};
+use crate::{Database, sql};
+
+/// What a node says of its live source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveReport {
+    /// `direct` or `inbox`.
+    pub mode: &'static str,
+    /// `starting`, `streaming`, `degraded` or `recovering`.
+    pub state: &'static str,
+    /// The slot that it reads, or that its inbox is filled from.
+    pub slot: Option<String>,
+    /// What went wrong last.
+    pub error: Option<String>,
+    /// What may go wrong.
+    pub warnings: Vec<String>,
+    /// Events that came from the WAL.
+    pub received: u64,
+    /// Of these, how many the tail took.
+    pub taken: u64,
+}
+
+/// A node that follows the WAL, or was asked to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LiveNode {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its id.
+    pub node_id: String,
+    /// Whether it was heard of within three heartbeats; else what it said last is old.
+    pub alive: bool,
+    /// `direct` or `inbox`.
+    pub mode: String,
+    /// `starting`, `streaming`, `degraded` or `recovering`.
+    pub state: String,
+    /// Whether it owns its namespace's durable slot, and so receives for all.
+    pub receives: bool,
+    /// The slot that it reads, or that its inbox is filled from.
+    pub slot: Option<String>,
+    /// What went wrong last.
+    pub error: Option<String>,
+    /// What may go wrong.
+    pub warnings: Vec<String>,
+    /// Events that came from the WAL.
+    pub received: i64,
+    /// Of these, how many its tail took.
+    pub taken: i64,
+    /// Since when it is in this state.
+    pub since: DateTime<Utc>,
+    /// How long ago it said so, by the database's clock.
+    #[serde(rename = "reported_age_seconds", serialize_with = "seconds")]
+    pub reported_age: Duration,
+}
+
+fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+impl Database {
+    /// Says what a node's live source does. Answers whether it is that node still.
+    pub async fn report_live(&self, namespace: &str, node: &Instance, report: &LiveReport) -> Result<bool, ReadError> {
+        let mut conn = self.pin().await.map_err(read_error)?;
+        let said = sqlx::query_scalar(sql::CDC_REPORT)
+            .bind(namespace)
+            .bind(&node.node)
+            .bind(node.incarnation)
+            .bind(report.mode)
+            .bind(report.state)
+            .bind(&report.slot)
+            .bind(&report.error)
+            .bind(&report.warnings)
+            .bind(report.received as i64)
+            .bind(report.taken as i64)
+            .fetch_one(&mut *conn)
+            .await
+            .map_err(read_error);
+        conn.end(said, read_error).await
+    }
+
+    /// The nodes that follow the WAL, or were asked to, of all processes.
+    pub async fn live_nodes(&self) -> Result<Vec<LiveNode>, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::CDC_NODES).fetch_all(&mut *conn).await.map_err(admin_error);
+        let node = |row: &sqlx::postgres::PgRow| LiveNode {
+            namespace: row.get("namespace"),
+            node_id: row.get("node_id"),
+            alive: row.get("alive"),
+            mode: row.get("mode"),
+            state: row.get("state"),
+            receives: row.get("receives"),
+            slot: row.get("slot"),
+            error: row.get("error"),
+            warnings: row.get("warnings"),
+            received: row.get("received"),
+            taken: row.get("taken"),
+            since: row.get("since"),
+            reported_age: Duration::from_secs_f64(row.get::<f64, _>("reported_age").max(0.0)),
+        };
+        Ok(conn.end(rows, admin_error).await?.iter().map(node).collect())
+    }
+}
