@@ -254,4 +254,8 @@ impl Sink for Inbox {
         self.inbox.receive(&rows).await?;
         Ok(())
     }
+
+    fn lag(&self, bytes: u64) {
+        self.feed.lag(bytes);
+    }
 }

@@ -24,6 +24,9 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 #[async_trait]
 pub(crate) trait Sink: Sync {
     async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError>;
+
+    /// So many bytes of WAL are sent and not safe yet.
+    fn lag(&self, bytes: u64);
 }
 
 /// Passes transactions on until the stream ends. What has nothing of the namespace is acknowledged and goes no further: were anything written
@@ -47,10 +50,14 @@ pub(crate) async fn pump(
                 replication.while_waiting(sink.take(ours)).await?;
             }
             replication.acknowledge(end);
+            sink.lag(replication.lag());
             replication.speak_if_due().await?;
         }
         let idle = batch.is_empty() && !transactions.is_open();
-        let Some(message) = replication.next(idle).await? else { continue };
+        let Some(message) = replication.next(idle).await? else {
+            sink.lag(replication.lag());
+            continue;
+        };
         batch.extend(transactions.take(decoder.decode(&message)?));
     }
 }

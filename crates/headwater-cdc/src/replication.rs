@@ -49,6 +49,8 @@ pub struct Replication {
     system: System,
     /// Safe up to here.
     acknowledged: u64,
+    /// The server has sent up to here.
+    sent: u64,
     spoken_at: Instant,
     heard_at: Instant,
 }
@@ -101,6 +103,7 @@ impl Replication {
             plugin,
             system,
             acknowledged: 0,
+            sent: 0,
             spoken_at: now,
             heard_at: now,
         })
@@ -114,6 +117,14 @@ impl Replication {
     /// Everything up to here is safe, and need not come again.
     pub fn acknowledge(&mut self, lsn: u64) {
         self.acknowledged = self.acknowledged.max(lsn);
+    }
+
+    /// WAL that was sent and is not safe yet, in bytes. What was never acknowledged has no measure.
+    pub(crate) fn lag(&self) -> u64 {
+        match self.acknowledged {
+            0 => 0,
+            acknowledged => self.sent.saturating_sub(acknowledged),
+        }
     }
 
     /// Whether a message can be had without waiting, as it seems.
@@ -148,8 +159,12 @@ impl Replication {
             _ => return Ok(None),
         }
         match parse_copy_data(message.payload)? {
-            ReplicationCopyData::XLogData { data, .. } => return Ok(Some(Message { data })),
+            ReplicationCopyData::XLogData { data, wal_end, .. } => {
+                self.sent = self.sent.max(wal_end.as_u64());
+                return Ok(Some(Message { data }));
+            }
             ReplicationCopyData::KeepAlive { wal_end, reply_requested, .. } => {
+                self.sent = self.sent.max(wal_end.as_u64());
                 if idle {
                     self.acknowledge(wal_end.as_u64());
                 }
