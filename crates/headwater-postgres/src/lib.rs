@@ -44,7 +44,7 @@ pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;
 pub use nodes::PgNodes;
 pub use partitions::{Loss, Maintained, MonthInfo, Trimmed};
-pub use poison::PoisonEvent;
+pub use poison::{PoisonEvent, Redelivered, SubscriptionReset};
 pub use queue::PgQueue;
 pub use replication::{ReplicationSettings, ReplicationSlot, SlotDropped};
 pub use state_store::PgStateStore;

@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0011_imports",
     "0012_poison",
     "0013_cdc_inbox",
+    "0014_poison_resets",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -165,6 +166,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "read_log",
     "read_stream",
     "reap_unhandled",
+    "redeliver_in_order",
     "redeliver_poison",
     "redrivable_letters",
     "redrive",
@@ -176,6 +178,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "require_proof",
     "require_reader",
     "require_shared",
+    "reset_active",
+    "reset_on_poison",
     "reset_subscriber",
     "resize_group",
     "resume_schedule",
@@ -220,7 +224,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 8;
+pub(crate) const FUNCTIONS_REVISION: i64 = 9;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -324,6 +328,7 @@ pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
+pub(crate) const REDELIVER_IN_ORDER: &str = sql!("statements", "redeliver_in_order");
 pub(crate) const REDELIVER_POISON: &str = sql!("statements", "redeliver_poison");
 pub(crate) const REDRIVABLE_LETTERS: &str = sql!("statements", "redrivable_letters");
 pub(crate) const REDRIVE: &str = sql!("statements", "redrive");
@@ -334,6 +339,7 @@ pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
 pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
 pub(crate) const REPLICATION_SETTINGS: &str = sql!("statements", "replication_settings");
 pub(crate) const REPLICATION_SLOTS: &str = sql!("statements", "replication_slots");
+pub(crate) const RESET_ON_POISON: &str = sql!("statements", "reset_on_poison");
 pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SCHEDULE: &str = sql!("statements", "resume_schedule");

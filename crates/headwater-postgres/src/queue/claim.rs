@@ -1,12 +1,16 @@
 //! Claims.
 
+use std::collections::BTreeMap;
+
 use headwater_core::{Claim, ClaimRequest, ClaimedRange};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
+use uuid::Uuid;
 
-use super::{Inner, Result, Transaction, bigint};
+use super::{Inner, Result, Transaction, bigint, settle};
 use crate::error::subscriber_error;
+use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
 
@@ -20,8 +24,15 @@ pub(super) async fn claim(
     request: &ClaimRequest,
     transaction: Transaction,
 ) -> Result<Vec<Claim>> {
-    let rows = fetch(conn, statement(sql::CLAIM_EVENTS, queue, request, transaction)).await?;
-    claims_of(&rows)
+    events_of(conn, queue, request, transaction, plain).await
+}
+
+fn plain<'q>(
+    queue: &'q Inner,
+    request: &'q ClaimRequest,
+    transaction: Transaction,
+) -> Query<'q, Postgres, PgArguments> {
+    statement(sql::CLAIM_EVENTS, queue, request, transaction)
 }
 
 /// As [`claim`]; the event types are patterns.
@@ -31,7 +42,15 @@ pub(super) async fn claim_matching(
     request: &ClaimRequest,
     transaction: Transaction,
 ) -> Result<Vec<Claim>> {
-    let statement = sqlx::query(sql::CLAIM_MATCHING)
+    events_of(conn, queue, request, transaction, matching).await
+}
+
+fn matching<'q>(
+    queue: &'q Inner,
+    request: &'q ClaimRequest,
+    transaction: Transaction,
+) -> Query<'q, Postgres, PgArguments> {
+    sqlx::query(sql::CLAIM_MATCHING)
         .bind(transaction == Transaction::Own)
         .bind(&queue.info.name)
         .bind(&queue.subscriber_id)
@@ -40,27 +59,70 @@ pub(super) async fn claim_matching(
         .bind(&request.event_types)
         .bind((!request.worker.is_empty()).then_some(&request.worker))
         .bind(i32::try_from(request.max_attempts).unwrap_or(i32::MAX))
-        .bind((!request.acks.is_empty()).then_some(&request.acks));
-    claims_of(&fetch(conn, statement).await?)
+        .bind((!request.acks.is_empty()).then_some(&request.acks))
 }
 
-fn claims_of(rows: &[PgRow]) -> Result<Vec<Claim>> {
-    let mut claims: Vec<Claim> = Vec::new();
-    // A claim's events come one after the other.
-    for row in rows {
-        let claim_id = row.try_get(CLAIM_ID).map_err(subscriber_error)?;
-        let event = event_of(row)?;
-        match claims.last_mut() {
-            Some(claim) if claim.claim_id == claim_id => claim.events.push(event),
-            _ => {
-                let redelivery_count = row.try_get::<i32, _>(REDELIVERY_COUNT).map_err(subscriber_error)? as u32;
-                let mut events = Vec::with_capacity(rows.len());
-                events.push(event);
-                claims.push(Claim { claim_id, redelivery_count, events });
+/// Claims. What is no event is noted and acked, so that it does not come again; where there was nothing else, what follows is claimed.
+async fn events_of(
+    conn: &mut PgConnection,
+    queue: &Inner,
+    request: &ClaimRequest,
+    transaction: Transaction,
+    statement: for<'q> fn(&'q Inner, &'q ClaimRequest, Transaction) -> Query<'q, Postgres, PgArguments>,
+) -> Result<Vec<Claim>> {
+    let mut claimed = Claimed::of(&fetch(conn, statement(queue, request, transaction)).await?)?;
+    while !claimed.poison.is_empty() {
+        claimed.poison.note(conn, &queue.info).await?;
+        for (claim_id, sequences) in claimed.poisoned {
+            let rest = claimed.claims.iter().any(|claim| claim.claim_id == claim_id);
+            settle::ack(conn, queue, claim_id, rest.then_some(&sequences[..]), transaction).await?;
+        }
+        if !claimed.claims.is_empty() {
+            break;
+        }
+        // Its acks are done.
+        let again = ClaimRequest { acks: Vec::new(), ..request.clone() };
+        claimed = Claimed::of(&fetch(conn, statement(queue, &again, transaction)).await?)?;
+    }
+    Ok(claimed.claims)
+}
+
+/// What a claim brought.
+#[derive(Default)]
+struct Claimed {
+    /// Those that have events.
+    claims: Vec<Claim>,
+    poison: Poisoned,
+    /// The poison of each claim.
+    poisoned: BTreeMap<Uuid, Vec<u64>>,
+}
+
+impl Claimed {
+    fn of(rows: &[PgRow]) -> Result<Self> {
+        let mut claimed = Claimed::default();
+        // A claim's events come one after the other.
+        for row in rows {
+            let claim_id = row.try_get(CLAIM_ID).map_err(subscriber_error)?;
+            let event = match event_of(row) {
+                Ok(event) => event,
+                Err(error) => {
+                    let sequence = claimed.poison.add(row, &error)?;
+                    claimed.poisoned.entry(claim_id).or_default().push(sequence);
+                    continue;
+                }
+            };
+            match claimed.claims.last_mut() {
+                Some(claim) if claim.claim_id == claim_id => claim.events.push(event),
+                _ => {
+                    let redelivery_count = row.try_get::<i32, _>(REDELIVERY_COUNT).map_err(subscriber_error)? as u32;
+                    let mut events = Vec::with_capacity(rows.len());
+                    events.push(event);
+                    claimed.claims.push(Claim { claim_id, redelivery_count, events });
+                }
             }
         }
+        Ok(claimed)
     }
-    Ok(claims)
 }
 
 pub(super) async fn claim_ranges(

@@ -1,6 +1,6 @@
 //! Settled pages of the log, shared by subscribers that catch up side by side.
 //!
-//! What is settled never changes, so a page that one subscriber has read serves all others that need a part of it. One page is read at a
+//! What is settled never changes (but for a row that is repaired: then all are forgotten), so a page that one subscriber has read serves all others that need a part of it. One page is read at a
 //! time: whoever waits for its turn finds, more often than not, that the page it needs is there by then.
 
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ struct Cache {
     pages: BTreeMap<u64, Page>,
     bytes: usize,
     uses: u64,
+    /// How often it was cleared: a page that was being read meanwhile is not kept.
+    clearings: u64,
 }
 
 /// The pages.
@@ -60,7 +62,12 @@ pub(super) fn next_size(size: u32, events: usize, bytes: usize) -> u32 {
 impl Pages {
     /// Forgets everything: the log may be another.
     pub(super) fn clear(&self) {
-        *self.cache.lock().expect("no holder of this lock panics") = Cache::default();
+        let mut cache = self.cache.lock().expect("no holder of this lock panics");
+        *cache = Cache { clearings: cache.clearings + 1, ..Cache::default() };
+    }
+
+    fn clearings(&self) -> u64 {
+        self.cache.lock().expect("no holder of this lock panics").clearings
     }
 
     /// What comes after `after`, at most `limit` events, of a log that is settled up to `settled`; also the gaps that reading
@@ -79,13 +86,14 @@ impl Pages {
         if let Some(segment) = self.cached(after, limit) {
             return Ok((segment, Vec::new()));
         }
+        let clearings = self.clearings();
         let size = self.size.load(Ordering::Relaxed);
         let page = log.settled_page(after, settled, size).await?;
         let events: Vec<_> = page.events.into_iter().map(Arc::new).collect();
         let bytes = events.iter().map(|event| weight(event)).sum();
         self.size.store(next_size(size, events.len(), bytes), Ordering::Relaxed);
         let segment = slice(after, page.cursor, &events, limit);
-        self.keep(after, Page { end: page.cursor, events, bytes, used: 0 });
+        self.keep(after, Page { end: page.cursor, events, bytes, used: 0 }, clearings);
         Ok((segment, page.gaps))
     }
 
@@ -98,11 +106,11 @@ impl Pages {
         Some(slice(after, page.end, &page.events, limit))
     }
 
-    fn keep(&self, start: u64, page: Page) {
-        if page.end <= start {
+    fn keep(&self, start: u64, page: Page, clearings: u64) {
+        let mut cache = self.cache.lock().expect("no holder of this lock panics");
+        if page.end <= start || cache.clearings != clearings {
             return;
         }
-        let mut cache = self.cache.lock().expect("no holder of this lock panics");
         cache.uses += 1;
         cache.bytes += page.bytes;
         let page = Page { used: cache.uses, ..page };
@@ -129,6 +137,18 @@ fn slice(after: u64, end: u64, events: &[Arc<Event>], limit: usize) -> Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_that_was_read_before_all_were_forgotten_is_not_kept() {
+        let pages = Pages::default();
+        let page = || Page { end: 9, events: Vec::new(), bytes: 0, used: 0 };
+        let before = pages.clearings();
+        pages.clear();
+        pages.keep(0, page(), before);
+        assert_eq!(pages.cached(0, 10), None);
+        pages.keep(0, page(), pages.clearings());
+        assert_eq!(pages.cached(0, 10).map(|segment| segment.seen), Some(9));
+    }
 
     #[test]
     fn pages_of_large_events_have_fewer() {
