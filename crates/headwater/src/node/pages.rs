@@ -145,7 +145,7 @@ mod tests {
         let before = pages.clearings();
         pages.clear();
         pages.keep(0, page(), before);
-        assert_eq!(pages.cached(0, 10), None);
+        assert!(pages.cached(0, 10).is_none());
         pages.keep(0, page(), pages.clearings());
         assert_eq!(pages.cached(0, 10).map(|segment| segment.seen), Some(9));
     }
