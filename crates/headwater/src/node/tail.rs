@@ -215,6 +215,9 @@ impl Tail {
         let mut wake_ups = WakeUps { hints, nudges: self.nudge.subscribe(), live };
         // Whether the log is to be read; else what the feed has is enough.
         let mut read = true;
+        // When the log was read, or something new taken, for the last time: a feed that brings only what is known already, as one that has a backlog, does not keep
+        // the poll from being due.
+        let mut fresh = Instant::now();
         let mut hole_until = None;
         let mut pause = FIRST_PAUSE;
         let mut look_again = FIRST_LOOK_AGAIN;
@@ -255,6 +258,9 @@ impl Tail {
                         tracing::info!(namespace = self.log.namespace(), "reading the log again");
                     }
                     pause = FIRST_PAUSE;
+                    if read || looked.news {
+                        fresh = Instant::now();
+                    }
                     if looked.news {
                         hole_until = None;
                     }
@@ -273,7 +279,9 @@ impl Tail {
                     let wait = if looked.holes { look_again } else { jittered(self.poll, 0.2, rand::random()) };
                     hole_until = None;
                     let streaming = self.live.as_ref().is_some_and(|feed| feed.is_streaming());
-                    read = timeout(wait, wake_ups.any(streaming)).await != Ok(Woken::Live) || looked.holes;
+                    read = timeout(wait, wake_ups.any(streaming)).await != Ok(Woken::Live)
+                        || looked.holes
+                        || fresh.elapsed() >= self.poll;
                 }
                 Err(error) => {
                     if self.connected.swap(false, Ordering::AcqRel) {
