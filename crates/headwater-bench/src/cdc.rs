@@ -1,6 +1,6 @@
 //! `headwater-bench cdc`: events from the WAL, beside NOTIFY and a poller that looks every 100 ms.
 //!
-//! Latency: from the commit here to the handler in another process. Reads: what 100 subscribers of a node read of the log's tables, beside 100 pollers.
+//! Latency: from the commit here to the handler in another process. Reads: what 100 subscribers of four nodes read of the log's tables, rows and queries, beside 100 pollers.
 //! Throughput: how fast a subscriber keeps up with producers, and how fast they are, beside a node that is woken. Memory: of a node, when a transaction of
 //! 100,000 events commits.
 
@@ -25,7 +25,8 @@ use crate::stats::{Sample, median};
 /// How often a poller looks.
 const POLL: Duration = Duration::from_millis(100);
 const SUBSCRIBERS: u32 = 100;
-const PRODUCERS: u64 = 32;
+const NODES: u32 = 4;
+const PRODUCERS: u64 = 64;
 /// Events of the transaction that a node's memory is measured with.
 const LARGE: u64 = 100_000;
 
@@ -56,7 +57,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     sqlx::raw_sql(include_str!("../sql/latency_table.sql")).execute(&mut conn).await?;
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     let mut appends: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-    let modes = [Mode::Direct, Mode::Inbox, Mode::Headwater, Mode::Poller];
+    let modes = [Mode::Direct, Mode::Inbox, Mode::Headwater, Mode::Notify, Mode::Poller];
     for round in 0..options.rounds {
         let (front, back) = modes.split_at(round % modes.len());
         for mode in back.iter().chain(front) {
@@ -89,7 +90,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         ("latency_inbox_p50_ms", medians("inbox"), Target::AtMost(20.0)),
         ("latency_inbox_p99_ms", p99s("inbox"), Target::AtMost(100.0)),
         ("latency_p50_vs_poller", over(medians("direct"), medians("poller")), Target::AtMost(0.2)),
-        ("db_reads_100_subs_vs_poll", over(Some(reads), Some(polled)), Target::AtMost(0.05)),
+        ("db_reads_100_subs_vs_poll", Some(reads.over(polled)), Target::AtMost(0.05)),
         ("throughput_direct_vs_poll", over(rates("live_direct"), rates("live_wake")), Target::AtLeast(0.8)),
         ("write_overhead", over(appended("live_direct"), appended("live_wake")), Target::AtLeast(0.8)),
         ("memory_mib_100000_events", Some(memory), Target::AtMost(256.0)),
@@ -148,32 +149,67 @@ async fn emit_at_rate(server: &BenchServer, options: &Options) -> anyhow::Result
     Ok((events, last))
 }
 
-/// Rows that the sessions of a node with 100 subscribers read from the log's tables, for one event.
-async fn reads(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<f64> {
-    const APPLICATION: &str = "cdc-reads";
-    let headwater = Headwater::builder().application_name(APPLICATION).connect(&server.url).await?;
-    let namespace = headwater.namespace(NAMESPACE).await?;
-    let ids: Vec<_> = (0..SUBSCRIBERS).map(|number| format!("cdc-{number}")).collect();
-    let live = Live::Cdc(CdcOptions::default());
-    let builder = namespace.node("cdc-reads").start_from(StartFrom::Now).live(live);
-    let before = rows(monitor).await?;
-    let node = ids.iter().fold(builder, |node, id| idle_batches(node, id.clone())).start().await?;
-    streaming(&node).await;
-    let (events, last) = emit_at_rate(server, options).await?;
-    for id in &ids {
-        node.wait_for(id, last).await?;
+/// What was read of the log's tables, for one event.
+#[derive(Debug, Clone, Copy)]
+struct Reads {
+    rows: f64,
+    queries: f64,
+}
+
+impl Reads {
+    async fn so_far(monitor: &mut PgConnection) -> anyhow::Result<(i64, i64)> {
+        Ok(sqlx::query_as(include_str!("../sql/reads.sql")).fetch_one(monitor).await?)
     }
-    node.shutdown().await?;
-    headwater.shutdown().await;
+
+    async fn since(before: (i64, i64), events: u64, monitor: &mut PgConnection) -> anyhow::Result<Self> {
+        let now = Reads::so_far(monitor).await?;
+        let each = |before: i64, now: i64| (now - before) as f64 / events as f64;
+        Ok(Reads { rows: each(before.0, now.0), queries: each(before.1, now.1) })
+    }
+
+    /// Of rows and queries, whichever is worse.
+    fn over(self, base: Reads) -> f64 {
+        (self.rows / base.rows).max(self.queries / base.queries)
+    }
+}
+
+/// What the sessions of four nodes read that share 100 subscribers.
+async fn reads(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<Reads> {
+    const APPLICATION: &str = "cdc-reads";
+    let before = Reads::so_far(monitor).await?;
+    let mut nodes = Vec::new();
+    for node in 0..NODES {
+        let headwater = Headwater::builder().application_name(APPLICATION).connect(&server.url).await?;
+        let name = format!("{APPLICATION}-{node}");
+        let builder = headwater.namespace(NAMESPACE).await?.node(&name).start_from(StartFrom::Now);
+        let ids: Vec<_> = (0..SUBSCRIBERS / NODES).map(|number| format!("{name}-{number}")).collect();
+        let builder = builder.live(Live::Cdc(CdcOptions::default()));
+        let node = ids.iter().fold(builder, |node, id| idle_batches(node, id.clone())).start().await?;
+        streaming(&node).await;
+        nodes.push((headwater, node, ids));
+    }
+    let (events, last) = emit_at_rate(server, options).await?;
+    for (_, node, ids) in &nodes {
+        for id in ids {
+            node.wait_for(id, last).await?;
+        }
+    }
+    for (headwater, node, _) in nodes {
+        node.shutdown().await?;
+        headwater.shutdown().await;
+    }
     gone(monitor, APPLICATION).await?;
-    let read = (rows(monitor).await? - before) as f64 / events as f64;
-    eprintln!("100 subscribers of a node read {read:.2} rows an event");
+    let read = Reads::since(before, events, monitor).await?;
+    eprintln!(
+        "{SUBSCRIBERS} subscribers of {NODES} nodes read {:.2} rows with {:.3} queries an event",
+        read.rows, read.queries
+    );
     Ok(read)
 }
 
 /// The same of 100 pollers.
-async fn polled(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<f64> {
-    let before = rows(monitor).await?;
+async fn polled(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<Reads> {
+    let before = Reads::so_far(monitor).await?;
     let head = server.head().await?;
     let mut pollers = JoinSet::new();
     let (stop, stopped) = tokio::sync::watch::channel(0_i64);
@@ -203,16 +239,16 @@ async fn polled(server: &BenchServer, monitor: &mut PgConnection, options: &Opti
         done??;
     }
     // Counts are passed on when a session ends, or soon after.
-    let mut read = 0.0;
+    let mut read = Reads { rows: 0.0, queries: 0.0 };
     for _ in 0..50 {
-        read = (rows(monitor).await? - before) as f64 / events as f64;
-        if read >= f64::from(SUBSCRIBERS) {
+        read = Reads::since(before, events, monitor).await?;
+        if read.rows >= f64::from(SUBSCRIBERS) {
             break;
         }
         sleep(POLL).await;
     }
-    eprintln!("100 pollers read {read:.2} rows an event");
-    ensure!(read > 1.0, "the pollers read nothing");
+    eprintln!("{SUBSCRIBERS} pollers read {:.2} rows with {:.3} queries an event", read.rows, read.queries);
+    ensure!(read.rows > 1.0 && read.queries > 0.0, "the pollers read nothing");
     Ok(read)
 }
 
@@ -230,10 +266,6 @@ async fn memory(server: &BenchServer) -> anyhow::Result<f64> {
         status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok());
     other.child.kill().await?;
     Ok(peak.context("a line of /proc/…/status is missing")? / 1024.0)
-}
-
-async fn rows(monitor: &mut PgConnection) -> anyhow::Result<i64> {
-    Ok(sqlx::query_scalar(include_str!("../sql/rows_read.sql")).fetch_one(monitor).await?)
 }
 
 async fn gone(monitor: &mut PgConnection, application: &str) -> anyhow::Result<()> {

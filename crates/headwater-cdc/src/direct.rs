@@ -102,4 +102,8 @@ impl Sink for Direct {
         self.feed.add(transactions);
         Ok(())
     }
+
+    fn lag(&self, bytes: u64) {
+        self.feed.lag(bytes);
+    }
 }

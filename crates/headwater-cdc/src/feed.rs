@@ -117,11 +117,12 @@ impl Feed {
 
     /// Adds what was committed, and can be seen by all by now.
     pub fn add(&self, transactions: Vec<Transaction>) {
-        let mut received = 0;
+        let (mut received, mut overflowed) = (0, false);
         let mut buffer = self.lock();
         for transaction in transactions {
             buffer.incomplete |= transaction.left_out > 0 || !transaction.poison.is_empty();
             received += transaction.events.len() as u64 + transaction.left_out;
+            overflowed |= transaction.left_out > 0;
             for event in transaction.events {
                 let bytes = weight(&event);
                 let Some(sequence) = event.global_sequence else { continue };
@@ -134,14 +135,23 @@ impl Feed {
         while buffer.events.len() > self.max_events || buffer.bytes > self.max_bytes {
             let Some((_, event)) = buffer.events.pop_first() else { break };
             buffer.bytes -= weight(&event);
-            buffer.incomplete = true;
+            (buffer.incomplete, overflowed) = (true, true);
         }
         drop(buffer);
         self.status.send_if_modified(|status| {
             status.received += received;
+            status.overflows += u64::from(overflowed);
             false
         });
         self.wake();
+    }
+
+    /// Says how much WAL is sent and not safe yet.
+    pub(crate) fn lag(&self, bytes: u64) {
+        self.status.send_if_modified(|status| {
+            status.lag_bytes = Some(bytes);
+            false
+        });
     }
 
     /// Forgets everything: it may be of another history.
@@ -155,7 +165,10 @@ impl Feed {
         let mut before = state;
         self.status.send_modify(|status| {
             before = status.state;
-            status.streams += u64::from(state == LiveState::Streaming);
+            let streams = state == LiveState::Streaming;
+            status.streams += u64::from(streams);
+            status.switches += u64::from(streams != (status.state == LiveState::Streaming));
+            status.lag_bytes = status.lag_bytes.filter(|_| streams);
             let error = match state {
                 LiveState::Streaming => None,
                 _ => error.or(status.error.take()),
@@ -239,10 +252,12 @@ mod tests {
         let feed = Feed::new(&CdcOptions { max_buffered_events: 3, ..CdcOptions::default() });
         feed.add(vec![transaction(1..=5)]);
         assert_eq!(feed.take(0), Taken::ReadTheLog);
+        assert_eq!(feed.status().overflows, 1);
         assert_eq!(feed.take(0), Taken::Hole, "asked for once: what is here is kept");
         assert_eq!(run(feed.take(2)), (vec![3, 4, 5], false));
         feed.add(vec![Transaction { left_out: 1, ..transaction([6]) }]);
         assert_eq!(feed.take(5), Taken::ReadTheLog);
+        assert_eq!(feed.status().overflows, 2);
     }
 
     #[test]
@@ -263,7 +278,13 @@ mod tests {
         feed.enter(LiveState::Streaming, Some("s"), None);
         assert_eq!((feed.status().error, feed.status().streams), (None, 2));
         assert_eq!(feed.take(0), Taken::ReadTheLog);
+        feed.lag(80);
+        let told: std::collections::BTreeMap<_, _> = feed.status().metrics().into_iter().collect();
+        assert_eq!((told["headwater_live_streaming"], told["headwater_live_degraded"]), (1, 0));
+        assert_eq!((told["headwater_live_streams_total"], told["headwater_live_switches_total"]), (2, 3));
+        assert_eq!((told["headwater_live_events_received_total"], told["headwater_live_lag_bytes"]), (1, 80));
         feed.enter(LiveState::Recovering, Some("s"), Some("behind".into()));
         assert_eq!(feed.take(0), Taken::ReadTheLog, "it has ceased to stream");
+        assert_eq!((feed.status().switches, feed.status().lag_bytes), (4, None));
     }
 }

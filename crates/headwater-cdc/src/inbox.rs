@@ -454,4 +454,8 @@ impl Sink for Owner<'_> {
         }
         Ok(())
     }
+
+    fn lag(&self, bytes: u64) {
+        self.feed.lag(bytes);
+    }
 }

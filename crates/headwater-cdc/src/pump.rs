@@ -29,6 +29,8 @@ pub(crate) trait Sink: Sync {
     async fn passed(&self, _lsn: u64) -> Result<(), CdcError> {
         Ok(())
     }
+    /// So many bytes of WAL are sent and not safe yet.
+    fn lag(&self, bytes: u64);
 }
 
 /// Passes transactions on until the stream ends. What has nothing of the namespace is acknowledged and goes no further: were anything written
@@ -53,6 +55,7 @@ pub(crate) async fn pump(
                 replication.while_waiting(sink.take(ours)).await?;
             }
             replication.acknowledge(end);
+            sink.lag(replication.lag());
             replication.speak_if_due().await?;
         }
         if replication.acknowledged() > passed {
@@ -60,7 +63,10 @@ pub(crate) async fn pump(
             replication.while_waiting(sink.passed(passed)).await?;
         }
         let idle = batch.is_empty() && !transactions.is_open();
-        let Some(message) = replication.next(idle).await? else { continue };
+        let Some(message) = replication.next(idle).await? else {
+            sink.lag(replication.lag());
+            continue;
+        };
         batch.extend(transactions.take(decoder.decode(&message)?));
     }
 }

@@ -49,6 +49,8 @@ pub struct Replication {
     system: System,
     /// Safe up to here.
     acknowledged: u64,
+    /// The server has sent up to here.
+    sent: u64,
     spoken_at: Instant,
     heard_at: Instant,
 }
@@ -91,7 +93,8 @@ impl Opened {
             Ok(()) => {
                 let Opened { connection, slot, plugin, system } = self;
                 let now = Instant::now();
-                Ok(Replication { connection, slot, plugin, system, acknowledged: 0, spoken_at: now, heard_at: now })
+                let (acknowledged, sent, spoken_at, heard_at) = (0, 0, now, now);
+                Ok(Replication { connection, slot, plugin, system, acknowledged, sent, spoken_at, heard_at })
             }
             Err(error) => Err((error, self)),
         }
@@ -147,6 +150,14 @@ impl Replication {
         self.acknowledged
     }
 
+    /// WAL that was sent and is not safe yet, in bytes. What was never acknowledged has no measure.
+    pub(crate) fn lag(&self) -> u64 {
+        match self.acknowledged {
+            0 => 0,
+            acknowledged => self.sent.saturating_sub(acknowledged),
+        }
+    }
+
     /// Asks the server how far it has come, which it answers by a keepalive.
     pub(crate) async fn ask(&mut self) -> Result<(), CdcError> {
         self.speak(true).await
@@ -184,8 +195,12 @@ impl Replication {
             _ => return Ok(None),
         }
         match parse_copy_data(message.payload)? {
-            ReplicationCopyData::XLogData { data, .. } => return Ok(Some(Message { data })),
+            ReplicationCopyData::XLogData { data, wal_end, .. } => {
+                self.sent = self.sent.max(wal_end.as_u64());
+                return Ok(Some(Message { data }));
+            }
             ReplicationCopyData::KeepAlive { wal_end, reply_requested, .. } => {
+                self.sent = self.sent.max(wal_end.as_u64());
                 if idle {
                     self.acknowledge(wal_end.as_u64());
                 }

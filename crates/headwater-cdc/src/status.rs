@@ -53,6 +53,32 @@ pub struct LiveStatus {
     pub received: u64,
     /// Of these, how many the tail took; the others it had read from the log before, or they were too many to keep.
     pub taken: u64,
+    /// How often it went over from the WAL to polling, or back.
+    pub switches: u64,
+    /// How often more came than is kept, so that the log was read instead.
+    pub overflows: u64,
+    /// WAL that the server has sent and that is not safe here yet, in bytes; `None`: this node does not read the slot.
+    pub lag_bytes: Option<u64>,
+}
+
+impl LiveStatus {
+    /// For a monitor: gauges, and counters (`…_total`), by their names.
+    pub fn metrics(&self) -> Vec<(&'static str, u64)> {
+        let state = |state| u64::from(self.state == state);
+        let mut metrics = vec![
+            ("headwater_live_starting", state(LiveState::Starting)),
+            ("headwater_live_streaming", state(LiveState::Streaming)),
+            ("headwater_live_degraded", state(LiveState::Degraded)),
+            ("headwater_live_recovering", state(LiveState::Recovering)),
+            ("headwater_live_streams_total", self.streams),
+            ("headwater_live_switches_total", self.switches),
+            ("headwater_live_overflows_total", self.overflows),
+            ("headwater_live_events_received_total", self.received),
+            ("headwater_live_events_taken_total", self.taken),
+        ];
+        metrics.extend(self.lag_bytes.map(|lag| ("headwater_live_lag_bytes", lag)));
+        metrics
+    }
 }
 
 impl Default for LiveStatus {
@@ -66,6 +92,9 @@ impl Default for LiveStatus {
             streams: 0,
             received: 0,
             taken: 0,
+            switches: 0,
+            overflows: 0,
+            lag_bytes: None,
         }
     }
 }

@@ -172,4 +172,13 @@ async fn poison_is_listed_and_redelivered() {
     assert_eq!(late.sequences(), [2]);
     assert_eq!(cli.run(["cdc", "poison", "-n", "shop"]).ok().out, "there is no poison\n");
     assert!(cli.run(["cdc", "poison", "-n", "shop", "--all"]).ok().out.contains("JSON"), "with its error");
+
+    cli.run(["cdc", "redeliver", "-n", "shop", "--in-order", "2"]).fails(2, "not poison");
+    sqlx::query(insert).execute(&mut session).await.unwrap();
+    cli.emit(4..=4);
+    assert_eq!(cli.consume_all("m", &[]).ok().sequences(), [5]);
+    sqlx::query("UPDATE headwater.events SET headers = NULL").execute(&mut session).await.unwrap();
+    let redelivered = cli.run(["cdc", "redeliver", "-n", "shop", "--in-order", "4"]).ok();
+    assert_eq!(redelivered.out, "moved 0 partitions back, and 1 partition will be told late\n", "nobody runs it");
+    assert_eq!(cli.run(["consume", "-n", "shop", "-s", "m", "--count", "1"]).ok().sequences(), [4]);
 }

@@ -224,6 +224,8 @@ pub struct LookAhead {
     pub settled: u64,
     /// Who may still commit what is missing.
     pub writers: Vec<Writer>,
+    /// Places of rows that are no events: noted, and as good as missing.
+    pub poison: Vec<u64>,
     /// Whether there is more to see beyond.
     pub more: bool,
 }

@@ -109,7 +109,14 @@ impl EventLog for MemoryLog {
         query.validate()?;
         let state = self.state();
         let LogPage { events, cursor, more, .. } = state.log_page(&query);
-        Ok(LookAhead { events, filled: state.within(gaps), seen: cursor, settled: cursor, writers: Vec::new(), more })
+        Ok(LookAhead {
+            events,
+            filled: state.within(gaps),
+            seen: cursor,
+            settled: cursor,
+            more,
+            ..LookAhead::default()
+        })
     }
 }
 

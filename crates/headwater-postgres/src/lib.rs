@@ -46,7 +46,7 @@ pub use migrate::Migrated;
 pub use namespaces::NamespaceChanges;
 pub use nodes::PgNodes;
 pub use partitions::{Loss, Maintained, MonthInfo, Trimmed};
-pub use poison::PoisonEvent;
+pub use poison::{PoisonEvent, Redelivered, SubscriptionReset};
 pub use queue::PgQueue;
 pub use replication::{OrphanedSlot, ReplicationSettings, ReplicationSlot, SlotDropped};
 pub use state_store::PgStateStore;

@@ -137,7 +137,9 @@ impl PgLog {
     /// A page of a stream as a transaction of the caller's sees it, its own appends included.
     pub async fn stream_page_in(&self, conn: &mut PgConnection, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
         query.validate()?;
-        read::stream_page(conn, &self.inner.info, &self.known_months(), query).await
+        let (events, poison) = read::stream_page(conn, &self.inner.info, &self.known_months(), query).await?;
+        poison.say(&self.inner.info);
+        Ok(events)
     }
 
     /// A page of the log, read in a transaction of the caller's, which must be READ COMMITTED: what is committed, up to the horizon.
@@ -294,7 +296,9 @@ impl EventLog for PgLog {
     async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
         query.validate()?;
         let months = self.months().await;
-        reading!(self, conn => read::stream_page(conn, &self.inner.info, &months, query))
+        let (events, poison) = reading!(self, conn => read::stream_page(conn, &self.inner.info, &months, query))?;
+        self.inner.database.note_poison(&self.inner.info, &poison).await;
+        Ok(events)
     }
 
     async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
@@ -311,11 +315,15 @@ impl EventLog for PgLog {
     }
 
     async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError> {
-        reading!(self, conn => read::correlated(conn, self.id(), correlation_id, after, limit))
+        let (events, poison) = reading!(self, conn => read::correlated(conn, self.id(), correlation_id, after, limit))?;
+        self.inner.database.note_poison(&self.inner.info, &poison).await;
+        Ok(events)
     }
 
     async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
-        reading!(self, conn => read::causation_chain(conn, self.id(), id, limit))
+        let (events, poison) = reading!(self, conn => read::causation_chain(conn, self.id(), id, limit))?;
+        self.inner.database.note_poison(&self.inner.info, &poison).await;
+        Ok(events)
     }
 
     async fn horizon(&self) -> Result<Horizon, ReadError> {

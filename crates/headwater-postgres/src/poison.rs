@@ -4,7 +4,7 @@
 //! delivered late to those that are past it.
 
 use chrono::{DateTime, Utc};
-use headwater_core::{AdminError, NamespaceInfo, ReadError};
+use headwater_core::{AdminError, Event, NamespaceInfo, ReadError};
 use serde::Serialize;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
@@ -27,6 +27,28 @@ pub struct PoisonEvent {
     pub redelivered_at: Option<DateTime<Utc>>,
 }
 
+/// A subscriber that was moved back, to just before poison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SubscriptionReset {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Its partition.
+    pub partition: u32,
+    /// Where it was.
+    pub was_at: u64,
+    /// Where it is: what comes after is delivered again.
+    pub stands_at: u64,
+}
+
+/// What became of a redelivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Redelivered {
+    /// Partitions of subscribers that were moved back, and are given it in order.
+    pub moved: u32,
+    /// Those that are given it late.
+    pub late: u32,
+}
+
 /// What a page holds that is no event.
 #[derive(Debug, Default)]
 pub(crate) struct Poisoned {
@@ -43,9 +65,36 @@ impl Poisoned {
         Ok(sequence as u64)
     }
 
+    /// Takes the events out of rows, and notes the rest.
+    pub(crate) fn sort_out(&mut self, rows: &[PgRow], events: &mut Vec<Event>) -> Result<(), ReadError> {
+        for row in rows {
+            match crate::row::event(row) {
+                Ok(event) => events.push(event),
+                Err(error) => _ = self.add(row, &error)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sequences.is_empty()
+    }
+
+    /// Their places.
+    pub(crate) fn sequences(&self) -> Vec<u64> {
+        self.sequences.iter().map(|sequence| *sequence as u64).collect()
+    }
+
+    /// Says what was stepped over without being noted, in a transaction that may not write, or of somebody who may not.
+    pub(crate) fn say(&self, info: &NamespaceInfo) {
+        if !self.is_empty() {
+            tracing::warn!(namespace = info.name, sequences = ?self.sequences, errors = ?self.errors, "stepped over rows of the log that are no events");
+        }
+    }
+
     /// Writes it down. Until that has worked, nobody steps over them.
-    pub(crate) async fn note(self, conn: &mut PgConnection, info: &NamespaceInfo) -> Result<(), ReadError> {
-        if self.sequences.is_empty() {
+    pub(crate) async fn note(&self, conn: &mut PgConnection, info: &NamespaceInfo) -> Result<(), ReadError> {
+        if self.is_empty() {
             return Ok(());
         }
         let new: i32 = sqlx::query_scalar(sql::NOTE_POISON)
@@ -99,6 +148,60 @@ impl Database {
         conn.end(told, admin_error).await.map(|told| told as u32)
     }
 
+    /// Has events delivered that were poison and have been repaired. Active subscribers that are past the first of them are moved back to just before it,
+    /// and are given them and all that follows, again and in order; but for transactional ones, whose effects happen once. These and all others that are past one are given it
+    /// late, as by [`redeliver_poison`](Database::redeliver_poison).
+    pub async fn redeliver_in_order(&self, namespace: &str, sequences: &[u64]) -> Result<Redelivered, AdminError> {
+        let info = self.namespace(namespace).await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let redelivered = async {
+            let sequences = bigints(sequences);
+            for sequence in &sequences {
+                self.is_readable(&mut conn, &info, *sequence).await?;
+            }
+            let statement = sqlx::query(sql::REDELIVER_IN_ORDER).bind(namespace).bind(sequences);
+            let row = statement.fetch_one(&mut *conn).await.map_err(admin_error)?;
+            Ok(Redelivered { moved: row.get::<i32, _>("moved") as u32, late: row.get::<i32, _>("late") as u32 })
+        };
+        let redelivered = redelivered.await;
+        conn.end(redelivered, admin_error).await
+    }
+
+    /// Moves active subscribers that are past poison back to just before the first of it, but for transactional ones: they step over it, and go on from there. Each
+    /// poison does so once. Answers which were moved.
+    pub async fn reset_on_poison(
+        &self,
+        namespace: &str,
+        sequences: &[u64],
+    ) -> Result<Vec<SubscriptionReset>, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let statement = sqlx::query(sql::RESET_ON_POISON).bind(namespace).bind(bigints(sequences));
+        let rows = statement.fetch_all(&mut *conn).await.map_err(admin_error);
+        let reset = |row: &PgRow| SubscriptionReset {
+            subscriber_id: row.get("subscriber_id"),
+            partition: row.get::<i32, _>("partition") as u32,
+            was_at: row.get::<i64, _>("was_at") as u64,
+            stands_at: row.get::<i64, _>("stands_at") as u64,
+        };
+        Ok(conn.end(rows, admin_error).await?.iter().map(reset).collect())
+    }
+
+    /// Notes poison by the way. Who only looks at it is not kept from that because it may not write.
+    pub(crate) async fn note_poison(&self, info: &NamespaceInfo, poison: &Poisoned) {
+        if poison.is_empty() {
+            return;
+        }
+        let noted = async {
+            let mut conn = self.pin().await.map_err(read_error)?;
+            let noted = poison.note(&mut conn, info).await;
+            conn.end(noted, read_error).await
+        };
+        if let Err(error) = noted.await {
+            poison.say(info);
+            tracing::debug!(namespace = info.name, %error, "failed to note poison");
+        }
+    }
+
     /// Whether the row is an event by now.
     async fn is_readable(
         &self,
@@ -124,4 +227,8 @@ impl Database {
             .map(drop)
             .map_err(|error| AdminError::InvalidInput(format!("event {sequence} is not repaired: {error}")))
     }
+}
+
+fn bigints(sequences: &[u64]) -> Vec<i64> {
+    sequences.iter().map(|sequence| i64::try_from(*sequence).unwrap_or(i64::MAX)).collect()
 }

@@ -23,10 +23,6 @@ use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
 
-async fn events(conn: &mut PgConnection, query: Query<'_, Postgres, PgArguments>) -> Result<Vec<Event>, ReadError> {
-    query.fetch_all(conn).await.map_err(read_error)?.iter().map(event_of).collect()
-}
-
 /// A page ends when its payloads reach so many bytes: memory is bounded, whatever is in the log.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
@@ -40,6 +36,8 @@ struct Rows {
     last: Option<u64>,
     /// Whether it ended at [`PAGE_BYTES`].
     cut: bool,
+    /// Places of those that are no events.
+    poison: Vec<u64>,
 }
 
 impl Rows {
@@ -49,7 +47,7 @@ impl Rows {
     }
 }
 
-/// As [`events`], but ends at [`PAGE_BYTES`], and steps over rows that are no events, having noted them.
+/// Rows up to [`PAGE_BYTES`]. Steps over those that are no events, having noted them.
 async fn bounded(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
@@ -76,6 +74,7 @@ async fn bounded(
         }
     }
     poison.note(conn, info).await?;
+    read.poison = poison.sequences();
     Ok(read)
 }
 
@@ -84,43 +83,69 @@ fn bigint(number: u64) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
+/// A page of a stream, and what was stepped over: in its place, the page goes on.
 pub(crate) async fn stream_page(
     conn: &mut PgConnection,
     info: &NamespaceInfo,
     months: &Months,
     query: &StreamQuery,
-) -> Result<Vec<Event>, ReadError> {
+) -> Result<(Vec<Event>, Poisoned), ReadError> {
     let backwards = query.direction == Direction::Backwards;
-    // Which months a stream lies in is asked only where there are some.
-    let statement = match (months.is_empty(), backwards) {
-        (false, _) => sqlx::query(sql::READ_STREAM).bind(&info.name),
-        (true, false) => sqlx::query(sql::STREAM_PAGE).bind(i32::from(info.id)),
-        (true, true) => sqlx::query(sql::STREAM_PAGE_BACK).bind(i32::from(info.id)),
-    };
-    let statement = statement
-        .bind(&*query.stream_id)
-        .bind(query.from_version.map(bigint))
-        .bind(query.to_version.map(bigint))
-        .bind(query.page_size as i32);
-    events(conn, if months.is_empty() { statement } else { statement.bind(backwards) }).await
+    let (mut events, mut poison) = (Vec::new(), Poisoned::default());
+    let (mut from, mut to) = (query.from_version.map(bigint), query.to_version.map(bigint));
+    loop {
+        let asked = query.page_size as usize - events.len();
+        // Which months a stream lies in is asked only where there are some.
+        let statement = match (months.is_empty(), backwards) {
+            (false, _) => sqlx::query(sql::READ_STREAM).bind(&info.name),
+            (true, false) => sqlx::query(sql::STREAM_PAGE).bind(i32::from(info.id)),
+            (true, true) => sqlx::query(sql::STREAM_PAGE_BACK).bind(i32::from(info.id)),
+        };
+        let statement = statement.bind(&*query.stream_id).bind(from).bind(to).bind(asked as i32);
+        let statement = if months.is_empty() { statement } else { statement.bind(backwards) };
+        let rows = statement.fetch_all(&mut *conn).await.map_err(read_error)?;
+        poison.sort_out(&rows, &mut events)?;
+        let last = rows.last().filter(|_| rows.len() == asked && events.len() < query.page_size as usize);
+        let Some(last) = last else { return Ok((events, poison)) };
+        let version: i64 = last.try_get(STREAM_VERSION).map_err(read_error)?;
+        match query.direction {
+            Direction::Forwards => from = Some(version + 1),
+            Direction::Backwards => to = Some(version - 1),
+        }
+    }
 }
 
+/// Of an event's columns: see [`event_of`].
+const STREAM_VERSION: usize = 3;
+const GLOBAL_SEQUENCE: usize = 0;
+
+/// A row that is none fails: somebody asked for this very one.
 pub(crate) async fn event(conn: &mut PgConnection, namespace_id: i32, id: Uuid) -> Result<Option<Event>, ReadError> {
     let statement = sqlx::query(sql::FIND_EVENTS).bind(namespace_id).bind(vec![id]);
-    Ok(events(conn, statement).await?.pop())
+    let row = statement.fetch_optional(conn).await.map_err(read_error)?;
+    row.as_ref().map(event_of).transpose()
 }
 
+/// As [`stream_page`].
 pub(crate) async fn correlated(
     conn: &mut PgConnection,
     namespace_id: i32,
     correlation_id: Uuid,
     after: u64,
     limit: u32,
-) -> Result<Vec<Event>, ReadError> {
-    let limit = limit.min(MAX_PAGE_SIZE) as i32;
-    let statement =
-        sqlx::query(sql::CORRELATION_PAGE).bind(namespace_id).bind(correlation_id).bind(bigint(after)).bind(limit);
-    events(conn, statement).await
+) -> Result<(Vec<Event>, Poisoned), ReadError> {
+    let limit = limit.min(MAX_PAGE_SIZE) as usize;
+    let (mut events, mut poison, mut after) = (Vec::new(), Poisoned::default(), bigint(after));
+    loop {
+        let asked = limit - events.len();
+        let statement =
+            sqlx::query(sql::CORRELATION_PAGE).bind(namespace_id).bind(correlation_id).bind(after).bind(asked as i32);
+        let rows = statement.fetch_all(&mut *conn).await.map_err(read_error)?;
+        poison.sort_out(&rows, &mut events)?;
+        let last = rows.last().filter(|_| rows.len() == asked && events.len() < limit);
+        let Some(last) = last else { return Ok((events, poison)) };
+        after = last.try_get(GLOBAL_SEQUENCE).map_err(read_error)?;
+    }
 }
 
 pub(crate) async fn causation_chain(
@@ -128,9 +153,13 @@ pub(crate) async fn causation_chain(
     namespace_id: i32,
     id: Uuid,
     limit: u32,
-) -> Result<Vec<Event>, ReadError> {
+) -> Result<(Vec<Event>, Poisoned), ReadError> {
     let limit = limit.min(MAX_PAGE_SIZE) as i32;
-    events(conn, sqlx::query(sql::CAUSATION_CHAIN).bind(namespace_id).bind(id).bind(limit)).await
+    let statement = sqlx::query(sql::CAUSATION_CHAIN).bind(namespace_id).bind(id).bind(limit);
+    let rows = statement.fetch_all(conn).await.map_err(read_error)?;
+    let (mut events, mut poison) = (Vec::new(), Poisoned::default());
+    poison.sort_out(&rows, &mut events)?;
+    Ok((events, poison))
 }
 
 /// Another one after every start of the server.
@@ -260,12 +289,11 @@ async fn log_page_back(
         .bind(bigint(top.saturating_add(1)))
         .bind(bigint(query.after.saturating_add(1)))
         .bind(query.page_size as i32);
-    let events = events(conn, filters(statement, query).bind(bounds.from).bind(bounds.until)).await?;
-    let full = events.len() == query.page_size as usize;
-    let cursor =
-        events.last().and_then(|event| event.global_sequence).filter(|_| full).unwrap_or(query.after.saturating_add(1));
+    let read = bounded(conn, info, filters(statement, query).bind(bounds.from).bind(bounds.until)).await?;
+    let full = read.is_full(query.page_size);
+    let cursor = read.last.filter(|_| full).unwrap_or(query.after.saturating_add(1));
     let more = full && cursor > query.after.saturating_add(1);
-    Ok((LogPage { events, gaps: Vec::new(), cursor, more }, settled))
+    Ok((LogPage { events: read.events, gaps: Vec::new(), cursor, more }, settled))
 }
 
 /// How many events a page has for sure, if the log has them: of a read that leaves some out, nobody knows.
@@ -315,9 +343,11 @@ pub(crate) async fn look_ahead(
     let looked_into = in_gaps.last.filter(|_| more_filled).unwrap_or(u64::MAX);
     let more = more_filled || limit > 0 && read.is_full(limit);
     let (seen, events, filled) = (read.last.unwrap_or(after), read.events, in_gaps.events);
+    let poison = in_gaps.poison.into_iter().chain(read.poison).collect();
     Ok(LookAhead {
         events,
         filled,
+        poison,
         seen,
         settled: proof.horizon.min(seen).min(looked_into),
         writers: proof.writers,

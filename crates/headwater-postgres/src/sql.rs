@@ -31,6 +31,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0014_claims_at_once",
     "0015_reads_by_month",
     "0016_cdc_owner",
+    "0017_poison_resets",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -179,6 +180,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "read_log",
     "read_stream",
     "reap_unhandled",
+    "redeliver_in_order",
     "redeliver_poison",
     "redrivable_letters",
     "redrive",
@@ -190,6 +192,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "require_proof",
     "require_reader",
     "require_shared",
+    "reset_active",
+    "reset_on_poison",
     "reset_subscriber",
     "resize_group",
     "resume_schedule",
@@ -349,6 +353,7 @@ pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
 pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
+pub(crate) const REDELIVER_IN_ORDER: &str = sql!("statements", "redeliver_in_order");
 pub(crate) const REDELIVER_POISON: &str = sql!("statements", "redeliver_poison");
 pub(crate) const REDRIVABLE_LETTERS: &str = sql!("statements", "redrivable_letters");
 pub(crate) const REDRIVE: &str = sql!("statements", "redrive");
@@ -359,6 +364,7 @@ pub(crate) const RELEASE_LEASES: &str = sql!("statements", "release_leases");
 pub(crate) const REMOVE_SUBSCRIBER: &str = sql!("statements", "remove_subscriber");
 pub(crate) const REPLICATION_SETTINGS: &str = sql!("statements", "replication_settings");
 pub(crate) const REPLICATION_SLOTS: &str = sql!("statements", "replication_slots");
+pub(crate) const RESET_ON_POISON: &str = sql!("statements", "reset_on_poison");
 pub(crate) const RESET_SUBSCRIBER: &str = sql!("statements", "reset_subscriber");
 pub(crate) const RESIZE_GROUP: &str = sql!("statements", "resize_group");
 pub(crate) const RESUME_SCHEDULE: &str = sql!("statements", "resume_schedule");

@@ -278,7 +278,7 @@ async fn keeping_does_not_wait_for_an_owner_that_commits() {
     run(&mut transaction, "BEGIN").await;
     a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut session, "SET lock_timeout = '100ms'").await;
-    let report = Report { state: RunnerState::Live, detail: None, rate: 5.0 };
+    let report = Report { state: RunnerState::Live, rate: 5.0, ..Report::default() };
     let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(2)) }];
     let patience = Duration::from_secs(5);
     let held = tokio::time::timeout(patience, a.store.keep(&a.instance, &asks, LONG)).await.expect("it waits").unwrap();
@@ -313,7 +313,7 @@ async fn an_idle_owner_writes_nothing() {
 #[tokio::test]
 async fn a_report_is_written_when_it_changes() {
     let (_db, mut session, a, _b) = owned().await;
-    let report = Report { state: RunnerState::Held, detail: Some("gap\0 4".into()), rate: 0.5 };
+    let report = Report { state: RunnerState::Held, detail: Some("gap\0 4".into()), rate: 0.5, ..Report::default() };
     let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(2)) }];
     a.store.keep(&a.instance, &asks, LONG).await.unwrap();
     let written = a.store.subscriber("totals").await.unwrap().report.unwrap();

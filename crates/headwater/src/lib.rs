@@ -32,6 +32,7 @@ mod connect;
 mod live;
 mod namespace;
 mod node;
+mod poison;
 mod schedules;
 mod system;
 
@@ -42,6 +43,7 @@ pub use node::{
     EventHandler, HANDLERS, HandledEvent, HandlerTransaction, Node, NodeBuilder, NodeStatus, SubscriberStatus,
     TransactionScope, WakeUpSource,
 };
+pub use poison::{CdcPoisonNotifier, SubscriptionResetOnPoisonNotifier};
 pub use system::{Headwater, HeadwaterBuilder};
 
 pub use headwater_cdc::{CdcError, CdcMode, CdcOptions, LiveState, LiveStatus, Plugin};
@@ -68,6 +70,6 @@ pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
     DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, ImportError, ImportField,
     ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
-    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent,
-    ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, Trimmed,
+    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, Redelivered,
+    ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, SubscriptionReset, Trimmed,
 };

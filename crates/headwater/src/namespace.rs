@@ -6,7 +6,8 @@ use headwater_core::{
     LogPage, LogQuery, NamespaceInfo, NodeOptions, ReadError, StreamId, StreamQuery, SubscriberError,
 };
 use headwater_postgres::{
-    Due, DueEvent, Fired, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, SubscribersOptions,
+    Due, DueEvent, Fired, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, Redelivered,
+    SubscribersOptions,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -70,6 +71,12 @@ impl Namespace {
     /// Has an event that was poison, and whose row has been repaired, delivered to the subscribers that are past it, late. Answers how many will be told.
     pub async fn redeliver_poison(&self, global_sequence: u64) -> Result<u32, AdminError> {
         self.log.database().redeliver_poison(&self.info().name, global_sequence).await
+    }
+
+    /// Has events that were poison, and whose rows have been repaired, delivered in order: active subscribers that are past the first of them are moved back to just
+    /// before it, and are given them and all that follows, again. Transactional ones, whose effects happen once, and those that nobody handles events for at present are given them late.
+    pub async fn redeliver_in_order(&self, sequences: &[u64]) -> Result<Redelivered, AdminError> {
+        self.log.database().redeliver_in_order(&self.info().name, sequences).await
     }
 
     /// Registers this process as a node: it emits events and, once it is [started](crate::Node::start), handles some. For a node that also has subscribers, see

@@ -11,6 +11,7 @@ use rand::RngExt;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::{Book, Line, Mark, now_ns};
+use super::live::Source;
 use super::subscribers::{PARTITIONS, Subscriber};
 use super::{LEASE, NAMESPACE};
 
@@ -36,6 +37,8 @@ pub(crate) struct Options {
     subscribers: Vec<String>,
     #[arg(long)]
     folder: PathBuf,
+    #[arg(long, value_enum)]
+    live: Source,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
@@ -88,7 +91,7 @@ async fn open(
 ) -> anyhow::Result<(Headwater, headwater::Node)> {
     let headwater = builder.clone().connect(&options.url).await?;
     let namespace = headwater.namespace(NAMESPACE).await?;
-    let mut node = namespace.node(&options.node).lease(LEASE);
+    let mut node = namespace.node(&options.node).lease(LEASE).live(options.live.live());
     for subscriber in subscribers {
         let writer = Writer { subscriber: *subscriber, instance: instance.to_owned(), book: book.clone() };
         node = match subscriber {

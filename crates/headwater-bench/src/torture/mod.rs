@@ -8,6 +8,7 @@ mod check;
 pub(crate) mod consumer;
 mod faults;
 mod line;
+mod live;
 mod processes;
 mod producers;
 mod subscribers;
@@ -32,6 +33,7 @@ use tokio::time::{Instant, sleep};
 use self::check::{Evidence, Log, Logged, Tally, Violations};
 use self::faults::{Faults, Victims};
 pub(crate) use self::line::now_ns;
+use self::live::Source;
 use self::processes::SharedPlace;
 use self::producers::{Fate, Known};
 use self::subscribers::{ALL, Subscriber};
@@ -65,12 +67,16 @@ pub(crate) struct Options {
     /// Makes no faults
     #[arg(long)]
     no_faults: bool,
+    /// Where the consumers' new events come from
+    #[arg(long, value_enum, default_value_t)]
+    live: Source,
 }
 
 /// What happened.
 #[derive(Debug, Serialize)]
 struct Outcome {
     seed: u64,
+    live: &'static str,
     seconds: u64,
     events: u64,
     unknown_outcomes: u64,
@@ -89,7 +95,7 @@ struct Outcome {
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let seed = options.seed.unwrap_or_else(rand::random);
-    eprintln!("seed {seed}, {} seconds", options.seconds);
+    eprintln!("seed {seed}, {} seconds, live {}", options.seconds, options.live.name());
     let temporary = tempfile::Builder::new().prefix("headwater-torture-").tempdir()?;
     let folder = match &options.keep {
         Some(folder) => folder.clone(),
@@ -97,7 +103,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     };
     std::fs::create_dir_all(&folder)?;
 
-    let run = Run::prepare(seed, options.seconds, folder.clone()).await?;
+    let run = Run::prepare(seed, options.seconds, folder.clone(), options.live).await?;
     let outcome = run.go(!options.no_faults).await;
     if (outcome.is_err() || outcome.as_ref().is_ok_and(|outcome| !outcome.violations.is_empty()))
         && options.keep.is_none()
@@ -119,6 +125,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 struct Run {
     seed: u64,
     seconds: u64,
+    live: Source,
     folder: PathBuf,
     victims: Victims,
     headwater: Headwater,
@@ -128,9 +135,10 @@ struct Run {
 }
 
 impl Run {
-    async fn prepare(seed: u64, seconds: u64, folder: PathBuf) -> anyhow::Result<Self> {
+    async fn prepare(seed: u64, seconds: u64, folder: PathBuf, live: Source) -> anyhow::Result<Self> {
         let server = Server::builder()
             .fsync(true)
+            .setting("wal_level", live.wal_level())
             .setting("track_commit_timestamp", "on")
             .setting("max_prepared_transactions", "16")
             .start()
@@ -143,10 +151,10 @@ impl Run {
         let namespace = headwater.namespace(NAMESPACE).await?;
         let mut conn = connect.connect().await?;
         sqlx::raw_sql(include_str!("../../sql/torture_tables.sql")).execute(&mut conn).await?;
-        let places = processes::places(&url, &folder);
+        let places = processes::places(&url, &folder, live);
         let victims = Victims { places, server: Arc::new(Mutex::new(server)), connect };
         let (known, faults) = (Arc::default(), Arc::default());
-        Ok(Run { seed, seconds, folder, victims, headwater, namespace, known, faults })
+        Ok(Run { seed, seconds, live, folder, victims, headwater, namespace, known, faults })
     }
 
     async fn go(self, with_faults: bool) -> anyhow::Result<Outcome> {
@@ -172,6 +180,7 @@ impl Run {
         let drain = Instant::now();
         self.drain(&mut violations).await?;
         let drained_in_seconds = drain.elapsed().as_secs_f64();
+        self.check_live(&mut violations).await?;
         let places: &[SharedPlace] = &self.victims.places;
         let mut processes_started = 0;
         for place in places {
@@ -246,11 +255,38 @@ impl Run {
             }
             sleep(Duration::from_millis(50)).await;
         }
+        let (_, temporary) = self.slots(&mut conn).await?;
+        if temporary > 0 {
+            violations.add("PROCESSES", format!("{temporary} temporary slots were left behind"));
+        }
         let prepared: i64 = sqlx::query_scalar("SELECT count(*) FROM pg_prepared_xacts").fetch_one(&mut conn).await?;
         if prepared > 0 {
             violations.add("PROCESSES", format!("{prepared} prepared transactions were left behind"));
         }
         Ok(())
+    }
+
+    /// After the faults, everybody follows the WAL again.
+    async fn check_live(&self, violations: &mut Violations) -> anyhow::Result<()> {
+        let wanted = self.live.slots(self.victims.places.len());
+        let mut conn = self.connect().await?;
+        let deadline = Instant::now() + DRAIN;
+        loop {
+            let (active, _) = self.slots(&mut conn).await?;
+            if active == wanted {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                violations.add("LIVE", format!("{active} slots are read, not {wanted}"));
+                return Ok(());
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// How many somebody reads, and how many are temporary.
+    async fn slots(&self, conn: &mut PgConnection) -> anyhow::Result<(i64, i64)> {
+        Ok(sqlx::query_as(include_str!("../../sql/torture_slots.sql")).fetch_one(conn).await?)
     }
 
     async fn connect(&self) -> anyhow::Result<PgConnection> {
@@ -307,6 +343,7 @@ impl Run {
         }
         Ok(Outcome {
             seed: self.seed,
+            live: self.live.name(),
             seconds: self.seconds,
             events: log.len() as u64,
             unknown_outcomes: known.events.iter().filter(|(_, fate)| *fate == Fate::Unknown).count() as u64,
@@ -390,7 +427,12 @@ impl Outcome {
             );
         }
         eprintln!("\nfaults: {:?}", self.faults);
-        eprintln!("seed {}: {}", self.seed, if self.violations.is_empty() { "no violations" } else { "VIOLATIONS" });
+        eprintln!(
+            "seed {}, live {}: {}",
+            self.seed,
+            self.live,
+            if self.violations.is_empty() { "no violations" } else { "VIOLATIONS" }
+        );
         self.violations.iter().for_each(|violation| eprintln!("  {violation}"));
     }
 }

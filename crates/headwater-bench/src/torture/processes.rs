@@ -13,6 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::live::Source;
 use super::subscribers::{ALL, Subscriber};
 
 /// How long a consumer may take to end when it is asked to.
@@ -26,6 +27,7 @@ pub(crate) struct Place {
     pub(crate) node: String,
     subscribers: String,
     url: String,
+    live: Source,
     folder: PathBuf,
     child: Option<Child>,
     started: Instant,
@@ -38,7 +40,7 @@ pub(crate) type SharedPlace = Arc<Mutex<Place>>;
 
 /// Two places with all subscribers, two with half of them each: three processes a subscriber, and not all of a process change hands
 /// together.
-pub(crate) fn places(url: &str, folder: &Path) -> Vec<SharedPlace> {
+pub(crate) fn places(url: &str, folder: &Path, live: Source) -> Vec<SharedPlace> {
     let half = |odd: usize| ALL.into_iter().enumerate().filter(move |(at, _)| at % 2 == odd).map(|(_, one)| one);
     let sets: [Vec<Subscriber>; 4] = [ALL.to_vec(), ALL.to_vec(), half(0).collect(), half(1).collect()];
     let place = |(number, subscribers): (usize, Vec<Subscriber>)| {
@@ -47,6 +49,7 @@ pub(crate) fn places(url: &str, folder: &Path) -> Vec<SharedPlace> {
             node: format!("torture-{}", number + 1),
             subscribers: ids.join(","),
             url: url.to_owned(),
+            live,
             folder: folder.to_owned(),
             child: None,
             started: Instant::now(),
@@ -65,7 +68,7 @@ impl Place {
         let log = self.folder.join(format!("{}.{}.log", self.node, self.run));
         let child = Command::new(env::current_exe()?)
             .args(["torture-consumer", "--url", &self.url, "--node", &self.node, "--run", &self.run.to_string()])
-            .args(["--subscribers", &self.subscribers, "--folder"])
+            .args(["--live", self.live.name(), "--subscribers", &self.subscribers, "--folder"])
             .arg(&self.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -137,7 +137,8 @@ pub(crate) async fn a_paused_subscriber_can_be_owned(test: &TestSubscribers) {
 
 pub(crate) async fn what_the_owner_reports_is_shown(test: &TestSubscribers) {
     let fence = test.first().begin_and_own("s").await;
-    let report = Report { state: RunnerState::Held, detail: Some("gap 5..7 ☃".into()), rate: 12.5 };
+    let detail = Some("gap 5..7 ☃".into());
+    let report = Report { state: RunnerState::Held, detail, rate: 12.5, transactional: true };
     let mine = Ask { report: report.clone(), ..ask("s", fence.term) };
     test.first().keep(&test.first().instance, &[mine], LONG).await.unwrap();
     let theirs = Ask { report: Report { rate: 1.0, ..Report::default() }, ..ask("s", None) };

@@ -197,6 +197,9 @@ pub struct Report {
     pub detail: Option<String>,
     /// Events a second, of late.
     pub rate: f64,
+    /// Whether its effects are in the transaction of its checkpoint, and so happen once: it is not moved back by poison.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub transactional: bool,
 }
 
 /// An instance's wish to own a partition of a subscriber, or to go on owning it.
@@ -249,6 +252,8 @@ pub struct Loaded {
     pub partitions: u32,
     /// The partition ends here: the number of partitions changes, and what comes after is for the new ones.
     pub barrier: Option<u64>,
+    /// How often rows of the log were repaired: what was read of it before counts no more.
+    pub repairs: u64,
 }
 
 /// A group, as one of its members sees it.

@@ -111,7 +111,8 @@ impl Subscriber {
     pub(super) fn pause(&mut self, reason: &str) {
         self.paused = true;
         self.pause_reason = Some(reason.to_owned());
-        self.report = Some(Report { state: RunnerState::Paused, detail: Some(reason.to_owned()), rate: 0.0 });
+        let detail = Some(reason.to_owned());
+        self.report = Some(Report { state: RunnerState::Paused, detail, ..Report::default() });
     }
 
     pub(super) fn loaded(&self) -> Loaded {

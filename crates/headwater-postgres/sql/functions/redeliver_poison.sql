@@ -1,7 +1,8 @@
 -- headwater.redeliver_poison(namespace, global_sequence)
 -- After a row that was poison has been repaired: has it delivered to whoever is past it, late, as an event that committed after its gap was
--- passed. It goes into their ledgers, in a new term without an owner: what the last one had under way may come again. Those that are not past it
--- read it like any other. Queues are left alone: emit the event again for them. Answers how many partitions of subscribers will be told.
+-- passed. It goes into their ledgers. Those that are not past it read it like any other. All begin a new term without an owner, since what was read
+-- before the repair counts no more: what the last owner had under way may come again. Queues are left alone: emit the event again for them. Answers how
+-- many partitions of subscribers will be told.
 -- Raises: WH001, WH002 (it is not poison, or was redelivered). Locks: the namespace's subscribers. Writes: the poison's row, subscribers.
 CREATE OR REPLACE FUNCTION headwater.redeliver_poison(namespace text, global_sequence bigint)
 RETURNS int LANGUAGE plpgsql AS $$
@@ -20,14 +21,18 @@ BEGIN
     END IF;
     PERFORM headwater.lock_subscribers(ns.namespace_id, NULL);
     new_term := nextval('headwater.terms');
-    UPDATE headwater.subscribers s
-       SET pending_gaps = headwater.ledger_with(s.pending_gaps, redeliver_poison.global_sequence),
-           audit_ledger = CASE WHEN s.audit_base >= redeliver_poison.global_sequence
-                               THEN headwater.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
-           term = new_term, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
-           locked = false, updated_at = clock_timestamp()
-     WHERE s.namespace_id = ns.namespace_id AND s.position >= redeliver_poison.global_sequence AND s.mode <> 'shared';
-    GET DIAGNOSTICS told = ROW_COUNT;
+    WITH subscribers AS (
+        UPDATE headwater.subscribers s
+           SET pending_gaps = CASE WHEN s.position >= redeliver_poison.global_sequence
+                                   THEN headwater.ledger_with(s.pending_gaps, redeliver_poison.global_sequence) ELSE s.pending_gaps END,
+               audit_ledger = CASE WHEN s.audit_base >= redeliver_poison.global_sequence
+                                   THEN headwater.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
+               term = new_term, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
+               locked = false, updated_at = clock_timestamp()
+         WHERE s.namespace_id = ns.namespace_id AND s.mode <> 'shared'
+        RETURNING s.position
+    )
+    SELECT count(*) INTO told FROM subscribers s WHERE s.position >= redeliver_poison.global_sequence;
     RETURN told;
 END
 $$;

@@ -1,7 +1,9 @@
 -- Where a subscriber stands, the keys that are parked, and the events that have a letter though the checkpoint has not passed them (they are
 -- above the position, or in the ledger): whatever became of the letter, but for one that was handled before the last reset, which asked for
--- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint.
+-- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint. And how often the log was repaired: what was
+-- read of it before counts no more.
 SELECT s.term, s.position, s.pending_gaps, s.paused, s.partitions, s.barrier,
+       (SELECT count(*) FROM headwater.poison_events p WHERE p.namespace_id = s.namespace_id AND p.redelivered) AS repairs,
        ARRAY(SELECT DISTINCT d.order_key FROM headwater.dead_letters d
               WHERE d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
                 AND d.state IN ('dead', 'parked', 'redriving') AND (d.parks_key OR d.state = 'parked')

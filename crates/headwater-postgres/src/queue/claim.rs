@@ -1,12 +1,16 @@
 //! Claims.
 
+use std::collections::BTreeMap;
+
 use headwater_core::{Claim, ClaimRequest, ClaimedRange};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
+use uuid::Uuid;
 
-use super::{Inner, Result, Transaction, bigint};
+use super::{Inner, Result, Transaction, bigint, settle};
 use crate::error::subscriber_error;
+use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
 
@@ -17,31 +21,74 @@ const REDELIVERY_COUNT: usize = 16;
 /// So many are read after their claim is committed: others claim meanwhile, which is worth a second round trip.
 const READ_APART: u32 = 32;
 
+/// What the event types of a request are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Types {
+    Names,
+    Patterns,
+}
+
+/// Claims. What is no event is noted and acked, so that it does not come again; where there was nothing else, what follows is claimed.
 pub(super) async fn claim(
     conn: &mut PgConnection,
     queue: &Inner,
     request: &ClaimRequest,
+    types: Types,
     transaction: Transaction,
 ) -> Result<Vec<Claim>> {
-    if transaction == Transaction::Own && request.max_events >= READ_APART && request.per_claim.is_none() {
-        let mut claims = Vec::new();
-        for range in claim_ranges(conn, queue, request, transaction).await? {
-            claims.push(read(conn, queue, range).await?);
+    let mut claimed = take(conn, queue, request, types, transaction).await?;
+    while !claimed.poison.is_empty() {
+        claimed.poison.note(conn, &queue.info).await?;
+        for (claim_id, sequences) in claimed.poisoned {
+            let rest = claimed.claims.iter().any(|claim| claim.claim_id == claim_id);
+            settle::ack(conn, queue, claim_id, rest.then_some(&sequences[..]), transaction).await?;
         }
-        return Ok(claims);
+        if !claimed.claims.is_empty() {
+            break;
+        }
+        // Its acks are done.
+        let again = ClaimRequest { acks: Vec::new(), ..request.clone() };
+        claimed = take(conn, queue, &again, types, transaction).await?;
     }
-    let statement = statement(sql::CLAIM_EVENTS, queue, request, transaction).bind(per_claim(request));
-    claims_of(&fetch(conn, statement).await?)
+    Ok(claimed.claims)
 }
 
-/// As [`claim`]; the event types are patterns.
-pub(super) async fn claim_matching(
+async fn take(
     conn: &mut PgConnection,
     queue: &Inner,
     request: &ClaimRequest,
+    types: Types,
     transaction: Transaction,
-) -> Result<Vec<Claim>> {
-    let statement = sqlx::query(sql::CLAIM_MATCHING)
+) -> Result<Claimed> {
+    let per_claim = request.per_claim.map(|events| i32::try_from(events).unwrap_or(i32::MAX));
+    let mut claimed = Claimed::default();
+    let statement = match types {
+        Types::Patterns => matching(queue, request, transaction),
+        Types::Names if transaction == Transaction::Own && request.max_events >= READ_APART && per_claim.is_none() => {
+            for range in claim_ranges(conn, queue, request, transaction).await? {
+                let (claim_id, redelivery_count) = (range.claim_id, range.redelivery_count);
+                let rows = fetch(conn, events_of(queue, range)).await?;
+                rows.iter().try_for_each(|row| claimed.add(row, claim_id, redelivery_count))?;
+            }
+            return Ok(claimed);
+        }
+        Types::Names => statement(sql::CLAIM_EVENTS, queue, request, transaction),
+    };
+    // A claim's events come one after the other.
+    for row in &fetch(conn, statement.bind(per_claim)).await? {
+        let claim_id = row.try_get(CLAIM_ID).map_err(subscriber_error)?;
+        let redelivery_count = row.try_get::<i32, _>(REDELIVERY_COUNT).map_err(subscriber_error)?;
+        claimed.add(row, claim_id, redelivery_count as u32)?;
+    }
+    Ok(claimed)
+}
+
+fn matching<'q>(
+    queue: &'q Inner,
+    request: &'q ClaimRequest,
+    transaction: Transaction,
+) -> Query<'q, Postgres, PgArguments> {
+    sqlx::query(sql::CLAIM_MATCHING)
         .bind(transaction == Transaction::Own)
         .bind(&queue.info.name)
         .bind(&queue.subscriber_id)
@@ -51,44 +98,44 @@ pub(super) async fn claim_matching(
         .bind((!request.worker.is_empty()).then_some(&request.worker))
         .bind(i32::try_from(request.max_attempts).unwrap_or(i32::MAX))
         .bind((!request.acks.is_empty()).then_some(&request.acks))
-        .bind(per_claim(request));
-    claims_of(&fetch(conn, statement).await?)
 }
 
-fn per_claim(request: &ClaimRequest) -> Option<i32> {
-    request.per_claim.map(|events| i32::try_from(events).unwrap_or(i32::MAX))
-}
-
-fn claims_of(rows: &[PgRow]) -> Result<Vec<Claim>> {
-    let mut claims: Vec<Claim> = Vec::new();
-    // A claim's events come one after the other.
-    for row in rows {
-        let claim_id = row.try_get(CLAIM_ID).map_err(subscriber_error)?;
-        let event = event_of(row)?;
-        match claims.last_mut() {
-            Some(claim) if claim.claim_id == claim_id => claim.events.push(event),
-            _ => {
-                let redelivery_count = row.try_get::<i32, _>(REDELIVERY_COUNT).map_err(subscriber_error)? as u32;
-                let mut events = Vec::with_capacity(rows.len());
-                events.push(event);
-                claims.push(Claim { claim_id, redelivery_count, events });
-            }
-        }
-    }
-    Ok(claims)
-}
-
-async fn read(conn: &mut PgConnection, queue: &Inner, range: ClaimedRange) -> Result<Claim> {
+fn events_of(queue: &Inner, range: ClaimedRange) -> Query<'static, Postgres, PgArguments> {
     let sequences: Option<Vec<i64>> = range.sequences.map(|sequences| sequences.into_iter().map(bigint).collect());
-    let statement = sqlx::query(sql::CLAIMED_EVENTS)
+    sqlx::query(sql::CLAIMED_EVENTS)
         .bind(i32::from(queue.info.id))
         .bind(bigint(range.first))
         .bind(bigint(range.last))
         .bind(range.event_types)
-        .bind(sequences);
-    let rows = fetch(conn, statement).await?;
-    let events = rows.iter().map(event_of).collect::<std::result::Result<_, _>>()?;
-    Ok(Claim { claim_id: range.claim_id, redelivery_count: range.redelivery_count, events })
+        .bind(sequences)
+}
+
+/// What a claim brought.
+#[derive(Default)]
+struct Claimed {
+    /// Those that have events.
+    claims: Vec<Claim>,
+    poison: Poisoned,
+    /// The poison of each claim.
+    poisoned: BTreeMap<Uuid, Vec<u64>>,
+}
+
+impl Claimed {
+    fn add(&mut self, row: &PgRow, claim_id: Uuid, redelivery_count: u32) -> Result<()> {
+        let event = match event_of(row) {
+            Ok(event) => event,
+            Err(error) => {
+                let sequence = self.poison.add(row, &error)?;
+                self.poisoned.entry(claim_id).or_default().push(sequence);
+                return Ok(());
+            }
+        };
+        match self.claims.last_mut() {
+            Some(claim) if claim.claim_id == claim_id => claim.events.push(event),
+            _ => self.claims.push(Claim { claim_id, redelivery_count, events: vec![event] }),
+        }
+        Ok(())
+    }
 }
 
 pub(super) async fn claim_ranges(

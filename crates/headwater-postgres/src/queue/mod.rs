@@ -16,6 +16,7 @@ use headwater_core::{Claim, ClaimRequest, ClaimedRange, NamespaceInfo, Subscribe
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use self::claim::Types;
 use self::settle::HandedBack;
 use crate::Database;
 use crate::subscribers::call::{CALL_TIMEOUT, calling, no_answer};
@@ -57,12 +58,12 @@ impl PgQueue {
 
     /// Claims events, and reads them, in one round trip. Empty: there is nothing to do now.
     pub async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Transaction::Own))
+        calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Types::Names, Transaction::Own))
     }
 
     /// As [`claim`](PgQueue::claim); in the request's event types, `*` stands for any characters.
     pub async fn claim_matching(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        calling!(self.inner.database, conn => claim::claim_matching(conn, &self.inner, request, Transaction::Own))
+        calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Types::Patterns, Transaction::Own))
     }
 
     /// Claims events without reading them, for who has them in memory.
@@ -101,7 +102,7 @@ impl PgQueue {
 
     /// As [`claim`](PgQueue::claim), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
     pub async fn claim_in(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        in_time(claim::claim(conn, &self.inner, request, Transaction::Callers)).await
+        in_time(claim::claim(conn, &self.inner, request, Types::Names, Transaction::Callers)).await
     }
 
     /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. After an error, roll

@@ -15,7 +15,8 @@ pub(super) async fn load(conn: &mut PgConnection, namespace_id: i32, fence: &Fen
     let row = statement.fetch_optional(conn).await.map_err(subscriber_error)?.ok_or_else(|| missing(fence))?;
     check(&row, fence)?;
     let buried = row.get::<Vec<i64>, _>("buried").into_iter().map(|sequence| sequence as u64).collect();
-    Ok(Loaded { parked_keys: row.get("parked_keys"), buried, ..loaded(&row) })
+    let repairs = row.get::<i64, _>("repairs") as u64;
+    Ok(Loaded { parked_keys: row.get("parked_keys"), buried, repairs, ..loaded(&row) })
 }
 
 /// The lowest position of its partitions, and all that is in their ledgers.
@@ -69,6 +70,7 @@ fn loaded(row: &PgRow) -> Loaded {
         barrier: row.get::<Option<i64>, _>("barrier").map(|barrier| barrier as u64),
         parked_keys: Vec::new(),
         buried: Vec::new(),
+        repairs: 0,
     }
 }
 

@@ -24,7 +24,7 @@ use super::live_report::LiveReporter;
 use super::maintenance::INTERVAL;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
-use crate::Live;
+use crate::{CdcPoisonNotifier, Live};
 
 /// Of the pool, for all that is no transaction of a handler.
 const CONNECTIONS_FOR_OTHERS: u32 = 2;
@@ -55,6 +55,7 @@ pub struct NodeBuilder {
     config: ReliableDeliveryConfig,
     wake_ups: WakeUpSource,
     live: Live,
+    poison: Option<Arc<dyn CdcPoisonNotifier>>,
     session_locks: bool,
     lease: Duration,
     poll: Duration,
@@ -99,6 +100,7 @@ impl NodeBuilder {
             config: ReliableDeliveryConfig::default(),
             wake_ups: WakeUpSource::default(),
             live: Live::default(),
+            poison: None,
             session_locks: true,
             lease: Duration::from_secs(10),
             poll: Duration::from_secs(1),
@@ -429,6 +431,12 @@ impl NodeBuilder {
         self
     }
 
+    /// Whom the node tells of poison that it comes upon: see [`CdcPoisonNotifier`]. Default: nobody.
+    pub fn on_poison(mut self, notifier: impl CdcPoisonNotifier) -> Self {
+        self.poison = Some(Arc::new(notifier));
+        self
+    }
+
     /// Whether ownership also uses session locks, by which standbys take over at once when an owner dies. Switch it off where sessions
     /// cannot be held, as through PgBouncer in transaction mode: then they take over when its lease ends.
     pub fn session_locks(mut self, on: bool) -> Self {
@@ -716,6 +724,7 @@ impl NodeBuilder {
             postgres,
             wake_ups,
             live,
+            poison: self.poison,
             firing,
             listening,
             subscriptions: self.subscriptions,

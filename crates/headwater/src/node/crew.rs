@@ -126,7 +126,7 @@ impl Crew {
             tenure,
             partitioned: matches!(subscription.mode, SubscriberMode::Partitioned { .. }),
             control,
-            status: Arc::default(),
+            status: Arc::new(Status::new(subscription.is_transactional())),
             counted: AtomicU64::new(0),
         };
         (Arc::new(seat), told)

@@ -14,6 +14,7 @@ mod limiter;
 mod live_report;
 mod maintenance;
 mod pages;
+mod poison;
 mod ring;
 mod runner;
 mod saga;
@@ -46,6 +47,7 @@ use self::keeper::Keeper;
 pub use self::lent::HandlerTransaction;
 use self::subscription::Subscription;
 use self::tail::{Tail, WakeUp};
+use crate::CdcPoisonNotifier;
 
 /// How long [`Node::shutdown`] waits for events at hand.
 const SHUTDOWN: Duration = Duration::from_secs(30);
@@ -119,6 +121,7 @@ struct Parts {
     postgres: Option<PgSubscribers>,
     wake_ups: Vec<WakeUp>,
     live: Option<LiveSource>,
+    poison: Option<Arc<dyn CdcPoisonNotifier>>,
     firing: Option<Firing>,
     listening: Option<WakeUps>,
     subscriptions: Vec<Subscription>,
@@ -172,8 +175,13 @@ impl Running {
     fn new(parts: Parts, heartbeat: Option<Arc<Heartbeat>>) -> Self {
         let (stop, stopped) = watch::channel(false);
         let feed = parts.live.as_ref().map(|live| live.feed.clone());
-        let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll, feed));
         let mut others = JoinSet::new();
+        let poison = parts.poison.map(|notifier| {
+            let (poison, found) = poison::Poison::new();
+            others.spawn(poison::tell(notifier, found));
+            poison
+        });
+        let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll, feed, poison));
         if let Some(live) = parts.live {
             others.spawn(live.source);
         }

@@ -1,8 +1,8 @@
 //! Settled pages of the log, shared by subscribers that catch up side by side.
 //!
-//! What is settled never changes, so a page that one subscriber has read serves all others that need a part of it. One page is read at a
-//! time: whoever waits for its turn finds, more often than not, that the page it needs is there by then. The next page is read while the events
-//! of one are handled.
+//! What is settled never changes (but for a row that is repaired: then all are forgotten), so a page that one subscriber has read serves all
+//! others that need a part of it. One page is read at a time: whoever waits for its turn finds, more often than not, that the page it needs is
+//! there by then. The next page is read while the events of one are handled.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,8 +39,8 @@ struct Cache {
     pages: BTreeMap<u64, Page>,
     bytes: usize,
     uses: u64,
-    /// How often everything was forgotten: what was read before is not kept.
-    generation: u64,
+    /// How often it was cleared: a page that was being read meanwhile is not kept.
+    clearings: u64,
 }
 
 /// A part of a page.
@@ -76,7 +76,11 @@ impl Pages {
     /// Forgets everything: the log may be another.
     pub(super) fn clear(&self) {
         let mut cache = self.cache.lock().expect("no holder of this lock panics");
-        *cache = Cache { generation: cache.generation + 1, ..Cache::default() };
+        *cache = Cache { clearings: cache.clearings + 1, ..Cache::default() };
+    }
+
+    fn clearings(&self) -> u64 {
+        self.cache.lock().expect("no holder of this lock panics").clearings
     }
 
     /// What comes after `after`, at most `limit` events, of a log that is settled up to `settled`; also the gaps that reading
@@ -106,7 +110,7 @@ impl Pages {
         if let Some(part) = self.cached(after, limit) {
             return Ok(part);
         }
-        let generation = self.cache.lock().expect("no holder of this lock panics").generation;
+        let clearings = self.clearings();
         let size = self.size.load(Ordering::Relaxed);
         let page = log.settled_page(after, settled, size).await?;
         let events: Vec<_> = page.events.into_iter().map(Arc::new).collect();
@@ -114,7 +118,7 @@ impl Pages {
         self.size.store(next_size(size, events.len(), bytes), Ordering::Relaxed);
         let mut page = Page { end: page.cursor, events, bytes, gaps: page.gaps, begun: false, used: 0 };
         let part = page.part(after, limit);
-        self.keep(after, page, generation);
+        self.keep(after, page, clearings);
         Ok(part)
     }
 
@@ -127,9 +131,9 @@ impl Pages {
         Some(page.part(after, limit))
     }
 
-    fn keep(&self, start: u64, page: Page, generation: u64) {
+    fn keep(&self, start: u64, page: Page, clearings: u64) {
         let mut cache = self.cache.lock().expect("no holder of this lock panics");
-        if page.end <= start || generation != cache.generation {
+        if page.end <= start || cache.clearings != clearings {
             return;
         }
         cache.uses += 1;

@@ -133,6 +133,7 @@ impl Runner {
             Ok(loaded) => loaded,
             Err(error) => return error.into(),
         };
+        self.tail.forget_before(loaded.repairs).await;
         let (position, partition) = (loaded.position, self.partition);
         tracing::info!(subscriber_id = self.id(), partition, position, term = fence.term, "delivery begins");
         let mut turn = Turn::new(self, fence, loaded, generation);

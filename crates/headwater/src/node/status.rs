@@ -17,18 +17,16 @@ pub(super) struct Status {
     pub(super) reached: watch::Sender<Option<(u64, Gaps)>>,
 }
 
-impl Default for Status {
-    fn default() -> Self {
+impl Status {
+    pub(super) fn new(transactional: bool) -> Self {
         Status {
-            report: Mutex::default(),
+            report: Mutex::new(Report { transactional, ..Report::default() }),
             handled: AtomicU64::new(0),
             yielded: AtomicBool::new(false),
             reached: watch::Sender::new(None),
         }
     }
-}
 
-impl Status {
     pub(super) fn set(&self, state: RunnerState, detail: Option<String>) {
         let mut report = self.report.lock().expect("no holder of this lock panics");
         if report.state != state || report.detail != detail {

@@ -79,6 +79,11 @@ impl Subscription {
         }
     }
 
+    /// Whether effects are in the transaction of the checkpoint.
+    pub(super) fn is_transactional(&self) -> bool {
+        matches!(self.work, Work::Transaction(..))
+    }
+
     pub(super) fn validate(&self) -> Result<(), SubscriberError> {
         names::check_subscriber_id(&self.subscriber_id)?;
         self.config.validate()?;

@@ -12,7 +12,7 @@
 //! missing that may still come, it looks again by itself, first at once, then with growing pauses, until their writers have ended.
 //!
 //! A server that was restarted or replaced may have lost the end of its log. Then everything is forgotten, and subscribers begin anew with
-//! their checkpoints as the database has them.
+//! their checkpoints as the database has them. So it is when rows of the log were repaired: what was read as missing there is not any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::pages::{PAGE_SIZE, Pages, next_size};
+use super::poison::Poison;
 use super::ring::{MAX_HOLES, Ring, weight};
 
 /// A read that takes longer has failed. The log itself gives up sooner.
@@ -65,6 +66,11 @@ pub(super) struct Tail {
     nudged: AtomicBool,
     poll: Duration,
     live: Option<Arc<Feed>>,
+    /// How many repairs of the log somebody knows of, and before how many everything is forgotten.
+    repairs: AtomicU64,
+    forgotten: watch::Sender<u64>,
+    /// Where poison is told that was come upon.
+    poison: Option<Poison>,
 }
 
 impl Tail {
@@ -73,6 +79,7 @@ impl Tail {
         store: Arc<dyn SubscriberStore>,
         poll: Duration,
         live: Option<Arc<Feed>>,
+        poison: Option<Poison>,
     ) -> Self {
         Tail {
             log,
@@ -90,6 +97,38 @@ impl Tail {
             nudged: AtomicBool::new(false),
             poll,
             live,
+            repairs: AtomicU64::new(0),
+            forgotten: watch::Sender::new(0),
+            poison,
+        }
+    }
+
+    /// Returns when nothing is remembered that was read before so many repairs of the log: what was settled without a row may have it by now.
+    pub(super) async fn forget_before(&self, repairs: u64) {
+        let mut forgotten = self.forgotten.subscribe();
+        if *forgotten.borrow() >= repairs {
+            return;
+        }
+        self.repairs.fetch_max(repairs, Ordering::AcqRel);
+        self.nudge();
+        // It is there as long as the tail.
+        _ = forgotten.wait_for(|forgotten| *forgotten >= repairs).await;
+    }
+
+    /// Forgets all that was seen.
+    fn begin_anew(&self) {
+        *self.ring.lock().expect("no holder of this lock panics") = None;
+        self.pages.clear();
+        if let Some(feed) = &self.live {
+            feed.clear();
+        }
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    fn tell_of(&self, poison: &[u64]) {
+        if let Some(teller) = &self.poison {
+            teller.found(poison);
         }
     }
 
@@ -159,7 +198,9 @@ impl Tail {
 
     /// What became of gaps that were passed.
     pub(super) async fn look_into(&self, gaps: &Gaps) -> Result<LookAhead, ReadError> {
-        timed(self.log.look_ahead(self.seen(), gaps, 1)).await
+        let look = timed(self.log.look_ahead(self.seen(), gaps, 1)).await?;
+        self.tell_of(&look.poison);
+        Ok(look)
     }
 
     /// Asks for a look, which counts as a change even if it shows nothing new.
@@ -174,11 +215,21 @@ impl Tail {
         let mut wake_ups = WakeUps { hints, nudges: self.nudge.subscribe(), live };
         // Whether the log is to be read; else what the feed has is enough.
         let mut read = true;
+        // When the log was read, or something new taken, for the last time: a feed that brings only what is known already, as one that has a backlog, does not keep
+        // the poll from being due.
+        let mut fresh = Instant::now();
         let mut hole_until = None;
         let mut pause = FIRST_PAUSE;
         let mut look_again = FIRST_LOOK_AGAIN;
         let mut epoch = Epoch::default();
         loop {
+            let repairs = self.repairs.load(Ordering::Acquire);
+            if *self.forgotten.borrow() < repairs {
+                tracing::info!(namespace = self.log.namespace(), "rows of the log were repaired: reading them again");
+                self.begin_anew();
+                read = true;
+                self.forgotten.send_replace(repairs);
+            }
             if !self.is_read.load(Ordering::Acquire) {
                 wake_ups.any(false).await;
                 if let Some(feed) = &self.live {
@@ -207,6 +258,9 @@ impl Tail {
                         tracing::info!(namespace = self.log.namespace(), "reading the log again");
                     }
                     pause = FIRST_PAUSE;
+                    if read || looked.news {
+                        fresh = Instant::now();
+                    }
                     if looked.news {
                         hole_until = None;
                     }
@@ -225,7 +279,9 @@ impl Tail {
                     let wait = if looked.holes { look_again } else { jittered(self.poll, 0.2, rand::random()) };
                     hole_until = None;
                     let streaming = self.live.as_ref().is_some_and(|feed| feed.is_streaming());
-                    read = timeout(wait, wake_ups.any(streaming)).await != Ok(Woken::Live) || looked.holes;
+                    read = timeout(wait, wake_ups.any(streaming)).await != Ok(Woken::Live)
+                        || looked.holes
+                        || fresh.elapsed() >= self.poll;
                 }
                 Err(error) => {
                     if self.connected.swap(false, Ordering::AcqRel) {
@@ -247,13 +303,7 @@ impl Tail {
         epoch.asked = Some(Instant::now());
         if epoch.known.as_ref().is_some_and(|known| *known != now) {
             tracing::info!(namespace = self.log.namespace(), "the server was restarted or replaced: beginning anew");
-            *self.ring.lock().expect("no holder of this lock panics") = None;
-            self.pages.clear();
-            if let Some(feed) = &self.live {
-                feed.clear();
-            }
-            self.generation.fetch_add(1, Ordering::AcqRel);
-            self.changed.send_modify(|version| *version += 1);
+            self.begin_anew();
         }
         epoch.known = Some(now);
         Ok(())
@@ -296,6 +346,7 @@ impl Tail {
         let limit = if holes.ranges().len() < MAX_HOLES { size } else { 0 };
         let begun = Instant::now();
         let mut look = timed(self.log.look_ahead(seen, &holes, limit)).await?;
+        self.tell_of(&look.poison);
         *self.writers.lock().expect("no holder of this lock panics") = std::mem::take(&mut look.writers);
         let bytes = look.events.iter().map(weight).sum();
         self.size.store(next_size(size, look.events.len(), bytes), Ordering::Relaxed);

@@ -1,0 +1,49 @@
+//! Where the consumers' new events come from.
+
+use clap::ValueEnum;
+use headwater::{CdcMode, CdcOptions, Live};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Source {
+    /// Wake-ups, and reads of the log
+    #[default]
+    Notify,
+    /// The WAL, each consumer from a slot of its own
+    CdcDirect,
+    /// The WAL, from one slot for all, by way of the inbox
+    CdcInbox,
+}
+
+impl Source {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Source::Notify => "notify",
+            Source::CdcDirect => "cdc-direct",
+            Source::CdcInbox => "cdc-inbox",
+        }
+    }
+
+    pub(crate) fn live(self) -> Live {
+        match self {
+            Source::Notify => Live::Wake,
+            Source::CdcDirect => Live::Cdc(CdcOptions::default()),
+            Source::CdcInbox => Live::Cdc(CdcOptions { mode: CdcMode::inbox(), ..CdcOptions::default() }),
+        }
+    }
+
+    pub(crate) fn wal_level(self) -> &'static str {
+        match self {
+            Source::Notify => "replica",
+            Source::CdcDirect | Source::CdcInbox => "logical",
+        }
+    }
+
+    /// How many slots so many consumers read.
+    pub(crate) fn slots(self, consumers: usize) -> i64 {
+        match self {
+            Source::Notify => 0,
+            Source::CdcDirect => consumers as i64,
+            Source::CdcInbox => 1,
+        }
+    }
+}
