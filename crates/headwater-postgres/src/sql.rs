@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "ack",
     "ack_claims",
+    "ack_once",
     "advance_streams",
     "alter_namespace",
     "append",
@@ -220,9 +221,10 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 8;
+pub(crate) const FUNCTIONS_REVISION: i64 = 9;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
+pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
 pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
@@ -350,6 +352,7 @@ pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
 pub(crate) const SNAPSHOT: &str = sql!("statements", "snapshot");
 pub(crate) const STOP_NODE: &str = sql!("statements", "stop_node");
+pub(crate) const STILL_HANDLING: &str = sql!("statements", "still_handling");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");

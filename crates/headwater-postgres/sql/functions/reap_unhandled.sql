@@ -1,8 +1,9 @@
 -- headwater.reap_unhandled(namespace, grace, subscriber_id, max_events, letters, settled)
 -- Public: in docs/sql.md.
 -- Settles events that nobody handles: those that lie behind the frontier of a shared subscriber (claims left them for workers of other
--- types) and whose type no live node has handled for `grace`. Messages, which nodes emitted, become dead letters, with the reason. What belongs to a
--- stream, has no header producer_node_id, or is broadcast was not meant for a handler: it counts as done.
+-- types) and whose type no live node has handled for `grace`. Messages, which nodes emitted, become dead letters, with the reason; so does what a
+-- worker had before, and letters that are redriven are dead again. What else belongs to a stream, has no header producer_node_id, or is broadcast was
+-- not meant for a handler: it counts as done.
 -- The time counts from the first call that finds nobody, and anew when none was made for as long, or 10 minutes: where all nodes were down,
 -- their types are not given up because one of them comes back first.
 -- Answers how many became letters, and how many were settled in all: if max_events, call again.
@@ -59,17 +60,19 @@ BEGIN
     LOOP
         -- In a statement of its own: it sees all that the claim saw.
         FOR lot IN
-            SELECT e.event_type, e.is_message, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
+            SELECT e.event_type, e.for_handlers, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
               FROM (SELECT e.event_type, e.global_sequence,
-                           coalesce(e.stream_id IS NULL AND e.headers ? 'producer_node_id' AND NOT e.headers ? 'broadcast', false) AS is_message
+                           NOT coalesce(e.headers ? 'broadcast', false)
+                           AND (claim.redelivery_count > 0
+                                OR coalesce(e.stream_id IS NULL AND e.headers ? 'producer_node_id', false)) AS for_handlers
                       FROM headwater.events e
                      WHERE e.namespace_id = ns.namespace_id
                        AND e.global_sequence = ANY (headwater.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,
                                                                                 claim.sequences, claim.types))) e
-             GROUP BY e.event_type, e.is_message
+             GROUP BY e.event_type, e.for_handlers
         LOOP
             settled := settled + cardinality(lot.sequences);
-            IF lot.is_message THEN
+            IF lot.for_handlers THEN
                 letters := letters + cardinality(lot.sequences);
                 PERFORM headwater.nack(reap_unhandled.namespace, reap_unhandled.subscriber_id, claim.claim_id, lot.sequences, interval '0',
                                        format('no handler for event %s', lot.event_type), true);

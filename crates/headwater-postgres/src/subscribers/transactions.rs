@@ -29,6 +29,16 @@ impl PgSubscribers {
         }
     }
 
+    /// Whether a transaction is still the one that was begun: whoever it was lent to may have committed it, or rolled it back, by a statement of its own.
+    /// What follows would then be no part of it.
+    pub async fn is_open(&self, tx: &mut Transaction<'static, Postgres>) -> Result<bool> {
+        let ask = sqlx::query_scalar(sql::STILL_HANDLING).fetch_one(&mut **tx);
+        match tokio::time::timeout(CALL_TIMEOUT, ask).await {
+            Ok(open) => open.map_err(subscriber_error),
+            Err(_) => Err(no_answer(CALL_TIMEOUT)),
+        }
+    }
+
     /// Rolls back. If even that fails, the connection is gone, and the transaction with it.
     pub async fn rollback(&self, mut tx: Transaction<'static, Postgres>) {
         let rollback = async {
