@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0011_imports",
     "0012_poison",
     "0013_cdc_inbox",
+    "0014_handled_types",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -148,6 +149,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "node_name",
     "node_statuses",
     "note_dropped",
+    "note_handled",
     "note_poison",
     "partition_of",
     "partitions",
@@ -290,6 +292,7 @@ pub(crate) const IMPORT_PAGE: &str = sql!("import", "page");
 pub(crate) const IMPORT_RANGE: &str = sql!("statements", "import_range");
 pub(crate) const IMPORT_SOURCE_CHECKSUM: &str = sql!("import", "checksum");
 pub(crate) const IMPORT_VERIFIED: &str = sql!("statements", "import_verified");
+pub(crate) const IS_NODE: &str = sql!("statements", "is_node");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
 pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
@@ -351,8 +354,8 @@ pub(crate) const SEAL_MONTHS: &str = sql!("statements", "seal_months");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
 pub(crate) const SNAPSHOT: &str = sql!("statements", "snapshot");
-pub(crate) const STOP_NODE: &str = sql!("statements", "stop_node");
 pub(crate) const STILL_HANDLING: &str = sql!("statements", "still_handling");
+pub(crate) const STOP_NODE: &str = sql!("statements", "stop_node");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");

@@ -1,9 +1,9 @@
 -- headwater.reap_unhandled(namespace, grace, subscriber_id, max_events, letters, settled)
 -- Public: in docs/sql.md.
 -- Settles events that nobody handles: those that lie behind the frontier of a shared subscriber (claims left them for workers of other
--- types) and whose type no live node has handled for `grace`. Messages, which nodes emitted, become dead letters, with the reason; so does what a
--- worker had before, and letters that are redriven are dead again. What else belongs to a stream, has no header producer_node_id, or is broadcast was
--- not meant for a handler: it counts as done.
+-- types) and whose type no live node has handled for `grace`. These become dead letters, with the reason: messages, which nodes emitted, unless a subscriber of a
+-- live node names their type; events of a type that a node handles which is not alive and not forgotten; what a worker had before. Letters that are redriven
+-- are dead again. What else belongs to a stream, has no header producer_node_id, or is broadcast was not meant for a handler: it counts as done.
 -- The time counts from the first call that finds nobody, and anew when none was made for as long, or 10 minutes: where all nodes were down,
 -- their types are not given up because one of them comes back first.
 -- Answers how many became letters, and how many were settled in all: if max_events, call again.
@@ -14,12 +14,15 @@ CREATE OR REPLACE FUNCTION headwater.reap_unhandled(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(reap_unhandled.namespace);
-    at      timestamptz := clock_timestamp();
-    waiting text[];
-    doomed  text[];
-    claim   record;
-    lot     record;
+    ns         headwater.namespaces := headwater.namespace_row(reap_unhandled.namespace);
+    at         timestamptz := clock_timestamp();
+    waiting    text[];
+    doomed     text[];
+    -- of these: those that some node handles, alive or not, and those that a live one names
+    known      text[];
+    subscribed text[];
+    claim      record;
+    lot        record;
 BEGIN
     letters := 0;
     settled := 0;
@@ -41,7 +44,7 @@ BEGIN
          WHERE NOT EXISTS (SELECT FROM headwater.nodes n
                             WHERE n.namespace_id = ns.namespace_id AND n.stopped_at IS NULL
                               AND n.last_heartbeat >= at - 3 * n.heartbeat_every
-                              AND headwater.matches_pattern(w.event_type, n.event_types)));
+                              AND headwater.matches_pattern(w.event_type, coalesce(n.handled_types, n.event_types))));
     DELETE FROM headwater.unhandled_types u
      WHERE u.namespace_id = ns.namespace_id AND u.subscriber_id = reap_unhandled.subscriber_id AND u.event_type <> ALL (waiting);
     INSERT INTO headwater.unhandled_types AS u (namespace_id, subscriber_id, event_type, since, checked_at)
@@ -55,6 +58,14 @@ BEGIN
     IF doomed = '{}' THEN
         RETURN;
     END IF;
+    SELECT coalesce(array_agg(d.event_type) FILTER (WHERE n.handles), '{}'), coalesce(array_agg(d.event_type) FILTER (WHERE n.has), '{}')
+      INTO known, subscribed
+      FROM unnest(doomed) AS d(event_type)
+     CROSS JOIN LATERAL (
+         SELECT bool_or(headwater.matches_pattern(d.event_type, coalesce(n.handled_types, n.event_types))) AS handles,
+                bool_or(headwater.matches_pattern(d.event_type, n.event_types))
+                    FILTER (WHERE n.stopped_at IS NULL AND n.last_heartbeat >= at - 3 * n.heartbeat_every) AS has
+           FROM headwater.nodes n WHERE n.namespace_id = ns.namespace_id) n;
     FOR claim IN SELECT * FROM headwater.claim_ranges(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events,
                                                       interval '1 minute', doomed)
     LOOP
@@ -63,8 +74,9 @@ BEGIN
             SELECT e.event_type, e.for_handlers, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
               FROM (SELECT e.event_type, e.global_sequence,
                            NOT coalesce(e.headers ? 'broadcast', false)
-                           AND (claim.redelivery_count > 0
-                                OR coalesce(e.stream_id IS NULL AND e.headers ? 'producer_node_id', false)) AS for_handlers
+                           AND (claim.redelivery_count > 0 OR e.event_type = ANY (known)
+                                OR coalesce(e.stream_id IS NULL AND e.headers ? 'producer_node_id', false)
+                                   AND e.event_type <> ALL (subscribed)) AS for_handlers
                       FROM headwater.events e
                      WHERE e.namespace_id = ns.namespace_id
                        AND e.global_sequence = ANY (headwater.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,

@@ -10,7 +10,9 @@ type Owned = Transaction<'static, Postgres>;
 
 /// A handler that ended its transaction by itself has failed: what others did in it may be gone, and what follows is not in it.
 pub(super) fn ended() -> HandlerError {
-    HandlerError::message("the handler ended its transaction: leave COMMIT and ROLLBACK to the node, and use savepoints")
+    HandlerError::message(
+        "the handler ended its transaction: leave COMMIT and ROLLBACK to the node, and use savepoints",
+    )
 }
 
 /// The transaction in which an event is handled, while no handler has it as its own.
