@@ -316,6 +316,7 @@ pub(crate) const NOTE_DROPPED: &str = sql!("statements", "note_dropped");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
 pub(crate) const NOTE_POISON: &str = sql!("statements", "note_poison");
+pub(crate) const NOTICE_LOSS: &str = sql!("session", "notice_loss");
 pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
 pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");

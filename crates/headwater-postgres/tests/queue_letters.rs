@@ -81,7 +81,9 @@ async fn a_letter_that_is_discarded_while_it_is_handed_back_stays_so() {
 async fn an_ack_of_some_events_counts_once_in_transactions() {
     let mut shop = Shop::open(3).await;
     let claim = shop.claim(3).await.remove(0).claim_id;
-    for (transaction, of, is_lost) in [(1, &[1][..], false), (2, &[1][..], true), (3, &[1, 2][..], true), (4, &[2][..], false)] {
+    for (transaction, of, is_lost) in
+        [(1, &[1][..], false), (2, &[1][..], true), (3, &[1, 2][..], true), (4, &[2][..], false)]
+    {
         run(&mut shop.session, "BEGIN").await;
         let acked = shop.queue.ack_in(&mut shop.session, claim, Some(of)).await;
         assert_eq!(matches!(acked, Err(SubscriberError::ClaimLost(_))), is_lost, "{transaction}: {acked:?}");

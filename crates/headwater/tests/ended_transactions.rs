@@ -5,7 +5,9 @@ mod common;
 use std::sync::Arc;
 
 use common::{Shop, quick, until};
-use headwater::{DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, SubscriberStore, TransactionScope};
+use headwater::{
+    DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, SubscriberStore, TransactionScope,
+};
 use sqlx::{Connection, PgConnection};
 
 async fn with_table() -> Shop {
