@@ -67,6 +67,15 @@ impl Database {
             // A ping before each use would double its latency. What was used just now is most likely alive; reads that
             // find otherwise try again.
             .test_before_acquire(false)
+            .after_connect(|conn, _| {
+                Box::pin(async move {
+                    match sqlx::raw_sql(sql::NOTICE_LOSS).execute(conn).await {
+                        // An older server, or one on a system that cannot.
+                        Err(sqlx::Error::Database(_)) | Ok(_) => Ok(()),
+                        Err(error) => Err(error),
+                    }
+                })
+            })
             .before_acquire(|conn, meta| {
                 Box::pin(async move {
                     if meta.idle_for > PING_AFTER {

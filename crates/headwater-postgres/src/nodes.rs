@@ -40,7 +40,12 @@ impl PgNodes {
 
     /// Says that this process lives, and which event types it handles.
     pub async fn heartbeat(&self, node: &Registration, event_types: &[String]) -> Result<()> {
-        calling!(self.database, conn => heartbeat(conn, &self.namespace, node, event_types))
+        calling!(self.database, conn => heartbeat(conn, &self.namespace, node, event_types, None))
+    }
+
+    /// As [`heartbeat`](PgNodes::heartbeat), and of which of these types this process has handlers; the others are its subscribers'.
+    pub async fn heartbeat_of(&self, node: &Registration, event_types: &[String], handled: &[String]) -> Result<()> {
+        calling!(self.database, conn => heartbeat(conn, &self.namespace, node, event_types, Some(handled)))
     }
 
     /// Says that this process ends. Answers whether it was the node still.
@@ -58,8 +63,9 @@ impl PgNodes {
         calling!(self.database, conn => forget(conn, &self.namespace, older_than, node_id))
     }
 
-    /// Settles events of a shared subscriber whose type no live node has handled for `grace`: messages become dead letters, what was not
-    /// meant for a handler (events of streams, broadcasts, what no node emitted) counts as done. Answers how many became dead letters.
+    /// Settles events of a shared subscriber whose type no live node has handled for `grace`: messages, what a worker had before, and what a node that
+    /// is not alive handles become dead letters; the rest (events of streams, broadcasts, what no node emitted, what live subscribers have) counts as
+    /// done. Answers how many became dead letters.
     pub async fn reap_unhandled(&self, subscriber_id: &str, grace: Duration) -> Result<u64> {
         let mut all = 0;
         loop {
@@ -113,9 +119,14 @@ async fn heartbeat(
     namespace: &str,
     node: &Registration,
     event_types: &[String],
+    handled: Option<&[String]>,
 ) -> Result<()> {
-    let beat =
-        sqlx::query(sql::HEARTBEAT).bind(namespace).bind(&node.node_id).bind(node.incarnation as i64).bind(event_types);
+    let beat = sqlx::query(sql::HEARTBEAT)
+        .bind(namespace)
+        .bind(&node.node_id)
+        .bind(node.incarnation as i64)
+        .bind(event_types)
+        .bind(handled);
     beat.execute(conn).await.map(drop).map_err(subscriber_error)
 }
 

@@ -32,12 +32,14 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0015_reads_by_month",
     "0016_cdc_owner",
     "0017_poison_resets",
+    "0018_handled_types",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
 pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "ack",
     "ack_claims",
+    "ack_once",
     "advance_streams",
     "alter_namespace",
     "append",
@@ -160,6 +162,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "node_name",
     "node_statuses",
     "note_dropped",
+    "note_handled",
     "note_poison",
     "partition_of",
     "partitions",
@@ -242,6 +245,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 pub(crate) const FUNCTIONS_REVISION: i64 = 9;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
+pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
 pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
@@ -316,6 +320,7 @@ pub(crate) const IMPORT_PAGE: &str = sql!("import", "page");
 pub(crate) const IMPORT_RANGE: &str = sql!("statements", "import_range");
 pub(crate) const IMPORT_SOURCE_CHECKSUM: &str = sql!("import", "checksum");
 pub(crate) const IMPORT_VERIFIED: &str = sql!("statements", "import_verified");
+pub(crate) const IS_NODE: &str = sql!("statements", "is_node");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");
 pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
@@ -339,6 +344,7 @@ pub(crate) const NOTE_DROPPED: &str = sql!("statements", "note_dropped");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
 pub(crate) const NOTE_POISON: &str = sql!("statements", "note_poison");
+pub(crate) const NOTICE_LOSS: &str = sql!("session", "notice_loss");
 pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
 pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");
@@ -380,6 +386,7 @@ pub(crate) const SEAL_MONTHS: &str = sql!("statements", "seal_months");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
 pub(crate) const SNAPSHOT: &str = sql!("statements", "snapshot");
+pub(crate) const STILL_HANDLING: &str = sql!("statements", "still_handling");
 pub(crate) const STOP_NODE: &str = sql!("statements", "stop_node");
 pub(crate) const STORE_DUE: &str = sql!("statements", "store_due");
 pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");

@@ -254,3 +254,12 @@ async fn a_queue_in_a_gapless_namespace_needs_no_proof() {
     let queue = PgQueue::new(database, log.info().clone(), "work");
     assert_eq!(delivered(&queue.claim(&request()).await.unwrap()), [[2, 3]]);
 }
+
+#[tokio::test]
+async fn a_rare_type_is_found_behind_thousands_of_others() {
+    let mut shop = Shop::open(0).await;
+    run(&mut shop.session, "SELECT headwater.emit('shop', 'a') FROM generate_series(1, 8000)").await;
+    shop.emit(&["b"]).await;
+    assert_eq!(delivered(&shop.claim_types(1, &["b"]).await), [[8001]], "one claim is enough");
+    assert_eq!(shop.claim(1_000).await[0].events.len(), 1_000);
+}

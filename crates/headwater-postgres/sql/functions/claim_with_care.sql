@@ -166,9 +166,10 @@ BEGIN
         q.look_at := least(headwater.look_at(queue_key, q, moment, window_), CASE WHEN made <> '{}' THEN one.visible_at END);
     END IF;
     IF made = '{}' THEN
-        -- What was only looked through is noted now and then, while there are claims that may be among it.
+        -- What was only looked through is noted now and then, while there are claims that may be among it; what is due sooner than was known, at once.
         IF ROW(q.frontier, q.gaps, q.open, q.skipped) IS NOT DISTINCT FROM ROW(before.frontier, before.gaps, before.open, before.skipped)
-           AND (subscriber.paused OR before.look_at = 'infinity' OR moment < before.expired_from + window_) THEN
+           AND (subscriber.paused
+                OR q.look_at >= before.look_at AND (before.look_at = 'infinity' OR moment < before.expired_from + window_)) THEN
             IF ended THEN
                 UPDATE headwater.claims c SET done = true
                  WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id AND c.number = newest.number;

@@ -17,6 +17,10 @@ BEGIN
         PERFORM headwater.fail('WH002', format('invalid older_than %s', coalesce(forget_nodes.older_than::text, 'NULL')),
             jsonb_build_object('what', 'older_than', 'value', forget_nodes.older_than), 'older_than is an interval from 0 on');
     END IF;
+    -- A role that only produces leaves them to others: it could not remove their subscribers.
+    IF NOT has_table_privilege('headwater.subscribers', 'DELETE') THEN
+        RETURN 0;
+    END IF;
     FOR node IN SELECT n.node_id FROM headwater.nodes n
                  WHERE n.namespace_id = ns.namespace_id AND (forget_nodes.only_node IS NULL OR n.node_id = forget_nodes.only_node)
                    AND greatest(n.last_heartbeat, n.stopped_at) < at - forget_nodes.older_than

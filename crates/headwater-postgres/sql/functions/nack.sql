@@ -9,12 +9,12 @@ CREATE OR REPLACE FUNCTION headwater.nack(
     permanent boolean DEFAULT false, tried boolean DEFAULT true
 ) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(nack.namespace);
-    claim   headwater.claims;
-    present bigint[];
-    failed  bigint[];
-    newest  headwater.claims;
-    due_at  timestamptz;
+    ns       headwater.namespaces := headwater.namespace_row(nack.namespace);
+    claim    headwater.claims;
+    present  bigint[];
+    failed   bigint[];
+    newest   headwater.claims;
+    again_at timestamptz;
 BEGIN
     IF coalesce(nack.delay < interval '0', true) THEN
         PERFORM headwater.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
@@ -34,9 +34,19 @@ BEGIN
     -- Not before what claims have looked at, whatever the clock does.
     SELECT n.* INTO newest FROM headwater.claims n
      WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id ORDER BY n.number DESC LIMIT 1;
-    due_at := greatest(clock_timestamp(), (newest.state).due_from) + nack.delay;
-    PERFORM headwater.fail_claimed(claim, failed, due_at, coalesce(nack.error, 'handed back without a reason'));
-    PERFORM headwater.look_by(newest, due_at);
+    again_at := greatest(clock_timestamp(), (newest.state).due_from) + nack.delay;
+    IF claim.of_letter AND NOT nack.tried AND NOT nack.permanent THEN
+        -- Still to be delivered, unless it was discarded meanwhile.
+        INSERT INTO headwater.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter)
+        SELECT claim.namespace_id, claim.subscriber_id, nextval('headwater.claim_numbers'), ARRAY[d.global_sequence], ARRAY[d.event_type],
+               claim.attempts, claim.failures, again_at, true
+          FROM headwater.dead_letters d
+         WHERE d.namespace_id = claim.namespace_id AND d.subscriber_id = claim.subscriber_id AND d.global_sequence = ANY (failed)
+           AND d.state = 'redriving';
+    ELSE
+        PERFORM headwater.fail_claimed(claim, failed, again_at, coalesce(nack.error, 'handed back without a reason'));
+    END IF;
+    PERFORM headwater.look_by(newest, again_at);
     IF cardinality(failed) = cardinality(present) THEN
         PERFORM headwater.end_claim(claim);
     ELSIF cardinality(failed) > 0 THEN

@@ -1,9 +1,11 @@
 -- headwater.reap_unhandled(namespace, grace, subscriber_id, max_events, letters, settled)
 -- Public: in docs/sql.md.
 -- Settles events that nobody handles: those that lie behind the frontier of a shared subscriber (claims left them for workers of other
--- types) and whose type no live node has handled for `grace`. Messages become dead letters, with the reason: what has no stream and was emitted by a node
--- (its header producer_node_id says so), or by whomever in a namespace that nobody reads but handlers. The rest counts as done, since others get it: what
--- belongs to a stream or was imported is history, a broadcast goes to each node, and what has no producer goes to the namespace's other subscribers.
+-- types) and whose type no live node has handled for `grace`. These become dead letters, with the reason: messages, unless a subscriber of a live node names
+-- their type: what has no stream and was emitted by a node (its header producer_node_id says so), or by whomever in a namespace that nobody reads but handlers;
+-- events of a type that a node handles which is not alive and not forgotten; what a worker had before. Letters that are redriven are dead again. The rest counts as
+-- done, since others get it: what belongs to a stream or was imported is history, a broadcast goes to each node, and what has no producer goes to the
+-- namespace's other subscribers.
 -- The time counts from the first call that finds nobody, and anew when none was made for as long, or 10 minutes: where all nodes were down,
 -- their types are not given up because one of them comes back first.
 -- Answers how many became letters, and how many were settled in all: if max_events, call again.
@@ -14,14 +16,18 @@ CREATE OR REPLACE FUNCTION headwater.reap_unhandled(
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(reap_unhandled.namespace);
-    at      timestamptz := clock_timestamp();
-    waiting text[];
-    doomed  text[];
-    read_   boolean;
-    claim   record;
-    lot     record;
-    bounds  record;
+    ns         headwater.namespaces := headwater.namespace_row(reap_unhandled.namespace);
+    at         timestamptz := clock_timestamp();
+    waiting    text[];
+    doomed     text[];
+    -- of these: those that some node handles, alive or not, and those that a live one names
+    known      text[];
+    subscribed text[];
+    -- by others than handlers
+    read_      boolean;
+    claim      record;
+    lot        record;
+    bounds     record;
 BEGIN
     letters := 0;
     settled := 0;
@@ -43,7 +49,7 @@ BEGIN
          WHERE NOT EXISTS (SELECT FROM headwater.nodes n
                             WHERE n.namespace_id = ns.namespace_id AND n.stopped_at IS NULL
                               AND n.last_heartbeat >= at - 3 * n.heartbeat_every
-                              AND headwater.matches_pattern(w.event_type, n.event_types)));
+                              AND headwater.matches_pattern(w.event_type, coalesce(n.handled_types, n.event_types))));
     DELETE FROM headwater.unhandled_types u
      WHERE u.namespace_id = ns.namespace_id AND u.subscriber_id = reap_unhandled.subscriber_id AND u.event_type <> ALL (waiting);
     INSERT INTO headwater.unhandled_types AS u (namespace_id, subscriber_id, event_type, since, checked_at)
@@ -60,26 +66,36 @@ BEGIN
     read_ := EXISTS (SELECT FROM headwater.subscribers s
                       WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id <> reap_unhandled.subscriber_id
                         AND s.subscriber_id NOT LIKE 'broadcast:%');
+    SELECT coalesce(array_agg(d.event_type) FILTER (WHERE n.handles), '{}'), coalesce(array_agg(d.event_type) FILTER (WHERE n.has), '{}')
+      INTO known, subscribed
+      FROM unnest(doomed) AS d(event_type)
+     CROSS JOIN LATERAL (
+         SELECT bool_or(headwater.matches_pattern(d.event_type, coalesce(n.handled_types, n.event_types))) AS handles,
+                bool_or(headwater.matches_pattern(d.event_type, n.event_types))
+                    FILTER (WHERE n.stopped_at IS NULL AND n.last_heartbeat >= at - 3 * n.heartbeat_every) AS has
+           FROM headwater.nodes n WHERE n.namespace_id = ns.namespace_id) n;
     FOR claim IN SELECT * FROM headwater.claim_ranges(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events,
                                                       interval '1 minute', doomed)
     LOOP
         SELECT l.* INTO bounds FROM headwater.log_bounds(ns.namespace_id, claim.first_sequence - 1, claim.last_sequence, NULL) l;
         -- In a statement of its own: it sees all that the claim saw.
         FOR lot IN
-            SELECT e.event_type, e.is_message, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
+            SELECT e.event_type, e.for_handlers, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
               FROM (SELECT e.event_type, e.global_sequence,
-                           e.stream_id IS NULL AND NOT h.headers ? 'broadcast'
-                           AND (h.headers ? 'producer_node_id' OR NOT read_ AND NOT h.headers ? 'import') AS is_message
+                           NOT h.headers ? 'broadcast'
+                           AND (claim.redelivery_count > 0 OR e.event_type = ANY (known)
+                                OR e.stream_id IS NULL AND e.event_type <> ALL (subscribed)
+                                   AND (h.headers ? 'producer_node_id' OR NOT read_ AND NOT h.headers ? 'import')) AS for_handlers
                       FROM headwater.events e
                      CROSS JOIN LATERAL (SELECT coalesce(e.headers, '{}') AS headers) h
                      WHERE e.namespace_id = ns.namespace_id
                        AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
                        AND e.global_sequence = ANY (headwater.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,
                                                                                 claim.sequences, claim.types))) e
-             GROUP BY e.event_type, e.is_message
+             GROUP BY e.event_type, e.for_handlers
         LOOP
             settled := settled + cardinality(lot.sequences);
-            IF lot.is_message THEN
+            IF lot.for_handlers THEN
                 letters := letters + cardinality(lot.sequences);
                 PERFORM headwater.nack(reap_unhandled.namespace, reap_unhandled.subscriber_id, claim.claim_id, lot.sequences, interval '0',
                                        format('no handler for event %s', lot.event_type), true);

@@ -2,7 +2,7 @@
 -- Public: in docs/sql.md.
 -- Makes a running process known, under an id of its own: lower case, with - for what is not a letter, a digit, a dot, - or _; NULL: one is made up. A
 -- process that is registered again is a new incarnation: heartbeats of its predecessor are refused, and what that owned (leases, memberships of
--- groups) can be taken at once; what it still writes there is fenced by its term.
+-- groups, its broadcasts) can be taken at once; what it still writes there is fenced by its term.
 --   heartbeat_every  how often it says that it lives, 100 ms to 1 hour: it counts as dead when it was silent for three of them
 --   event_types      that it handles, as patterns: * stands for any characters
 -- Raises: WH001, WH002. Locks: the node, what its predecessor owned. Writes: nodes, subscribers, members.
@@ -56,9 +56,15 @@ BEGIN
            last_heartbeat = at, stopped_at = NULL
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = id
     RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
-    UPDATE headwater.subscribers s
-       SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
-     WHERE s.namespace_id = ns.namespace_id AND s.owner_incarnation = former;
-    DELETE FROM headwater.members m WHERE m.namespace_id = ns.namespace_id AND m.incarnation = former;
+    -- A role that only produces owns nothing, and may not look.
+    IF has_table_privilege('headwater.subscribers', 'UPDATE') THEN
+        UPDATE headwater.subscribers s
+           SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
+         WHERE s.namespace_id = ns.namespace_id AND s.owner_incarnation = former;
+        DELETE FROM headwater.members m WHERE m.namespace_id = ns.namespace_id AND m.incarnation = former;
+        -- Without a lease, only a new term tells the two apart.
+        UPDATE headwater.subscribers s SET term = nextval('headwater.terms')
+         WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = 'broadcast:' || id;
+    END IF;
 END
 $$;

@@ -93,6 +93,8 @@ BEGIN
         q.frontier := edge;
         taken := taken || mine;
         EXIT WHEN wanted IS NULL OR cardinality(taken) >= room OR cardinality(page) < size;
+        -- Where what is wanted is rare, most of the log lies between.
+        size := least(4 * size, 10000);
     END LOOP;
     first_sequence := taken[1];
     last_sequence := taken[cardinality(taken)];

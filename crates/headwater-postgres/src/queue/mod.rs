@@ -105,10 +105,10 @@ impl PgQueue {
         in_time(claim::claim(conn, &self.inner, request, Types::Names, Transaction::Callers)).await
     }
 
-    /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. After an error, roll
-    /// back.
+    /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. Also an event that was
+    /// settled before is an error, so that the same transaction a second time has no effects. After an error, roll back.
     pub async fn ack_in(&self, conn: &mut PgConnection, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
-        in_time(settle::ack(conn, &self.inner, claim_id, sequences, Transaction::Callers)).await
+        in_time(settle::ack_once(conn, &self.inner, claim_id, sequences)).await
     }
 
     /// As [`nack`](PgQueue::nack), in a transaction of the caller's: nobody else claims of this subscriber until that ends.

@@ -23,6 +23,21 @@ pub(super) async fn ack(
     run(conn, statement(sql::ACK_CLAIM, queue, claim_id, transaction).bind(bigints(sequences))).await
 }
 
+/// In a transaction of the caller's: what was settled before is an error.
+pub(super) async fn ack_once(
+    conn: &mut PgConnection,
+    queue: &Inner,
+    claim_id: Uuid,
+    sequences: Option<&[u64]>,
+) -> Result<()> {
+    let statement = sqlx::query(sql::ACK_ONCE)
+        .bind(&queue.info.name)
+        .bind(&queue.subscriber_id)
+        .bind(claim_id)
+        .bind(bigints(sequences));
+    run(conn, statement).await
+}
+
 /// Why events are handed back.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum HandedBack<'e> {

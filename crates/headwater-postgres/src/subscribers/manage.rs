@@ -40,6 +40,11 @@ pub(super) async fn paused(conn: &mut PgConnection, namespace_id: i32, ids: &[St
     statement.fetch_all(conn).await.map_err(subscriber_error)
 }
 
+pub(super) async fn is_node(conn: &mut PgConnection, namespace_id: i32, instance: &Instance) -> Result<bool> {
+    let statement = sqlx::query_scalar(sql::IS_NODE).bind(namespace_id).bind(&instance.node).bind(instance.incarnation);
+    statement.fetch_one(conn).await.map_err(subscriber_error)
+}
+
 pub(super) async fn set_paused(
     conn: &mut PgConnection,
     namespace: &str,

@@ -123,6 +123,11 @@ impl PgSubscribers {
         calling!(self.inner.database, conn => manage::paused(conn, self.id(), subscriber_ids))
     }
 
+    /// Whether an instance is still the node of its id, or another process was registered under it since.
+    pub async fn is_node(&self, instance: &Instance) -> Result<bool> {
+        calling!(self.inner.database, conn => manage::is_node(conn, self.id(), instance))
+    }
+
     /// Ends the sessions, and their locks with them: what instances still own, others take over at once. A later call begins a new one.
     pub async fn close(&self) {
         let sessions: Vec<_> = self.lock_sessions().drain().map(|(_, session)| session).collect();

@@ -15,7 +15,7 @@ impl PgSubscribers {
         let mut tries = self.inner.database.pool.size();
         loop {
             // Of ours, and a number.
-            let begin = AssertSqlSafe(format!("{} {idle_ms}", sql::BEGIN_LIMITED.trim_end()));
+            let begin = AssertSqlSafe(sql::BEGIN_LIMITED.replace("$1", &idle_ms.to_string()));
             match tokio::time::timeout(CALL_TIMEOUT, self.inner.database.pool.begin_with(begin)).await {
                 Ok(Ok(tx)) => return Ok(tx),
                 // A connection of the pool that died meanwhile: after a restart of the server, all have.
@@ -23,6 +23,16 @@ impl PgSubscribers {
                 Ok(Err(error)) => return Err(subscriber_error(error)),
                 Err(_) => return Err(no_answer(CALL_TIMEOUT)),
             }
+        }
+    }
+
+    /// Whether a transaction is still the one that was begun: whoever it was lent to may have committed it, or rolled it back, by a statement of its own.
+    /// What follows would then be no part of it.
+    pub async fn is_open(&self, tx: &mut Transaction<'static, Postgres>) -> Result<bool> {
+        let ask = sqlx::query_scalar(sql::STILL_HANDLING).fetch_one(&mut **tx);
+        match tokio::time::timeout(CALL_TIMEOUT, ask).await {
+            Ok(open) => open.map_err(subscriber_error),
+            Err(_) => Err(no_answer(CALL_TIMEOUT)),
         }
     }
 

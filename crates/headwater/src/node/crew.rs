@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use headwater_core::{Fence, Instance, InstanceMode, PartitionId, SubscriberMode, SubscriberStore};
+use headwater_core::{Fence, Instance, InstanceMode, PartitionId, SubscriberError, SubscriberMode, SubscriberStore};
 use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -134,6 +134,14 @@ impl Crew {
 
     pub(super) fn seats(&self) -> Vec<Arc<Seat>> {
         self.seats.lock().expect("no holder of this lock panics").clone()
+    }
+
+    /// Whether this is still the node of its id. Who was replaced must not go on in the term of its successor, so this is asked after the term.
+    pub(super) async fn is_node(&self) -> Result<bool, SubscriberError> {
+        match &self.postgres {
+            Some(postgres) => postgres.is_node(&self.instance).await,
+            None => Ok(true),
+        }
     }
 
     /// Whether the node ends: it takes nothing more.

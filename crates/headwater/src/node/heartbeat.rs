@@ -68,7 +68,7 @@ impl Heartbeat {
         let (node, mut pause) = (&self.registration.node_id, FIRST_PAUSE);
         let mut said = false;
         loop {
-            match self.nodes.heartbeat(&self.registration, &self.event_types()).await {
+            match self.nodes.heartbeat_of(&self.registration, &self.event_types(), &self.handlers.patterns()).await {
                 Ok(()) => return Ok(()),
                 Err(error @ SubscriberError::NodeReplaced(_)) => {
                     tracing::error!(node, %error, "this node is another process by now: it ends");

@@ -209,6 +209,10 @@ impl Keeper {
     async fn look_at_singles(&self) {
         for seat in self.crew.seats().iter().filter(|seat| seat.tenure == Tenure::Alone) {
             if let Ok(loaded) = self.crew.store.position(&seat.id.subscriber_id).await {
+                let is_new = seat.term().is_some_and(|term| term != loaded.term);
+                if is_new && !matches!(self.crew.is_node().await, Ok(true)) {
+                    continue;
+                }
                 let fence = seat.fence(loaded.term);
                 seat.control.send_modify(|control| {
                     control.fence = Some(fence);

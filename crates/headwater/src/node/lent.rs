@@ -8,6 +8,13 @@ use sqlx::{PgConnection, Postgres, Transaction};
 
 type Owned = Transaction<'static, Postgres>;
 
+/// A handler that ended its transaction by itself has failed: what others did in it may be gone, and what follows is not in it.
+pub(super) fn ended() -> HandlerError {
+    HandlerError::message(
+        "the handler ended its transaction: leave COMMIT and ROLLBACK to the node, and use savepoints",
+    )
+}
+
 /// The transaction in which an event is handled, while no handler has it as its own.
 pub(super) struct Lent {
     tx: Option<Owned>,
@@ -58,7 +65,8 @@ impl DerefMut for Lent {
 }
 
 /// The transaction of an event: what handlers do in it commits together with the acknowledgement, or not at all. Use it as a connection:
-/// `sqlx::query(…).execute(&mut *tx)`. It commits after the last handler of the event, so it must not be kept beyond the handler's end.
+/// `sqlx::query(…).execute(&mut *tx)`. It commits after the last handler of the event, so it must not be kept beyond the handler's end, nor be
+/// committed or rolled back by it: savepoints, as by `tx.begin()`, are the handler's own.
 pub struct HandlerTransaction {
     tx: Option<Owned>,
     home: Arc<Mutex<Option<Owned>>>,

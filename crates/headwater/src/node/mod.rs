@@ -521,10 +521,13 @@ async fn hear(crew: Arc<Crew>, subscription: Arc<Subscription>) {
     loop {
         let beginning = async {
             crew.store.register(&subscription.registered_as()).await?;
-            crew.store.position(id).await
+            let loaded = crew.store.position(id).await?;
+            Ok::<_, SubscriberError>((loaded, crew.is_node().await?))
         };
         match beginning.await {
-            Ok(loaded) => {
+            // Its heartbeat will say so.
+            Ok((_, false)) => return,
+            Ok((loaded, true)) => {
                 let seat = crew.seat(&subscription, 0);
                 let fence = seat.fence(loaded.term);
                 return seat.control.send_modify(|control| {

@@ -11,7 +11,7 @@ use headwater_postgres::PgSubscribers;
 use sqlx::{Postgres, Transaction};
 
 use super::handler::{InTransaction, TransactionScope, Work, guarded};
-use super::lent::Lent;
+use super::lent::{Lent, ended};
 use super::ring::sequence;
 use super::runner::{Runner, Stop};
 use super::turn::{OneByOne, Turn};
@@ -179,8 +179,26 @@ impl Runner {
                 return Ok(Err(Failure { at: event.global_sequence, error }));
             }
         }
-        let kept = || Failure { at: None, error: HandlerError::message("the handler kept its transaction") };
-        Ok(lent.into_inner().ok_or_else(kept))
+        let failure = |error| Failure { at: None, error };
+        let Some(mut tx) = lent.into_inner() else {
+            return Ok(Err(failure(HandlerError::message("the handler kept its transaction"))));
+        };
+        // Alone, a handler harms nobody but itself.
+        if events.len() > 1 {
+            match self.postgres()?.is_open(&mut tx).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.postgres()?.rollback(tx).await;
+                    return Ok(Err(failure(ended())));
+                }
+                Err(error @ SubscriberError::Unavailable(_)) if !error.is_retryable() => {
+                    self.postgres()?.rollback(tx).await;
+                    return Ok(Err(failure(error.into())));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Ok(tx))
     }
 
     /// Moves the checkpoint in the transaction, and commits it. An error that the server raised is the handler's failure: nothing was

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::hand::Job;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, Shared};
 use crate::node::handler::{Batch, Each, InTransaction, Work, guarded};
-use crate::node::lent::Lent;
+use crate::node::lent::{Lent, ended};
 use crate::node::turn::OneByOne;
 
 /// What became of events.
@@ -145,6 +145,10 @@ impl Shared {
         let Some(mut tx) = lent.into_inner() else {
             return Ok(Err(HandlerError::message("the handler kept its transaction")));
         };
+        if !self.postgres.is_open(&mut tx).await? {
+            self.postgres.rollback(tx).await;
+            return Ok(Err(ended()));
+        }
         let sequences: Vec<u64> = jobs.iter().filter_map(|job| job.event.global_sequence).collect();
         let sequences = (!whole).then_some(&sequences[..]);
         if let Err(error) = self.queue.ack_in(&mut tx, jobs[0].claim_id, sequences).await {

@@ -1,0 +1,20 @@
+-- headwater.ack_once(namespace, subscriber_id, claim_id, sequences)
+-- As headwater.ack, in a transaction with effects: an event that was settled before makes it fail, so that the same ack a second time (the commit of the first
+-- may have been slow) takes its effects back.
+-- Raises: WH001, WH002, WH014 if the claim, or one of these events of it, is lost. Locks, writes: see ack.
+CREATE OR REPLACE FUNCTION headwater.ack_once(namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    claim headwater.claims;
+BEGIN
+    IF ack_once.sequences IS NOT NULL THEN
+        claim := headwater.held_claim((headwater.namespace_row(ack_once.namespace)).namespace_id, ack_once.subscriber_id, ack_once.claim_id,
+                                      ack_once.sequences);
+        IF NOT ack_once.sequences <@ headwater.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence,
+                                                                 claim.sequences, claim.event_types) THEN
+            PERFORM headwater.claim_lost(ack_once.subscriber_id, ARRAY[ack_once.claim_id]);
+        END IF;
+    END IF;
+    PERFORM headwater.ack(ack_once.namespace, ack_once.subscriber_id, ack_once.claim_id, ack_once.sequences);
+END
+$$;
