@@ -220,7 +220,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 8;
+pub(crate) const FUNCTIONS_REVISION: i64 = 9;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
@@ -296,6 +296,7 @@ pub(crate) const LIMIT_IDLE: &str = sql!("statements", "limit_idle");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
+pub(crate) const LONG_TRANSACTIONS: &str = sql!("statements", "long_transactions");
 pub(crate) const LOSSES: &str = sql!("statements", "losses");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
 pub(crate) const MAINTENANCE_LOCK: &str = sql!("statements", "maintenance_lock");

@@ -1,5 +1,6 @@
 //! Nodes: processes that run subscribers.
 
+mod beyond;
 mod builder;
 mod crew;
 pub(crate) mod due;
@@ -13,6 +14,7 @@ mod lent;
 mod limiter;
 mod maintenance;
 mod pages;
+mod places;
 mod ring;
 mod runner;
 mod saga;
