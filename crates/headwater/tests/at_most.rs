@@ -116,5 +116,8 @@ async fn handlers_of_many_events_have_no_count() {
     let shop = Shop::open().await;
     let batch = |_: Vec<Arc<Event>>| async { Ok(()) };
     let refused = shop.shop.node("n1").subscribe_batch("some", batch).at_most(2).start().await.err();
-    assert!(matches!(&refused, Some(SubscriberError::InvalidInput(message)) if message.contains("at_most")), "{refused:?}");
+    assert!(
+        matches!(&refused, Some(SubscriberError::InvalidInput(message)) if message.contains("at_most")),
+        "{refused:?}"
+    );
 }

@@ -332,7 +332,10 @@ async fn wrong_settings_are_refused_at_the_start() {
         (witness.node(&shop, "one").priority([""]), "event type"),
         (shop.shop.node("one").prefetch(3), "prefetch stands behind no shared subscriber"),
         (witness.node(&shop, "one").ordered_by_key().prefetch(3), "prefetch stands behind no shared subscriber"),
-        (witness.node(&shop, "one").visibility(Duration::from_secs(1)).ordered_by_key(), "ordered_by_key has no claims"),
+        (
+            witness.node(&shop, "one").visibility(Duration::from_secs(1)).ordered_by_key(),
+            "ordered_by_key has no claims",
+        ),
         (witness.node(&shop, "one").prefetch(3).ordered_by_key(), "ordered_by_key has no claims"),
         (witness.node(&shop, "one").priority(["A"]).ordered_by_key(), "ordered_by_key has no claims"),
     ] {

@@ -552,7 +552,8 @@ mod tests {
     #[test]
     fn behind_a_barrier_only_what_is_in_one_with_what_lies_before_goes() {
         let now = Instant::now();
-        let rows = [(1, 1, "a", ""), (2, 2, "b", ""), (3, 3, "a", ""), (4, 1, "a", ""), (5, 5, "a", ""), (6, 6, "b", "")];
+        let rows =
+            [(1, 1, "a", ""), (2, 2, "b", ""), (3, 3, "a", ""), (4, 1, "a", ""), (5, 5, "a", ""), (6, 6, "b", "")];
         let mut groups = filled(&rows, now);
         ends(&mut groups, now);
         let batch = groups.next_batch(GroupBy::Key, 1, Some(2), false).expect("one");

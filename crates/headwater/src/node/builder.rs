@@ -20,8 +20,8 @@ use super::handlers::{Audience, HANDLERS, HandledEvent, Handlers};
 use super::heartbeat::Heartbeat;
 use super::lent::HandlerTransaction;
 use super::limiter::Limiter;
-use super::places::Places;
 use super::maintenance::INTERVAL;
+use super::places::Places;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 use crate::Live;
@@ -309,7 +309,8 @@ impl NodeBuilder {
     pub fn ordered_by_key(mut self) -> Self {
         match self.subscriptions.last_mut() {
             Some(subscription) if subscription.mode == SubscriberMode::Shared && subscription.claims.are_set() => {
-                self.mistakes.push("ordered_by_key has no claims: visibility, prefetch and priority are not for it".into());
+                self.mistakes
+                    .push("ordered_by_key has no claims: visibility, prefetch and priority are not for it".into());
             }
             Some(subscription) if subscription.mode == SubscriberMode::Shared => {
                 subscription.mode = SubscriberMode::Partitioned { partitions: ORDERED_PARTITIONS };

@@ -103,7 +103,8 @@ impl Subscription {
             )));
         }
         if self.places.is_some() && !matches!(self.work, Work::Each(_)) {
-            let message = format!("subscriber {:?}: at_most is for handlers of one event at a time", self.subscriber_id);
+            let message =
+                format!("subscriber {:?}: at_most is for handlers of one event at a time", self.subscriber_id);
             return Err(SubscriberError::InvalidInput(message));
         }
         if self.mode == SubscriberMode::Shared {

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use headwater_cdc::{Feed, LiveStatus, Taken};
 use headwater_core::{
-    EventLog, Fault, Gap, GapState, Gaps, LONG_SPAN, LookAhead, Part, ReadError, Segment, Spans, SubscriberStore, Writer,
-    jittered,
+    EventLog, Fault, Gap, GapState, Gaps, LONG_SPAN, LookAhead, Part, ReadError, Segment, Spans, SubscriberStore,
+    Writer, jittered,
 };
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::{sleep, timeout, timeout_at};

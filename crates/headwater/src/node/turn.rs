@@ -148,7 +148,8 @@ impl<'r> Turn<'r> {
         }
         changes.borrow_and_update();
         let before = self.reached();
-        let hold = match self.has_room() && !self.has_groups() {
+        let had_groups = self.has_groups();
+        let hold = match self.has_room() && !had_groups {
             true if self.goes_beyond() => self.take_beyond().await?,
             true => self.take().await?,
             false => None,
@@ -158,7 +159,7 @@ impl<'r> Turn<'r> {
         self.publish();
         self.write_if_due().await?;
         self.forget_notes().await?;
-        if moved || finished {
+        if moved || finished || had_groups && self.starved {
             tokio::task::consume_budget().await;
             return Ok(());
         }
