@@ -58,7 +58,7 @@ impl Turn<'_> {
 
     /// Before a wait: asks for a look at the log, if one would tell where the transactions of a batch end.
     pub(super) fn ask_for_look(&mut self) {
-        if !self.groups.needs_look() && !(self.stale && self.goes_beyond()) {
+        if !(self.groups.needs_look() || self.stale && self.goes_beyond()) {
             self.look_at = None;
             return;
         }

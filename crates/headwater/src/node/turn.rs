@@ -82,12 +82,15 @@ struct Keyed {
     /// What has no place yet, in order.
     placeless: VecDeque<Arc<Event>>,
     /// What waits for the event of its key that is running.
-    waiting: HashMap<String, VecDeque<(Arc<Event>, Option<Place>)>>,
+    waiting: HashMap<String, VecDeque<Placed>>,
     /// Keys whose first event waits for room.
     ready: VecDeque<String>,
     /// Bytes of all of these.
     bytes: usize,
 }
+
+/// An event that may be handled, with its place, if there are only so many.
+type Placed = (Arc<Event>, Option<Place>);
 
 struct Done {
     key: String,
