@@ -27,12 +27,12 @@ mod stream_id;
 pub use append::{Append, Appended, Placed, Write};
 pub use delivery::{
     Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange,
-    DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, FOREIGN_RUN, Fence, Gaps, Gate,
-    GroupBatch, GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, Late, Loaded,
-    MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, PartitionId, PartitionInfo, Progress, Projection,
-    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, StartFrom, StateStore, SubscriberConfig,
-    SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket, jittered, order_key,
-    partition_of, retry_delay, share_of,
+    DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, GroupBatch,
+    GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, LONG_SPAN, Late, Loaded,
+    MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, Part, PartitionId, PartitionInfo, Progress, Projection,
+    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, Spans, StartFrom, StateStore,
+    SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket,
+    jittered, order_key, partition_of, retry_delay, share_of,
 };
 pub use envelope::{CloudEvent, EventEnvelope};
 pub use error::{AdminError, AppendError, Fault, ReadError};

@@ -75,14 +75,19 @@ struct Inner {
 const MONTHS_FOR: Duration = Duration::from_secs(60);
 /// A page that takes longer has failed.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for a scan of all that a subscriber has before it.
+const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs a read on a connection of the pool. One that turns out to be dead is dropped, and the read tried on the next: after
 /// a restart of the server, all that the pool has are dead. (A macro, since the future of an async closure is not `Send`.)
 macro_rules! reading {
-    ($log:expr, $conn:ident => $read:expr) => {{
+    ($log:expr, $conn:ident => $read:expr) => {
+        reading!($log, READ_TIMEOUT, $conn => $read)
+    };
+    ($log:expr, $timeout:expr, $conn:ident => $read:expr) => {{
         let database = &$log.inner.database;
         let mut tries = database.pool.size();
-        let deadline = tokio::time::Instant::now() + READ_TIMEOUT;
+        let deadline = tokio::time::Instant::now() + $timeout;
         loop {
             let mut pinned = database.pin().await.map_err(read_error)?;
             let $conn: &mut PgConnection = &mut pinned;
@@ -352,5 +357,10 @@ impl EventLog for PgLog {
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
         let months = self.months().await;
         reading!(self, conn => read::look_ahead(conn, &self.inner.info, &months, after, gaps, limit))
+    }
+
+    async fn long_transactions(&self, after: u64, span: u64, limit: u32) -> Result<Vec<(u64, u64, u64)>, ReadError> {
+        let months = self.months().await;
+        reading!(self, SCAN_TIMEOUT, conn => read::long_transactions(conn, self.id(), &months, after, span, limit))
     }
 }

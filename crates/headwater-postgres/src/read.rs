@@ -355,6 +355,28 @@ pub(crate) async fn look_ahead(
     })
 }
 
+/// Transactions whose events after a cursor are far apart.
+pub(crate) async fn long_transactions(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    months: &Months,
+    after: u64,
+    span: u64,
+    limit: u32,
+) -> Result<Vec<(u64, u64, u64)>, ReadError> {
+    let bounds = months.forwards(after, None, None);
+    let statement = sqlx::query(sql::LONG_TRANSACTIONS)
+        .bind(namespace_id)
+        .bind(bigint(after))
+        .bind(bigint(span))
+        .bind(i64::from(limit))
+        .bind(bounds.from)
+        .bind(bounds.until);
+    let rows = statement.fetch_all(conn).await.map_err(read_error)?;
+    let number = |row: &sqlx::postgres::PgRow, at: usize| row.get::<i64, _>(at) as u64;
+    Ok(rows.iter().map(|row| (number(row, 0), number(row, 1), number(row, 2))).collect())
+}
+
 /// What is visible in gaps.
 async fn in_gaps(
     conn: &mut PgConnection,

@@ -329,6 +329,7 @@ pub(crate) const BEGIN_LIMITED: &str = sql!("statements", "begin_limited");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
+pub(crate) const LONG_TRANSACTIONS: &str = sql!("statements", "long_transactions");
 pub(crate) const LOSSES: &str = sql!("statements", "losses");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
 pub(crate) const MAINTENANCE_LOCK: &str = sql!("statements", "maintenance_lock");

@@ -214,6 +214,80 @@ async fn ordered_by_key_a_key_is_with_one_worker_at_a_time() {
     one.shutdown().await.unwrap();
 }
 
+/// Handles `bad` events never, and others at once; tells which were tried. A bad one fails only when two events behind its next were tried.
+#[derive(Clone, Default)]
+struct Picky {
+    tried: watch::Sender<Vec<u64>>,
+}
+
+#[async_trait::async_trait]
+impl EventObserver for Picky {
+    fn subscriber_id(&self) -> &str {
+        "of its own"
+    }
+
+    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        let sequence = event.global_sequence.unwrap_or_default();
+        self.tried.send_modify(|tried| tried.push(sequence));
+        if event.event_type != "bad" {
+            return Ok(());
+        }
+        let others = |tried: &Vec<u64>| tried.iter().filter(|other| **other > sequence + 1).count() >= 2;
+        _ = self.tried.subscribe().wait_for(others).await;
+        Err(HandlerError::message("bad"))
+    }
+}
+
+/// A failing event holds up its key and no other, is tried as often as was asked for, and becomes a dead letter; then its key goes on.
+#[tokio::test]
+async fn ordered_by_key_a_failure_holds_up_its_key_alone() {
+    let shop = Shop::open().await;
+    let picky = Picky::default();
+    let config = ReliableDeliveryConfig { max_retries: 2, ..quick() };
+    let node = shop.shop.node("one").subscribe_shared("work", picky.clone()).config(config).concurrency(4);
+    let node = node.ordered_by_key().start().await.unwrap();
+    let event = |event_type: &str, key: &str| Event {
+        key: Some(key.into()),
+        ..Event::raw(event_type, headwater::Json::null())
+    };
+    let rows = [event("bad", "k"), event("good", "k"), event("good", "l"), event("good", "l")];
+    let append = rows.into_iter().fold(headwater::Append::new(), |append, event| append.event(event));
+    let appended = shop.shop.append_all(append).await.unwrap();
+    let s: Vec<u64> = appended.events.iter().map(|event| event.global_sequence).collect();
+    soon(node.wait_for("work", s[3])).await.unwrap();
+    let of_k: Vec<u64> = picky.tried.borrow().iter().copied().filter(|sequence| *sequence <= s[1]).collect();
+    assert_eq!(of_k, [s[0], s[0], s[0], s[1]]);
+    let letters = shop.shop.subscribers().dead_letters(&DeadLetterQuery::default()).await.unwrap();
+    let letters: Vec<_> = letters.iter().map(|letter| (letter.global_sequence(), letter.attempts.len())).collect();
+    assert_eq!(letters, [(s[0], 3)]);
+    node.shutdown().await.unwrap();
+}
+
+/// What a worker that dies has not settled, another handles, in order.
+#[tokio::test]
+async fn ordered_by_key_the_keys_of_a_worker_that_dies_go_to_another() {
+    let shop = Shop::open().await;
+    let witness = Witness::closed();
+    let one = witness.node(&shop, "one").ordered_by_key().concurrency(4).start().await.unwrap();
+    let keyed = |n: u32| Event { key: Some(format!("k{}", n % 8)), ..Event::raw("E", headwater::Json::null()) };
+    let append = (0..32).fold(headwater::Append::new(), |append, n| append.event(keyed(n)));
+    let appended = shop.shop.append_all(append).await.unwrap();
+    let s: Vec<u64> = appended.events.iter().map(|event| event.global_sequence).collect();
+    let begun: BTreeSet<u64> = witness.began(8).await.iter().map(|(_, sequence)| *sequence).collect();
+    assert_eq!(begun, s[..8].iter().copied().collect(), "one event of each key, of all keys at once");
+    drop(one);
+    let rest = Picky::default();
+    let two = shop.shop.node("two").subscribe_shared("work", rest.clone()).config(quick()).concurrency(4);
+    let two = two.ordered_by_key().start().await.unwrap();
+    soon(two.wait_for("work", s[31])).await.unwrap();
+    for key in 0..8 {
+        let is_of_key = |sequence: &u64| (sequence - s[0]) % 8 == key;
+        let of_key: Vec<u64> = rest.tried.borrow().iter().copied().filter(is_of_key).collect();
+        assert_eq!(of_key, s.iter().copied().filter(is_of_key).collect::<Vec<_>>());
+    }
+    two.shutdown().await.unwrap();
+}
+
 #[tokio::test]
 async fn an_event_of_priority_is_the_next_whatever_waits() {
     for prefetch in [None, Some(0), Some(100)] {
@@ -258,6 +332,12 @@ async fn wrong_settings_are_refused_at_the_start() {
         (witness.node(&shop, "one").priority([""]), "event type"),
         (shop.shop.node("one").prefetch(3), "prefetch stands behind no shared subscriber"),
         (witness.node(&shop, "one").ordered_by_key().prefetch(3), "prefetch stands behind no shared subscriber"),
+        (
+            witness.node(&shop, "one").visibility(Duration::from_secs(1)).ordered_by_key(),
+            "ordered_by_key has no claims",
+        ),
+        (witness.node(&shop, "one").prefetch(3).ordered_by_key(), "ordered_by_key has no claims"),
+        (witness.node(&shop, "one").priority(["A"]).ordered_by_key(), "ordered_by_key has no claims"),
     ] {
         match node.start().await.err() {
             Some(SubscriberError::InvalidInput(message)) => assert!(message.contains(reason), "{message}"),

@@ -40,6 +40,7 @@ impl Segment {
     /// Cuts off what lies beyond.
     pub fn end_at(&mut self, end: u64) {
         self.events.truncate(self.events.partition_point(|event| event.global_sequence.unwrap_or_default() <= end));
+        self.complete &= self.seen <= end;
         self.seen = self.seen.min(end.max(self.after));
         self.settled = self.settled.min(end.max(self.after));
     }

@@ -1,10 +1,13 @@
 //! Groups: which events share a transaction, when a transaction holds the events of a key.
 //!
-//! Pure: what was admitted comes in, and what is known of the end of the log; batches come out, each group of which is handled in a
-//! transaction of its own. A batch begins with the events that are there, up to a limit, and goes on to the end of the transactions that
-//! appended them, so that none is handled in two parts. Transactions interleave in the log: one has ended where so many events in a row are of
-//! others, or where the log ends. What lies in between is left for the next batch, unless an event of its key follows: events of a key
-//! stay in order.
+//! Pure: what was admitted comes in, and what is known of where transactions end; batches come out, each group of which is handled in a
+//! transaction of its own. What one transaction appended of a key is never handled in two parts: its events wait until all of them are there. A batch
+//! begins with the first events, up to a limit, and goes on to the end of the transactions that appended them. Where one of those ends behind much else, or behind
+//! a gap that is held, its keys wait, and others go first. Events of a key stay in order, so what follows an event that waits, waits too.
+//!
+//! Transactions interleave in the log, and any number of events of others may lie between two of one. Where one ends is known from the end of
+//! the log, if that was seen after its events were; or from [`Spans`]: all transactions that are spread over much of the log, in which those that it does not name
+//! are known to end soon after they begin.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,10 +16,12 @@ use std::time::Instant;
 use super::{Gaps, Segment};
 use crate::{Event, missing_runs};
 
-/// Events in a row that are none of a transaction's: it has ended.
-pub const FOREIGN_RUN: usize = 1_000;
-/// What is kept of an event that is none of the subscriber's, in bytes.
-const MARKER_BYTES: usize = 64;
+/// A transaction whose last event is this far from its first, in sequences, is a long one.
+pub const LONG_SPAN: u64 = 1_000;
+
+/// Events that are read for the end of a transaction before others go first, and their bytes.
+const PATIENT_EVENTS: usize = 10_000;
+const PATIENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// What keeps the events of a group together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +38,23 @@ pub enum GroupBy {
 pub struct GroupBatch {
     /// In order of their first events.
     pub groups: Vec<Vec<Arc<Event>>>,
-    /// A transaction may go on after the batch: there was no room to find out.
+    /// A transaction may go on after the batch: there was no room for the rest.
     pub cut: bool,
+}
+
+/// The long transactions of a part of the log.
+#[derive(Debug, Clone, Default)]
+pub struct Spans {
+    /// Where the part begins; not part of it.
+    pub after: u64,
+    /// Those that begin at or below are all there.
+    pub up_to: u64,
+    /// Up to here, all was settled before they were looked for.
+    pub settled: u64,
+    /// What was visible then has been looked at.
+    pub begun: Option<Instant>,
+    /// Where each ends, by its id.
+    pub last: HashMap<u64, u64>,
 }
 
 /// Events that were admitted and wait to be handled in groups.
@@ -43,8 +63,12 @@ pub struct Groups {
     /// In order.
     waiting: Vec<Waiting>,
     bytes: usize,
-    scan: Scan,
     end: End,
+    spans: Option<Arc<Spans>>,
+    /// No event of these transactions lies beyond.
+    ends: HashMap<u64, u64>,
+    /// The first transaction of which it is not known where it ends.
+    unknown: Option<Part>,
 }
 
 #[derive(Debug)]
@@ -52,33 +76,50 @@ struct Waiting {
     sequence: u64,
     transaction: Option<u64>,
     visible_by: Instant,
+    /// When it was added: by then it could be seen by others.
+    came: Instant,
     bytes: usize,
-    /// With its key; `None`: the event is none of the subscriber's, and only tells how far its transaction goes.
-    event: Option<(String, Arc<Event>)>,
+    key: String,
+    event: Arc<Event>,
     taken: bool,
-}
-
-/// How far the next batch is put together.
-#[derive(Debug, Default)]
-struct Scan {
-    next: usize,
-    events: usize,
-    transactions: HashSet<u64>,
-    /// Events of each key that were left out so far.
-    left: HashMap<String, Vec<usize>>,
-    /// Events in a row that are of none of the transactions.
-    foreign: usize,
-    /// When all that was taken was visible.
-    visible_by: Option<Instant>,
 }
 
 /// What is known of the log after what waits.
 #[derive(Debug, Default)]
 struct End {
-    /// Nothing else was visible then.
+    /// Up to here, all that was visible has come.
+    position: u64,
+    /// Up to here, it was looked at.
+    seen: u64,
+    /// When it was looked at.
     as_of: Option<Instant>,
+    /// Nothing else was visible then.
+    complete: bool,
+    /// A gap holds the rest.
+    is_held: bool,
     /// Transactions with events behind a gap that is held.
     held: HashSet<u64>,
+}
+
+/// What waits of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The first event.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+    /// When all of it was visible: what was looked at before may not show the rest.
+    pub visible_by: Instant,
+    /// When all of it had come.
+    pub came: Instant,
+}
+
+impl Spans {
+    /// Whether they tell where the transaction ends of which this waits.
+    pub fn cover(&self, part: &Part) -> bool {
+        let looked_at = self.begun.is_some_and(|begun| part.came <= begun);
+        (self.after..self.up_to).contains(&(part.first - 1)) && (part.last <= self.settled || looked_at)
+    }
 }
 
 impl Groups {
@@ -87,9 +128,29 @@ impl Groups {
         self.waiting.is_empty()
     }
 
+    /// How many events wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many of them lie before this sequence.
+    pub fn before(&self, sequence: u64) -> usize {
+        self.waiting.partition_point(|waiting| waiting.sequence < sequence)
+    }
+
     /// Bytes of what waits.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// When all that waits was visible.
+    pub fn visible_by(&self) -> Option<Instant> {
+        self.waiting.iter().map(|waiting| waiting.visible_by).max()
+    }
+
+    /// The keys of what waits.
+    pub fn keys(&self) -> HashSet<String> {
+        self.waiting.iter().map(|waiting| waiting.key.clone()).collect()
     }
 
     /// What a look into these gaps need not look for: it waits here.
@@ -103,24 +164,16 @@ impl Groups {
         rest.collect()
     }
 
-    /// An event waits, with its key; `None`: it is none of the subscriber's. All of what was visible with it was visible at `visible_by`.
-    pub fn add(&mut self, event: &Arc<Event>, key: Option<String>, bytes: usize, visible_by: Instant) {
+    /// An event waits, with its key. All of what was visible with it was visible at `visible_by`; it is now.
+    pub fn add(&mut self, event: &Arc<Event>, key: String, bytes: usize, visible_by: Instant, now: Instant) {
         let sequence = event.global_sequence.unwrap_or_default();
-        if key.is_none() && self.waiting.is_empty() {
-            return;
-        }
-        let at = self.waiting.partition_point(|waiting| waiting.sequence < sequence);
+        let at = self.before(sequence);
         if self.waiting.get(at).is_some_and(|waiting| waiting.sequence == sequence) {
             return;
         }
-        if at < self.waiting.len() {
-            self.begin_anew();
-        }
-        let bytes = if key.is_some() { bytes } else { MARKER_BYTES };
-        let event_of = |key| (key, event.clone());
-        let transaction = event.transaction_id;
-        let waiting = Waiting { sequence, transaction, visible_by, bytes, event: key.map(event_of), taken: false };
+        let (transaction, event) = (event.transaction_id, event.clone());
         self.bytes += bytes;
+        let waiting = Waiting { sequence, transaction, visible_by, came: now, bytes, key, event, taken: false };
         self.waiting.insert(at, waiting);
     }
 
@@ -128,84 +181,163 @@ impl Groups {
     pub fn note_end(&mut self, segment: &Segment, position: u64, held: bool) {
         let behind = segment.events.partition_point(|event| event.global_sequence <= Some(position));
         let behind = if held { &segment.events[behind..] } else { &[] };
-        let known = segment.complete || behind.len() >= FOREIGN_RUN;
-        self.end.as_of = segment.as_of.filter(|_| known);
-        self.end.held = behind.iter().filter_map(|event| event.transaction_id).collect();
+        self.end = End {
+            position,
+            seen: segment.seen.max(position),
+            as_of: segment.as_of,
+            complete: segment.complete,
+            is_held: held,
+            held: behind.iter().filter_map(|event| event.transaction_id).collect(),
+        };
     }
 
-    /// The next batch of about `limit` events, or more; `None`: where its transactions end is not known yet. `full`: there is no
-    /// room for more, so that they end where they must.
-    pub fn next_batch(&mut self, by: GroupBy, limit: usize, full: bool) -> Option<GroupBatch> {
-        let ended = self.scan_on(limit);
-        let end_is_known = self.end.as_of.is_some_and(|as_of| Some(as_of) >= self.scan.visible_by);
-        if self.scan.events == 0 || !(ended || end_is_known || full) {
-            return None;
-        }
-        if !full {
-            self.withhold();
-        }
-        let batch = GroupBatch { groups: self.take(by), cut: full && !ended && !end_is_known };
-        (!batch.groups.is_empty()).then_some(batch)
+    /// Notes which transactions are long.
+    pub fn note_spans(&mut self, spans: Arc<Spans>) {
+        self.spans = Some(spans);
     }
 
-    /// Whether a later look at the log would tell where the transactions end.
+    /// The next batch of about `limit` events, or more; `None`: nothing can go yet. It begins with no event after `barrier`. `full`: there is no
+    /// room for more, so that transactions end where they must.
+    pub fn next_batch(&mut self, by: GroupBy, limit: usize, barrier: Option<u64>, full: bool) -> Option<GroupBatch> {
+        let barrier = barrier.unwrap_or(u64::MAX);
+        let open = self.open(barrier);
+        let patient = !self.end.is_held && self.waiting.len() < PATIENT_EVENTS && self.bytes < PATIENT_BYTES;
+        let first = self.waiting.iter().take(limit).take_while(|waiting| waiting.sequence <= barrier);
+        let goes_on = |waiting: &Waiting| waiting.transaction.is_some_and(|id| open.contains(&id));
+        if !(patient && first.into_iter().any(goes_on)) {
+            self.choose(&open, limit, barrier);
+        }
+        let any = self.waiting.iter().any(|waiting| waiting.taken);
+        let cut = !any && full;
+        if cut {
+            self.waiting.iter_mut().for_each(|waiting| waiting.taken = waiting.sequence <= barrier);
+        }
+        let groups = self.take(by, barrier);
+        (!groups.is_empty()).then_some(GroupBatch { groups, cut })
+    }
+
+    /// Whether a later look at the log would tell where transactions end.
     pub fn needs_look(&self) -> bool {
-        self.scan.events > 0
+        self.unknown.is_some()
     }
 
-    /// Scans what was not scanned yet. Returns whether the transactions of the batch have ended.
-    fn scan_on(&mut self, limit: usize) -> bool {
-        let scan = &mut self.scan;
-        while scan.next < self.waiting.len() && !(scan.events >= limit && scan.foreign >= FOREIGN_RUN) {
-            let at = scan.next;
-            scan.next += 1;
-            let waiting = &self.waiting[at];
-            let known = waiting.transaction.is_some_and(|transaction| scan.transactions.contains(&transaction));
-            scan.foreign = if known { 0 } else { scan.foreign + 1 };
-            let Some((key, _)) = &waiting.event else { continue };
-            if !known && scan.events >= limit {
-                scan.left.entry(key.clone()).or_default().push(at);
+    /// What [`Spans`] are needed for, if the end of the log will not tell.
+    pub fn needs_spans(&self, limit: usize) -> Option<Part> {
+        let far = |first: u64| self.waiting.len() >= limit || self.end.seen >= first.saturating_add(LONG_SPAN);
+        self.unknown.filter(|part| !self.end.complete && far(part.first))
+    }
+
+    /// Forgets what waits after a barrier.
+    pub fn end_at(&mut self, barrier: u64) {
+        self.waiting.truncate(self.before(barrier.saturating_add(1)));
+        self.note_left();
+    }
+
+    /// The transactions that may have more events than have come.
+    fn open(&mut self, barrier: u64) -> HashSet<u64> {
+        let mut parts: HashMap<u64, Part> = HashMap::new();
+        for waiting in &self.waiting {
+            let Waiting { sequence, visible_by, came, .. } = *waiting;
+            let Some(transaction) = waiting.transaction else { continue };
+            let part = parts.entry(transaction).or_insert(Part { first: sequence, last: sequence, visible_by, came });
+            (part.last, part.visible_by, part.came) = (sequence, part.visible_by.max(visible_by), part.came.max(came));
+        }
+        self.unknown = None;
+        let mut open = HashSet::new();
+        for (transaction, part) in parts {
+            if let Some(spans) = self.spans.as_ref().filter(|spans| spans.cover(&part)) {
+                let last = spans.last.get(&transaction).copied();
+                self.ends.entry(transaction).or_insert(last.unwrap_or(part.first + LONG_SPAN - 1));
+            }
+            let end = self.ends.get(&transaction).copied();
+            let (held, seen) = (self.end.held.contains(&transaction), self.end.as_of >= Some(part.visible_by));
+            let beyond = |last: u64| last > self.end.seen;
+            let ended = end.is_some_and(|last| last <= self.end.position)
+                || seen && !held && (self.end.complete || !end.is_none_or(beyond));
+            if ended {
                 continue;
             }
-            scan.foreign = 0;
-            for at in scan.left.remove(key).into_iter().flatten().chain([at]) {
-                let waiting = &mut self.waiting[at];
-                waiting.taken = true;
-                scan.events += 1;
-                scan.transactions.extend(waiting.transaction);
-                scan.visible_by = scan.visible_by.max(Some(waiting.visible_by));
+            open.insert(transaction);
+            let known = end.is_some() || seen && held;
+            if !known && part.first <= barrier && self.unknown.is_none_or(|other| part.first < other.first) {
+                self.unknown = Some(part);
             }
         }
-        scan.events >= limit && scan.foreign >= FOREIGN_RUN
+        open
     }
 
-    /// Leaves out the keys of which a transaction goes on behind a gap that is held.
-    fn withhold(&mut self) {
-        if self.end.held.is_empty() {
-            return;
+    /// Marks the events of the next batch.
+    fn choose(&mut self, open: &HashSet<u64>, limit: usize, barrier: u64) {
+        let waiting = &self.waiting;
+        let mut keys: HashMap<&str, Vec<usize>> = HashMap::new();
+        waiting.iter().enumerate().for_each(|(at, event)| keys.entry(&event.key).or_default().push(at));
+        // Of each key, how many can go, and how many do.
+        let mut lines: HashMap<&str, (usize, usize)> = HashMap::new();
+        let mut parts: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (key, line) in &keys {
+            let free = self.free(line, open);
+            lines.insert(key, (free, 0));
+            for at in &line[..free] {
+                waiting[*at].transaction.into_iter().for_each(|id| parts.entry(id).or_default().push(*at));
+            }
         }
-        let taken = self.waiting.iter().filter(|waiting| waiting.taken);
-        let goes_on = taken.filter(|waiting| waiting.transaction.is_some_and(|id| self.end.held.contains(&id)));
-        let keys: HashSet<String> = goes_on.filter_map(|waiting| Some(waiting.event.as_ref()?.0.clone())).collect();
-        for waiting in &mut self.waiting {
-            waiting.taken &= waiting.event.as_ref().is_some_and(|(key, _)| !keys.contains(key));
+        let mut choose = |at: usize, next: &mut Vec<usize>| {
+            let key = waiting[at].key.as_str();
+            let (line, (free, go)) = (&keys[key], lines.get_mut(key).expect("each key has a line"));
+            let place = line.partition_point(|other| *other < at);
+            if place < *free && place >= *go {
+                next.extend_from_slice(&line[*go..=place]);
+                *go = place + 1;
+            }
+        };
+        let (mut chosen, mut next) = (Vec::new(), Vec::new());
+        for (at, event) in waiting.iter().enumerate() {
+            if chosen.len() >= limit || event.sequence > barrier {
+                break;
+            }
+            choose(at, &mut next);
+            // With what its transactions have besides.
+            while let Some(at) = next.pop() {
+                chosen.push(at);
+                let part = waiting[at].transaction.and_then(|id| parts.remove(&id));
+                part.into_iter().flatten().for_each(|at| choose(at, &mut next));
+            }
         }
+        chosen.into_iter().for_each(|at| self.waiting[at].taken = true);
     }
 
-    fn take(&mut self, by: GroupBy) -> Vec<Vec<Arc<Event>>> {
+    /// How many events of a key, of which all are given, can go: those before the first that waits, unless their transactions have others behind.
+    fn free(&self, line: &[usize], open: &HashSet<u64>) -> usize {
+        let transaction = |at: &usize| self.waiting[*at].transaction;
+        let is_open = |at: &usize| transaction(at).is_some_and(|id| open.contains(&id));
+        let mut free = line.iter().position(is_open).unwrap_or(line.len());
+        while free < line.len() {
+            let behind: HashSet<u64> = line[free..].iter().filter_map(transaction).collect();
+            match line[..free].iter().position(|at| transaction(at).is_some_and(|id| behind.contains(&id))) {
+                Some(place) => free = place,
+                None => break,
+            }
+        }
+        free
+    }
+
+    fn take(&mut self, by: GroupBy, barrier: u64) -> Vec<Vec<Arc<Event>>> {
         let mut keys: HashMap<String, usize> = HashMap::new();
         let mut groups: Vec<Vec<Arc<Event>>> = Vec::new();
-        for (key, event) in self.waiting.extract_if(.., |waiting| waiting.taken).filter_map(|waiting| waiting.event) {
+        for Waiting { key, event, .. } in self.waiting.extract_if(.., |waiting| waiting.taken) {
             let group = *keys.entry(key).or_insert_with(|| {
                 groups.push(Vec::new());
                 groups.len() - 1
             });
             groups[group].push(event);
         }
-        let first = self.waiting.iter().position(|waiting| waiting.event.is_some());
-        self.waiting.drain(..first.unwrap_or(self.waiting.len()));
-        self.bytes = self.waiting.iter().map(|waiting| waiting.bytes).sum();
-        self.begin_anew();
+        // What lies after the barrier waits only with what its key has before it.
+        let place = self.before(barrier.saturating_add(1));
+        if place < self.waiting.len() {
+            let before: HashSet<String> = self.waiting[..place].iter().map(|waiting| waiting.key.clone()).collect();
+            self.waiting.retain(|waiting| waiting.sequence <= barrier || before.contains(&waiting.key));
+        }
+        self.note_left();
         if by == GroupBy::KeyAndActor {
             groups = groups.into_iter().flat_map(by_actor).collect();
             groups.sort_by_key(|group| group[0].global_sequence);
@@ -213,9 +345,10 @@ impl Groups {
         groups
     }
 
-    fn begin_anew(&mut self) {
-        self.scan = Scan::default();
-        self.waiting.iter_mut().for_each(|waiting| waiting.taken = false);
+    fn note_left(&mut self) {
+        self.bytes = self.waiting.iter().map(|waiting| waiting.bytes).sum();
+        let left: HashSet<u64> = self.waiting.iter().filter_map(|waiting| waiting.transaction).collect();
+        self.ends.retain(|transaction, _| left.contains(transaction));
     }
 }
 
@@ -262,7 +395,7 @@ mod tests {
 
     fn add(groups: &mut Groups, rows: &[Row], visible_by: Instant) {
         for row in rows {
-            groups.add(&event(*row), Some(row.2.into()), 100, visible_by);
+            groups.add(&event(*row), row.2.into(), 100, visible_by, visible_by);
         }
     }
 
@@ -279,7 +412,7 @@ mod tests {
     }
 
     fn next(groups: &mut Groups, by: GroupBy, limit: usize) -> Option<Vec<Vec<u64>>> {
-        groups.next_batch(by, limit, false).map(|batch| {
+        groups.next_batch(by, limit, None, false).map(|batch| {
             assert!(!batch.cut);
             sequences(&batch)
         })
@@ -290,11 +423,22 @@ mod tests {
         batch.groups.iter().map(of).collect()
     }
 
-    /// So many events of others, each with a key and a transaction of its own.
-    fn others(groups: &mut Groups, from: u64, count: usize, now: Instant) {
-        for sequence in (from..).take(count) {
-            groups.add(&event((sequence, sequence, "", "")), Some(sequence.to_string()), 100, now);
+    /// Events of others, each with a key and a transaction of its own.
+    fn others(groups: &mut Groups, sequences: impl IntoIterator<Item = u64>, now: Instant) {
+        for sequence in sequences {
+            groups.add(&event((sequence, sequence, "", "")), sequence.to_string(), 100, now, now);
         }
+    }
+
+    /// The log was read up to here, and goes on.
+    fn reads_to(groups: &mut Groups, position: u64) {
+        groups.note_end(&Segment { seen: position, ..Segment::default() }, position, false);
+    }
+
+    /// These transactions are long, and end there; what came until now is known.
+    fn long(groups: &mut Groups, last: &[(u64, u64)], begun: Instant) {
+        let last = last.iter().copied().collect();
+        groups.note_spans(Arc::new(Spans { up_to: u64::MAX, begun: Some(begun), last, ..Spans::default() }));
     }
 
     #[test]
@@ -340,13 +484,83 @@ mod tests {
         let now = Instant::now();
         let mut groups = Groups::default();
         (1..=5_000).for_each(|sequence| add(&mut groups, &[(sequence, 7, "k", "")], now));
-        others(&mut groups, 5_001, FOREIGN_RUN - 1, now);
+        others(&mut groups, 5_001..=6_200, now);
+        reads_to(&mut groups, 6_200);
         assert_eq!(next(&mut groups, GroupBy::Key, 100), None);
-        others(&mut groups, 6_000, 1, now);
-        let batch = next(&mut groups, GroupBy::Key, 100).expect("enough others");
+        let whole = Part { first: 1, last: 5_000, visible_by: now, came: now };
+        assert_eq!(groups.needs_spans(100), Some(whole));
+        long(&mut groups, &[(7, 5_000)], now);
+        let batch = next(&mut groups, GroupBy::Key, 100).expect("its end is known");
         assert_eq!((batch.len(), batch[0].len()), (1, 5_000));
+        let batch = next(&mut groups, GroupBy::Key, 201).expect("those that are short have ended");
+        assert!(batch.concat().into_iter().eq(5_001..=5_201));
+        assert_eq!((next(&mut groups, GroupBy::Key, 1), groups.needs_spans(1)), (None, None), "more has to be read");
         ends(&mut groups, now);
-        assert_eq!(next(&mut groups, GroupBy::Key, 2_000).map(|batch| batch.len()), Some(FOREIGN_RUN));
+        assert_eq!(next(&mut groups, GroupBy::Key, 2_000).map(|batch| batch.len()), Some(999));
+    }
+
+    #[test]
+    fn however_much_lies_between_a_transaction_is_not_split_and_others_do_not_wait() {
+        let now = Instant::now();
+        let mut groups = filled(&[(1, 20_001, "k", ""), (2, 20_002, "k", ""), (3, 3, "j", "")], now);
+        others(&mut groups, 4..=9_000, now);
+        reads_to(&mut groups, 9_000);
+        long(&mut groups, &[(20_001, 15_000)], now);
+        assert_eq!((next(&mut groups, GroupBy::Key, 100), groups.needs_look()), (None, false), "its end may be near");
+        others(&mut groups, 9_001..=10_001, now);
+        reads_to(&mut groups, 10_001);
+        let batch = next(&mut groups, GroupBy::Key, 10_000).expect("those of other keys");
+        assert!(batch.concat().into_iter().eq(3..=9_002));
+        others(&mut groups, 10_002..=14_999, now);
+        add(&mut groups, &[(15_000, 20_001, "k", "")], now);
+        reads_to(&mut groups, 15_000);
+        let batch = next(&mut groups, GroupBy::Key, 1).expect("all has come");
+        assert_eq!(batch, [[1, 2, 15_000]]);
+    }
+
+    #[test]
+    fn what_is_known_of_long_transactions_counts_for_what_was_there_then() {
+        let (now, later) = (Instant::now(), Instant::now() + Duration::from_secs(1));
+        let mut groups = filled(&[(10, 1, "a", "")], later);
+        reads_to(&mut groups, 5_000);
+        long(&mut groups, &[], now);
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), None, "it came later");
+        let spans = Spans { after: 10, up_to: u64::MAX, settled: 5_000, ..Spans::default() };
+        groups.note_spans(Arc::new(spans.clone()));
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), None, "it lies before");
+        groups.note_spans(Arc::new(Spans { after: 9, up_to: 9, ..spans.clone() }));
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), None, "there were too many");
+        groups.note_spans(Arc::new(Spans { after: 9, settled: 9, ..spans.clone() }));
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), None, "it was not settled");
+        groups.note_spans(Arc::new(Spans { after: 9, ..spans }));
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), Some(vec![vec![10]]));
+    }
+
+    #[test]
+    fn finished_events_wait_for_those_of_their_transaction_behind_one_that_is_not() {
+        let now = Instant::now();
+        let rows = [(1, 1, "k", ""), (2, 2, "k", ""), (3, 3, "k", ""), (4, 2, "k", ""), (5, 2, "j", "")];
+        let mut groups = filled(&rows, now);
+        groups.note_end(&Segment { seen: 4_000, ..Segment::default() }, 3_000, true);
+        long(&mut groups, &[(3, 9_000)], now);
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), Some(vec![vec![1], vec![5]]));
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), None);
+        reads_to(&mut groups, 9_000);
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), Some(vec![vec![2, 3, 4]]));
+    }
+
+    #[test]
+    fn behind_a_barrier_only_what_is_in_one_with_what_lies_before_goes() {
+        let now = Instant::now();
+        let rows =
+            [(1, 1, "a", ""), (2, 2, "b", ""), (3, 3, "a", ""), (4, 1, "a", ""), (5, 5, "a", ""), (6, 6, "b", "")];
+        let mut groups = filled(&rows, now);
+        ends(&mut groups, now);
+        let batch = groups.next_batch(GroupBy::Key, 1, Some(2), false).expect("one");
+        assert_eq!(sequences(&batch), [[1, 3, 4]]);
+        assert_eq!(groups.len(), 2, "nothing of the first key waits");
+        let batch = groups.next_batch(GroupBy::Key, 10, Some(2), false).expect("the other");
+        assert_eq!((sequences(&batch), groups.is_empty()), (vec![vec![2]], true));
     }
 
     #[test]
@@ -366,20 +580,6 @@ mod tests {
         assert_eq!(next(&mut groups, GroupBy::Key, 1), Some(vec![vec![1, 3, 5], vec![6]]));
         assert_eq!(next(&mut groups, GroupBy::Key, 1), Some(vec![vec![2]]));
         assert_eq!(next(&mut groups, GroupBy::Key, 2), Some(vec![vec![4], vec![7]]));
-    }
-
-    #[test]
-    fn events_of_nobody_tell_how_far_a_transaction_goes() {
-        let now = Instant::now();
-        let mut groups = Groups::default();
-        groups.add(&event((1, 7, "k", "")), None, 100, now);
-        assert!(groups.is_empty(), "nothing waits for them");
-        add(&mut groups, &[(2, 7, "k", "")], now);
-        (3..=2_000).for_each(|sequence| groups.add(&event((sequence, 7, "k", "")), None, 100, now));
-        assert_eq!(next(&mut groups, GroupBy::Key, 1), None);
-        (2_001..=3_000).for_each(|sequence| groups.add(&event((sequence, 8, "k", "")), None, 100, now));
-        assert_eq!(next(&mut groups, GroupBy::Key, 1), Some(vec![vec![2]]));
-        assert!(groups.is_empty());
     }
 
     #[test]
@@ -421,11 +621,11 @@ mod tests {
         let now = Instant::now();
         let mut groups = filled(&[(1, 1, "a", ""), (2, 1, "a", "")], now);
         assert_eq!(groups.bytes(), 200);
-        let batch = groups.next_batch(GroupBy::Key, 1, true).expect("it must go on");
+        let batch = groups.next_batch(GroupBy::Key, 1, None, true).expect("it must go on");
         assert_eq!((sequences(&batch), batch.cut), (vec![vec![1, 2]], true));
         add(&mut groups, &[(3, 3, "a", "")], now);
         ends(&mut groups, now);
-        assert!(!groups.next_batch(GroupBy::Key, 1, true).expect("one").cut);
+        assert!(!groups.next_batch(GroupBy::Key, 1, None, true).expect("one").cut);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use config::{CheckpointMode, InstanceMode, OnExhaustion, OnGroupFailure, Rel
 pub use dead_letter::{Attempt, DeadLetter, DeadLetterQuery, DeadLetterState};
 pub use gaps::Gaps;
 pub use gate::{Admitted, Gate, Hold, Late, Segment};
-pub use groups::{FOREIGN_RUN, GroupBatch, GroupBy, Groups};
+pub use groups::{GroupBatch, GroupBy, Groups, LONG_SPAN, Part, Spans};
 pub use handler_error::HandlerError;
 pub use observer::{EventObserver, Observed, SubscriberId};
 pub use partition::{PartitionId, order_key, partition_of, share_of};

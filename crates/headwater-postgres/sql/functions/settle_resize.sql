@@ -3,7 +3,8 @@
 --   halted     when nobody owns a partition any more, the barrier is where the furthest has come, with what it has settled ahead; then partitions are owned again, and none goes
 --              past the barrier
 --   draining   when all have come to the barrier, with the same ledger (late events are settled by each in its own time), the new
---              partitions take their place, in a new term: what an owner of the old ones still writes matches nothing
+--              partitions take their place, in a new term: what an owner of the old ones still writes matches nothing. What was settled ahead and
+--              is behind the barrier, as the end of a group that began before it, or in the ledger, is noted for all of the new partitions (-1)
 -- Whoever calls it with the session that holds an instance's locks names that instance: of the others, locks tell sooner than leases that they
 -- are gone.
 -- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows,
@@ -52,6 +53,12 @@ BEGIN
     ELSIF standing.nearest >= sub.barrier AND standing.ledgers = 1 THEN
         new_term := nextval('headwater.terms');
         DELETE FROM headwater.settled_ahead a
+         WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id
+           AND a.sequences[cardinality(a.sequences)] <= sub.barrier
+           AND NOT EXISTS (SELECT FROM unnest(a.sequences) AS q(sequence)
+                            WHERE sub.pending_gaps <> '{}'
+                              AND headwater.ledger_holds(sub.pending_gaps, ARRAY[q.sequence, q.sequence]));
+        UPDATE headwater.settled_ahead a SET partition = -1
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id;
         DELETE FROM headwater.subscribers s
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition >= sub.resize_to;

@@ -1,7 +1,7 @@
 -- Where a subscriber stands, the keys that are parked, and the events that have a letter though the checkpoint has not passed them (they are
 -- above the position, or in the ledger): whatever became of the letter, but for one that was handled before the last reset, which asked for
--- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint. And how often the log was repaired: what was
--- read of it before counts no more.
+-- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint, by this partition, or behind the barrier by those that
+-- were there before their number was changed (-1). And how often the log was repaired: what was read of it before counts no more.
 SELECT s.term, s.position, s.pending_gaps, s.paused, s.partitions, s.barrier,
        (SELECT count(*) FROM headwater.poison_events p WHERE p.namespace_id = s.namespace_id AND p.redelivered) AS repairs,
        ARRAY(SELECT DISTINCT d.order_key FROM headwater.dead_letters d
@@ -18,7 +18,7 @@ SELECT s.term, s.position, s.pending_gaps, s.paused, s.partitions, s.barrier,
               WHERE d.state <> 'redriven' OR d.term >= s.began_in_term
               UNION
              SELECT q.sequence FROM headwater.settled_ahead a CROSS JOIN LATERAL unnest(a.sequences) AS q(sequence)
-              WHERE a.namespace_id = s.namespace_id AND a.subscriber_id = s.subscriber_id AND a.partition = s.partition
+              WHERE a.namespace_id = s.namespace_id AND a.subscriber_id = s.subscriber_id AND a.partition IN (s.partition, -1)
                 AND (q.sequence > s.position OR headwater.ledger_holds(s.pending_gaps, ARRAY[q.sequence, q.sequence]))
               ORDER BY 1) AS buried
   FROM headwater.subscribers s

@@ -22,6 +22,7 @@ use super::lent::HandlerTransaction;
 use super::limiter::Limiter;
 use super::live_report::LiveReporter;
 use super::maintenance::INTERVAL;
+use super::places::Places;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 use crate::{CdcPoisonNotifier, Live};
@@ -264,6 +265,16 @@ impl NodeBuilder {
         self
     }
 
+    /// The last subscriber handles so many events on this node, and then no more: the first ones in order of the log, also where several are handled at
+    /// once; of a partitioned subscriber, in order of each partition; of a shared one, in the order in which they were claimed. An event that is given up does not count.
+    pub fn at_most(mut self, events: u32) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) => subscription.places = Some(Places::new(events)),
+            None => self.mistakes.push("at_most stands before any subscribe".into()),
+        }
+        self
+    }
+
     /// How long an event of the last subscriber, which is shared, stays with a worker that is not heard of. Default: 30 s.
     pub fn visibility(self, visibility: Duration) -> Self {
         self.claims("visibility", |claims| claims.visibility = visibility)
@@ -294,10 +305,16 @@ impl NodeBuilder {
         self.claims("priority", |claims| claims.priority = types)
     }
 
-    /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has partitions for that,
-    /// and leases instead of claims.
+    /// The last subscriber, which is shared, keeps events of a key in order: a key is worked on by one worker at a time. It has 64 partitions for that, and
+    /// leases instead of claims: [`lease`](NodeBuilder::lease) says how long a key stays with a worker that is not heard of, and an event that fails is tried again by the
+    /// worker that has it, while other keys go on. [`visibility`](NodeBuilder::visibility), [`prefetch`](NodeBuilder::prefetch) and
+    /// [`priority`](NodeBuilder::priority) are of claims: it has none of them. All its workers handle the same event types.
     pub fn ordered_by_key(mut self) -> Self {
         match self.subscriptions.last_mut() {
+            Some(subscription) if subscription.mode == SubscriberMode::Shared && subscription.claims.are_set() => {
+                self.mistakes
+                    .push("ordered_by_key has no claims: visibility, prefetch and priority are not for it".into());
+            }
             Some(subscription) if subscription.mode == SubscriberMode::Shared => {
                 subscription.mode = SubscriberMode::Partitioned { partitions: ORDERED_PARTITIONS };
             }
@@ -345,6 +362,7 @@ impl NodeBuilder {
             filter,
             work,
             limiter: Limiter::new(None),
+            places: None,
         });
         self
     }
@@ -615,6 +633,7 @@ impl NodeBuilder {
         Subscription {
             subscriber_id: HANDLERS.into(),
             limiter: Limiter::new(config.rate_limit),
+            places: None,
             config,
             mode: SubscriberMode::Shared,
             assigned: None,
@@ -639,6 +658,7 @@ impl NodeBuilder {
         Subscription {
             subscriber_id: format!("broadcast:{node_id}"),
             limiter: Limiter::new(None),
+            places: None,
             config,
             mode: SubscriberMode::Exclusive,
             assigned: None,

@@ -5,13 +5,17 @@
 //! waits to be grouped is in memory alone; it is ahead of the checkpoint, or in the ledger. The ledger is rewritten with each group, so where it would be long, a
 //! group is noted in a row of its own instead, and the checkpoint moves in order: whoever takes over skips what was noted.
 //!
+//! What one transaction appended of a key is handled at once, however long it is and however much lies between, up to a bound of memory. Where transactions
+//! end is seen at the end of the log, by whoever is there; whoever is behind asks which of those before it are long.
+//!
 //! A group that fails is tried again with growing pauses, and the groups behind it wait; then it is given up as a group, or event by event.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_core::{
-    Admitted, Attempt, DeadLetter, DeadLetterState, Event, FOREIGN_RUN, GroupBy, OnGroupFailure, Segment, order_key,
+    Admitted, Attempt, DeadLetter, DeadLetterState, Event, GroupBatch, GroupBy, LONG_SPAN, OnGroupFailure, Segment,
+    SubscriberError, order_key,
 };
 
 use super::handler::{InTransaction, Work};
@@ -40,7 +44,12 @@ impl Turn<'_> {
     /// Events of a segment: grouped ones are looked at beyond a batch, to see where their transactions end.
     pub(super) fn segment_size(&self) -> usize {
         let batch = self.runner.subscription.config.catch_up_batch_size as usize;
-        if self.group_by().is_some() { batch + FOREIGN_RUN } else { batch }
+        if self.group_by().is_some() { batch + LONG_SPAN as usize } else { batch }
+    }
+
+    /// Whether groups are to be handled before more events are taken.
+    pub(super) fn has_groups(&self) -> bool {
+        !self.starved && self.groups.len() >= 2 * self.segment_size()
     }
 
     pub(super) fn has_room_for_groups(&self) -> bool {
@@ -49,7 +58,7 @@ impl Turn<'_> {
 
     /// Before a wait: asks for a look at the log, if one would tell where the transactions of a batch end.
     pub(super) fn ask_for_look(&mut self) {
-        if !self.groups.needs_look() {
+        if !(self.groups.needs_look() || self.stale && self.goes_beyond()) {
             self.look_at = None;
             return;
         }
@@ -62,15 +71,16 @@ impl Turn<'_> {
 
     /// Lets admitted events wait for the rest of their groups.
     pub(super) fn gather(&mut self, admitted: Vec<Admitted>, segment: &Segment) {
-        let visible_by = segment.visible_by.unwrap_or_else(Instant::now);
+        let now = Instant::now();
+        let visible_by = segment.visible_by.unwrap_or(now);
         for Admitted { event, .. } in admitted {
             let own = self.wants(&event);
             let buried = own && self.buried.remove(&sequence(&event));
-            let wanted = own && !buried;
-            self.groups.add(&event, wanted.then(|| order_key(&event)), weight(&event), visible_by);
             if buried {
                 self.done(&event);
-            } else if !wanted {
+            } else if own {
+                self.groups.add(&event, order_key(&event), weight(&event), visible_by, now);
+            } else {
                 self.progress.done(sequence(&event));
                 self.note_unwritten();
             }
@@ -80,7 +90,9 @@ impl Turn<'_> {
     /// The same for an event of a passed gap.
     pub(super) fn gather_late(&mut self, event: &Arc<Event>) {
         if self.wants(event) && !self.buried.remove(&sequence(event)) {
-            self.groups.add(event, Some(order_key(event)), weight(event), Instant::now());
+            let now = Instant::now();
+            self.groups.add(event, order_key(event), weight(event), now, now);
+            self.look_beyond_again();
         } else {
             self.done(event);
         }
@@ -90,10 +102,9 @@ impl Turn<'_> {
     pub(super) async fn handle_groups(&mut self) -> Result<bool, Stop> {
         let Some(by) = self.group_by() else { return Ok(false) };
         let Work::Transaction(handler, _) = self.runner.subscription.work.clone() else { return Ok(false) };
-        let limit = self.runner.subscription.config.catch_up_batch_size as usize;
-        // At the barrier nothing more comes that could tell where a transaction ends.
-        let full = !self.has_room_for_groups() || self.is_at_barrier();
-        let Some(batch) = self.groups.next_batch(by, limit, full) else { return Ok(false) };
+        let batch = self.next_groups(by).await?;
+        self.starved = batch.is_none();
+        let Some(batch) = batch else { return Ok(false) };
         if batch.cut {
             let events: usize = batch.groups.iter().map(Vec::len).sum();
             tracing::warn!(
@@ -102,7 +113,8 @@ impl Turn<'_> {
                 "a transaction is too long to be handled at once: its groups may be split"
             );
         }
-        if batch.groups.len() > 1 && batch.groups.iter().map(Vec::len).sum::<usize>() > LEDGER_ROOM {
+        let long = batch.groups.len() > 1 && batch.groups.iter().map(Vec::len).sum::<usize>() > LEDGER_ROOM;
+        if long || self.ends_beyond(&batch.groups) || self.leaves_many(&batch.groups) {
             self.ahead = true;
             let handled = self.handle_ahead(&*handler, batch.groups).await;
             self.ahead = false;
@@ -114,6 +126,37 @@ impl Turn<'_> {
             self.runner.may_go_on(self.fence)?;
         }
         Ok(true)
+    }
+
+    /// The next batch. Where it needs to be known which transactions are long, they are looked for.
+    async fn next_groups(&mut self, by: GroupBy) -> Result<Option<GroupBatch>, Stop> {
+        let limit = self.runner.subscription.config.catch_up_batch_size as usize;
+        let full = !self.has_room_for_groups();
+        loop {
+            if let Some(batch) = self.groups.next_batch(by, limit, self.barrier, false) {
+                return Ok(Some(batch));
+            }
+            let Some(part) = self.groups.needs_spans(if full { 0 } else { limit }) else { break };
+            let spans = self.runner.unless_stopped(self.fence, self.runner.tail.spans(&part)).await?;
+            self.groups.note_spans(spans.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?);
+        }
+        Ok(if full { self.groups.next_batch(by, limit, self.barrier, true) } else { None })
+    }
+
+    /// Whether more would be in the ledger than it shall hold, once these are done: events before them that still wait.
+    fn leaves_many(&self, groups: &[Vec<Arc<Event>>]) -> bool {
+        let last = groups.iter().filter_map(|group| group.last()).map(|event| sequence(event)).max();
+        self.groups.before(last.unwrap_or_default()) > LEDGER_ROOM
+    }
+
+    /// Deletes notes of groups that were settled ahead before the turn began, once they are passed.
+    pub(super) async fn forget_notes(&mut self) -> Result<(), Stop> {
+        let passed = self.noted_to.is_some_and(|to| self.progress.last_written().0 >= to);
+        if passed && self.group_by().is_some() {
+            self.runner.forget_ahead(self.fence).await?;
+        }
+        self.noted_to = self.noted_to.filter(|_| !passed);
+        Ok(())
     }
 
     /// Handles groups whose events would fill the ledger: each is noted by itself, and the checkpoint moves now and then.

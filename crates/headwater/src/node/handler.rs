@@ -32,8 +32,8 @@ pub enum TransactionScope {
     /// As many events as are there, up to `catch_up_batch_size`; if one fails, each gets a transaction of its own.
     Batch,
     /// The events of a key (or else of a stream) among those that are there: a group, in order, whose effects are all there or none. What
-    /// one transaction appended is never in two groups, however long: `catch_up_batch_size` is exceeded for it, up to 64 MiB of events. It
-    /// has ended where 1,000 events in a row are of others. A group that fails is tried again; then
+    /// one transaction appended is never in two groups, however long: `catch_up_batch_size` is exceeded for it, up to 64 MiB of events,
+    /// and others may have appended any number of events in between. A group that fails is tried again; then
     /// [`on_group_failure`](headwater_core::ReliableDeliveryConfig::on_group_failure) decides.
     Key,
     /// As [`Key`](TransactionScope::Key), for the events of a key that one actor caused. Where events of another actor come between, they

@@ -1,5 +1,6 @@
 //! Nodes: processes that run subscribers.
 
+mod beyond;
 mod builder;
 mod crew;
 pub(crate) mod due;
@@ -14,6 +15,7 @@ mod limiter;
 mod live_report;
 mod maintenance;
 mod pages;
+mod places;
 mod poison;
 mod ring;
 mod runner;

@@ -162,6 +162,11 @@ impl Runner {
 
     /// Waits, unless the keeper says something that ends the turn.
     pub(super) async fn rest(&self, fence: &Fence, duration: Duration) -> Result<(), Stop> {
+        self.unless_stopped(fence, sleep(duration)).await
+    }
+
+    /// Waits for something that may take long, unless the keeper says something that ends the turn.
+    pub(super) async fn unless_stopped<T>(&self, fence: &Fence, wait: impl Future<Output = T>) -> Result<T, Stop> {
         let mut control = self.control.clone();
         let told_to_stop = async {
             loop {
@@ -171,7 +176,7 @@ impl Runner {
             }
         };
         tokio::select! {
-            () = sleep(duration) => Ok(()),
+            done = wait => Ok(done),
             () = told_to_stop => Err(Stop::Control),
         }
     }
@@ -203,14 +208,13 @@ impl Runner {
         Ok(())
     }
 
-    /// Handles an event until it is settled: handled or, after the last retry, given up. If it was given up and later events
-    /// of its key shall wait, returns the key.
+    /// Handles an event until it is settled: handled or, after the last retry, given up.
     pub(super) async fn deliver(
         &self,
         handler: &dyn Each,
         fence: &Fence,
         event: &Arc<Event>,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<GivenUp>, Stop> {
         self.throttle(fence).await?;
         self.deliver_granted(handler, fence, event).await
     }
@@ -221,14 +225,14 @@ impl Runner {
         handler: &dyn Each,
         fence: &Fence,
         event: &Arc<Event>,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<GivenUp>, Stop> {
         let mut attempts = Vec::new();
         loop {
             match guarded(handler.handle(event), self.subscription.config.handler_timeout).await {
                 Ok(()) => return Ok(None),
                 Err(error) => {
-                    if let Some(parks) = self.failed(fence, event, error, &mut attempts).await? {
-                        return Ok(parks.0);
+                    if let Some(given_up) = self.failed(fence, event, error, &mut attempts).await? {
+                        return Ok(Some(given_up));
                     }
                 }
             }
@@ -342,5 +346,5 @@ impl Runner {
     }
 }
 
-/// An event was given up, and later events of this key wait behind it.
+/// An event was given up, and later events of this key, if any, wait behind it.
 pub(super) struct GivenUp(pub(super) Option<String>);

@@ -10,6 +10,7 @@ use headwater_core::{
 use super::handler::{TransactionScope, Work};
 use super::handlers::Handlers;
 use super::limiter::Limiter;
+use super::places::Places;
 
 /// Events of a shared subscriber that a transaction holds: so many save most of the commits, and not much is done again if one fails.
 const SHARED_TRANSACTION: u32 = 10;
@@ -26,6 +27,8 @@ pub(super) struct Subscription {
     pub(super) work: Work,
     /// Made from the configuration at the start.
     pub(super) limiter: Limiter,
+    /// How many events are handled here, and then no more.
+    pub(super) places: Option<Arc<Places>>,
 }
 
 /// How a worker of a shared subscriber claims events.
@@ -38,6 +41,14 @@ pub(super) struct Claims {
     pub(super) batch_size: Option<u32>,
     /// Event types that are claimed before others.
     pub(super) priority: Vec<String>,
+}
+
+impl Claims {
+    /// Whether anything was said of how events are claimed.
+    pub(super) fn are_set(&self) -> bool {
+        let Claims { visibility, prefetch, ref priority, .. } = *self;
+        visibility != Claims::default().visibility || prefetch.is_some() || !priority.is_empty()
+    }
 }
 
 impl Default for Claims {
@@ -95,6 +106,11 @@ impl Subscription {
                 "invalid concurrency {} of subscriber {:?}: batch and transactional handlers handle one thing at a time",
                 self.config.concurrency, self.subscriber_id
             )));
+        }
+        if self.places.is_some() && !matches!(self.work, Work::Each(_)) {
+            let message =
+                format!("subscriber {:?}: at_most is for handlers of one event at a time", self.subscriber_id);
+            return Err(SubscriberError::InvalidInput(message));
         }
         if self.mode == SubscriberMode::Shared {
             self.validate_claims()?;

@@ -20,9 +20,10 @@ use std::time::{Duration, Instant};
 
 use headwater_cdc::{Feed, LiveStatus, Taken};
 use headwater_core::{
-    EventLog, Fault, Gap, GapState, Gaps, LookAhead, ReadError, Segment, SubscriberStore, Writer, jittered,
+    EventLog, Fault, Gap, GapState, Gaps, LONG_SPAN, LookAhead, Part, ReadError, Segment, Spans, SubscriberStore,
+    Writer, jittered,
 };
-use tokio::sync::watch;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::pages::{PAGE_SIZE, Pages, next_size};
@@ -42,6 +43,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// What is missing in the feed may just have been overtaken: so long it is waited for before the log is read.
 const HOLE_GRACE: Duration = Duration::from_millis(2);
 
+/// Most long transactions that are known at once.
+const MAX_SPANS: u32 = 10_000;
+
 /// What wakes the tail: each changes when there may be something new.
 pub(crate) type WakeUp = watch::Receiver<u64>;
 
@@ -50,6 +54,8 @@ pub(super) struct Tail {
     store: Arc<dyn SubscriberStore>,
     ring: Mutex<Option<Ring>>,
     pages: Arc<Pages>,
+    /// Long transactions, and the generation in which they were looked for.
+    spans: AsyncMutex<(u64, Arc<Spans>)>,
     /// Changes with everything new.
     changed: watch::Sender<u64>,
     writers: Mutex<Vec<Writer>>,
@@ -86,6 +92,7 @@ impl Tail {
             store,
             ring: Mutex::default(),
             pages: Arc::default(),
+            spans: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
@@ -194,6 +201,22 @@ impl Tail {
         let look = timed(self.log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
         let events = look.events.into_iter().map(Arc::new).collect();
         Ok(Segment { after, events, seen: look.seen, settled: look.settled, as_of, ..Segment::default() })
+    }
+
+    /// Which transactions are long, for one of which this waits. Whoever asks while they are looked for gets the same answer.
+    pub(super) async fn spans(&self, part: &Part) -> Result<Arc<Spans>, ReadError> {
+        let mut known = self.spans.lock().await;
+        let generation = self.generation();
+        if known.0 == generation && known.1.cover(part) {
+            return Ok(known.1.clone());
+        }
+        let settled = self.ring.lock().expect("no holder of this lock panics").as_ref().map_or(0, Ring::settled);
+        let (after, begun) = (part.first.saturating_sub(1), Some(Instant::now()));
+        let long = self.log.long_transactions(after, LONG_SPAN, MAX_SPANS).await?;
+        let up_to = long.last().filter(|_| long.len() >= MAX_SPANS as usize).map_or(u64::MAX, |(_, first, _)| *first);
+        let last = long.into_iter().map(|(transaction, _, last)| (transaction, last)).collect();
+        *known = (generation, Arc::new(Spans { after, up_to, settled, begun, last }));
+        Ok(known.1.clone())
     }
 
     /// What became of gaps that were passed.

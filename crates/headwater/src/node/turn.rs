@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::handler::{Batch, Each, Work, guarded};
 use super::limiter::Limiter;
+use super::places::{Place, Places};
 use super::ring::{sequence, weight};
-use super::runner::{Runner, Stop};
+use super::runner::{GivenUp, Runner, Stop};
 
 /// How long progress over events that are not the subscriber's may stay unwritten.
 const SKIPS_DELAY: Duration = Duration::from_secs(1);
@@ -37,8 +38,12 @@ pub(super) struct Turn<'r> {
     gate: Gate,
     /// How many partitions the subscriber has.
     partitions: u32,
-    /// The partition ends here.
-    barrier: Option<u64>,
+    /// The partition ends here, but for groups that go on.
+    pub(super) barrier: Option<u64>,
+    /// What is behind it, as far as these groups go.
+    pub(super) beyond: Option<Gate>,
+    /// Up to here, groups were settled ahead before the turn began.
+    pub(super) noted_to: Option<u64>,
     pub(super) progress: Progress,
     parked: HashSet<String>,
     /// Events ahead of the checkpoint that have a dead letter already.
@@ -61,6 +66,10 @@ pub(super) struct Turn<'r> {
     pub(super) groups: Groups,
     /// Groups are settled ahead of the checkpoint at present.
     pub(super) ahead: bool,
+    /// No group can go before more events come.
+    pub(super) starved: bool,
+    /// What was last seen of the log is older than groups that wait.
+    pub(super) stale: bool,
     /// When to ask for another look at the log, for groups.
     pub(super) look_at: Option<Instant>,
 }
@@ -70,18 +79,23 @@ pub(super) struct Turn<'r> {
 #[derive(Default)]
 struct Keyed {
     running: JoinSet<Done>,
+    /// What has no place yet, in order.
+    placeless: VecDeque<Arc<Event>>,
     /// What waits for the event of its key that is running.
-    waiting: HashMap<String, VecDeque<Arc<Event>>>,
+    waiting: HashMap<String, VecDeque<Placed>>,
     /// Keys whose first event waits for room.
     ready: VecDeque<String>,
     /// Bytes of all of these.
     bytes: usize,
 }
 
+/// An event that may be handled, with its place, if there are only so many.
+type Placed = (Arc<Event>, Option<Place>);
+
 struct Done {
     key: String,
     event: Arc<Event>,
-    outcome: Result<Option<String>, Stop>,
+    outcome: Result<Option<GivenUp>, Stop>,
 }
 
 impl<'r> Turn<'r> {
@@ -93,6 +107,8 @@ impl<'r> Turn<'r> {
             gate: Gate::new(loaded.position, hold_for),
             partitions: loaded.partitions,
             barrier: loaded.barrier,
+            beyond: None,
+            noted_to: loaded.buried.iter().max().copied(),
             late_at: (!loaded.pending_gaps.is_empty()).then(Instant::now),
             progress: Progress::new(loaded.position, loaded.pending_gaps),
             parked: loaded.parked_keys.into_iter().collect(),
@@ -107,6 +123,8 @@ impl<'r> Turn<'r> {
             keyed: Keyed::default(),
             groups: Groups::default(),
             ahead: false,
+            starved: true,
+            stale: false,
             look_at: None,
         }
     }
@@ -132,13 +150,19 @@ impl<'r> Turn<'r> {
             self.deliver_late(u64::MAX).await?;
         }
         changes.borrow_and_update();
-        let before = self.gate.position();
-        let hold = if self.has_room() { self.take().await? } else { None };
-        let moved = self.gate.position() > before;
+        let before = self.reached();
+        let had_groups = self.has_groups();
+        let hold = match self.has_room() && !had_groups {
+            true if self.goes_beyond() => self.take_beyond().await?,
+            true => self.take().await?,
+            false => None,
+        };
+        let moved = self.reached() > before;
         let finished = self.collect_done()? | self.handle_groups().await?;
         self.publish();
         self.write_if_due().await?;
-        if moved || finished {
+        self.forget_notes().await?;
+        if moved || finished || had_groups && self.starved {
             tokio::task::consume_budget().await;
             return Ok(());
         }
@@ -226,13 +250,20 @@ impl<'r> Turn<'r> {
         }
         match &self.runner.subscription.work {
             Work::Each(handler) if self.runner.subscription.config.concurrency > 1 => {
-                events.into_iter().for_each(|event| self.start(handler, event));
+                self.keyed.bytes += events.iter().map(|event| weight(event)).sum::<usize>();
+                self.keyed.placeless.extend(events);
+                self.start(&handler.clone());
                 Ok(())
             }
             Work::Each(handler) => self.handle_one_by_one(&**handler, events).await,
             Work::Batch(handler) => self.handle_batch(&**handler, events).await,
             Work::Transaction(handler, scope) => self.handle_in_transactions(&**handler, *scope, events).await,
         }
+    }
+
+    /// How far the log was read.
+    fn reached(&self) -> u64 {
+        self.beyond.as_ref().unwrap_or(&self.gate).position()
     }
 
     pub(super) fn is_at_barrier(&self) -> bool {
@@ -248,15 +279,34 @@ impl<'r> Turn<'r> {
     async fn handle_one_by_one(&mut self, handler: &dyn Each, events: Vec<Arc<Event>>) -> Result<(), Stop> {
         for event in events {
             if !self.park_behind(&event).await? {
+                let place = self.place().await?;
                 self.granted(|limiter| limiter.take(1)).await?;
-                let parks = self.runner.deliver_granted(handler, self.fence, &event).await?;
-                self.park(parks);
+                let given_up = self.runner.deliver_granted(handler, self.fence, &event).await?;
+                self.settle_placed(given_up, place);
                 self.done(&event);
             }
             self.write_if_due().await?;
             self.runner.may_go_on(self.fence)?;
         }
         Ok(())
+    }
+
+    /// Waits until there is a place for another event, if there are only so many.
+    async fn place(&mut self) -> Result<Option<Place>, Stop> {
+        let Some(places) = self.runner.subscription.places.clone() else { return Ok(None) };
+        if let Some(place) = places.take() {
+            return Ok(Some(place));
+        }
+        self.write().await?;
+        self.runner.unless_stopped(self.fence, places.next()).await.map(Some)
+    }
+
+    /// The place of an event that was given up is the next one's.
+    fn settle_placed(&mut self, given_up: Option<GivenUp>, place: Option<Place>) {
+        match given_up {
+            Some(GivenUp(parks)) => self.park(parks),
+            None => place.into_iter().for_each(Place::use_up),
+        }
     }
 
     /// Waits until the rate limit allows what is asked of it. Progress is written meanwhile, when it is time.
@@ -336,32 +386,45 @@ impl<'r> Turn<'r> {
         self.unwritten_since.get_or_insert_with(Instant::now);
     }
 
-    fn start(&mut self, handler: &Arc<dyn Each>, event: Arc<Event>) {
-        let key = order_key(&event);
-        self.keyed.bytes += weight(&event);
-        match self.keyed.waiting.get_mut(&key) {
-            Some(waiting) => waiting.push_back(event),
-            None => {
-                self.keyed.waiting.insert(key.clone(), VecDeque::from([event]));
-                self.keyed.ready.push_back(key);
-                self.fill(handler);
+    /// Gives events their places, in order, and starts them.
+    fn start(&mut self, handler: &Arc<dyn Each>) {
+        let places = self.runner.subscription.places.clone();
+        while !self.keyed.placeless.is_empty() {
+            let place = places.as_ref().and_then(Places::take);
+            if places.is_some() && place.is_none() {
+                break;
+            }
+            let Some(event) = self.keyed.placeless.pop_front() else { break };
+            let key = order_key(&event);
+            match self.keyed.waiting.get_mut(&key) {
+                Some(waiting) => waiting.push_back((event, place)),
+                None => {
+                    self.keyed.waiting.insert(key.clone(), VecDeque::from([(event, place)]));
+                    self.keyed.ready.push_back(key);
+                }
             }
         }
+        self.fill(handler);
     }
 
     /// Starts events of ready keys while there is room.
     fn fill(&mut self, handler: &Arc<dyn Each>) {
         while self.keyed.running.len() < self.runner.subscription.config.concurrency as usize {
             let Some(key) = self.keyed.ready.pop_front() else { return };
-            let Some(event) = self.keyed.waiting.get_mut(&key).and_then(VecDeque::pop_front) else { continue };
+            let next = self.keyed.waiting.get_mut(&key).and_then(VecDeque::pop_front);
+            let Some((event, place)) = next else { continue };
             let (runner, fence, handler) = (self.runner.clone(), self.fence.clone(), handler.clone());
             let parked = self.parked.contains(&key);
             self.keyed.running.spawn(async move {
                 let outcome = if parked {
-                    runner.bury(&fence, &event, DeadLetterState::Parked, false, Vec::new()).await.map(|()| None)
+                    let buried = runner.bury(&fence, &event, DeadLetterState::Parked, false, Vec::new()).await;
+                    buried.map(|()| Some(GivenUp(None)))
                 } else {
                     runner.deliver(&*handler, &fence, &event).await
                 };
+                if matches!(outcome, Ok(None)) {
+                    place.into_iter().for_each(Place::use_up);
+                }
                 Done { key, event, outcome }
             });
         }
@@ -379,7 +442,7 @@ impl<'r> Turn<'r> {
 
     fn settle_keyed(&mut self, done: Result<Done, JoinError>) -> Result<(), Stop> {
         let Done { key, event, outcome } = done.map_err(ended)?;
-        self.parked.extend(outcome?);
+        self.park(outcome?.and_then(|given_up| given_up.0));
         self.done(&event);
         self.keyed.bytes -= weight(&event);
         match self.keyed.waiting.get(&key).map(VecDeque::is_empty) {
@@ -388,7 +451,7 @@ impl<'r> Turn<'r> {
             None => {}
         }
         if let Work::Each(handler) = &self.runner.subscription.work {
-            self.fill(&handler.clone());
+            self.start(&handler.clone());
         }
         Ok(())
     }
@@ -509,14 +572,15 @@ impl<'r> Turn<'r> {
             self.runner.bury(self.fence, &event, DeadLetterState::Parked, false, Vec::new()).await?;
         } else if wanted {
             let work = self.runner.subscription.work.clone();
-            let parks = match &work {
+            let place = self.place().await?;
+            let given_up = match &work {
                 Work::Each(handler) => self.runner.deliver(&**handler, self.fence, &event).await?,
                 Work::Batch(handler) => self.runner.deliver(&OneByOne(&**handler), self.fence, &event).await?,
                 Work::Transaction(handler, _) => {
                     return self.handle_in_its_transaction(&**handler, &event, Vec::new()).await;
                 }
             };
-            self.parked.extend(parks);
+            self.settle_placed(given_up, place);
         }
         self.done(&event);
         self.write().await
@@ -662,11 +726,25 @@ impl<'r> Turn<'r> {
             }
         };
         let has_room = self.has_room();
+        let mut places = self.runner.subscription.places.as_ref().map(|places| places.changes());
+        let a_place = async {
+            match &mut places {
+                Some(places) => _ = places.wait_for(|left| *left > 0).await,
+                None => std::future::pending().await,
+            }
+        };
+        let placeless = !self.keyed.placeless.is_empty();
         let done = tokio::select! {
             Some(done) = self.keyed.running.join_next() => Some(done),
             _ = changes.changed(), if has_room => None,
             _ = control.changed() => None,
             () = alarm => None,
+            () = a_place, if placeless => {
+                if let Work::Each(handler) = &self.runner.subscription.work {
+                    self.start(&handler.clone());
+                }
+                None
+            }
         };
         done.map_or(Ok(()), |done| self.settle_keyed(done))
     }

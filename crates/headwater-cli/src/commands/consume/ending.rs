@@ -1,17 +1,13 @@
 //! Why handling ends, when nobody told the process to stop.
 //!
-//! Delivery takes the next event as soon as one is handled. Once it is over, events are refused as not handled, which is no failure of
-//! theirs: they stay ahead of the checkpoint.
+//! Once it is over, events are refused as not handled, which is no failure of theirs: they stay ahead of the checkpoint. Of a count, delivery begins no
+//! more events than were asked for.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use headwater::HandlerError;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
-
-/// How often a handler lets others go first.
-const YIELDS: u32 = 8;
 
 #[derive(Debug)]
 pub(super) enum Why {
@@ -25,20 +21,13 @@ pub(super) enum Why {
 pub(super) struct Ending {
     over: CancellationToken,
     why: OnceLock<Why>,
-    /// How many more may be begun, and how many more are to be handled.
-    room: Option<(Semaphore, AtomicU32)>,
-}
-
-/// Leave to handle one event. Dropped, others may be handled in its place.
-pub(super) struct Leave<'e> {
-    ending: &'e Ending,
-    permit: Option<SemaphorePermit<'e>>,
+    /// How many more events are to be handled.
+    left: Option<AtomicU32>,
 }
 
 impl Ending {
     pub(super) fn new(count: Option<u32>) -> Self {
-        let room = count.map(|count| (Semaphore::new(count as usize), AtomicU32::new(count)));
-        Ending { over: CancellationToken::new(), why: OnceLock::new(), room }
+        Ending { over: CancellationToken::new(), why: OnceLock::new(), left: count.map(AtomicU32::new) }
     }
 
     pub(super) fn end(&self, why: Why) {
@@ -51,34 +40,18 @@ impl Ending {
         self.why.get().expect("it is set before the token is cancelled")
     }
 
-    /// Waits for leave to handle an event; refused when it is over.
-    pub(super) async fn leave(&self) -> Result<Leave<'_>, HandlerError> {
-        let refused = || HandlerError::not_handled("the process is stopping");
-        if self.over.is_cancelled() {
-            return Err(refused());
-        }
-        let Some((room, _)) = &self.room else { return Ok(Leave { ending: self, permit: None }) };
-        // Several handlers begin in any order; those of earlier events should be counted first.
-        for _ in 0..YIELDS {
-            tokio::task::yield_now().await;
-        }
-        tokio::select! {
-            biased;
-            () = self.over.cancelled() => Err(refused()),
-            permit = room.acquire() => Ok(Leave { ending: self, permit: permit.ok() }),
+    /// Refuses an event when it is over.
+    pub(super) fn check(&self) -> Result<(), HandlerError> {
+        match self.over.is_cancelled() {
+            true => Err(HandlerError::not_handled("the process is stopping")),
+            false => Ok(()),
         }
     }
-}
 
-impl Leave<'_> {
-    /// The event was handled.
-    pub(super) fn used(self) {
-        let Some(permit) = self.permit else { return };
-        permit.forget();
-        if let Some((_, left)) = &self.ending.room
-            && left.fetch_sub(1, Ordering::AcqRel) == 1
-        {
-            self.ending.end(Why::Enough);
+    /// An event was handled.
+    pub(super) fn count(&self) {
+        if self.left.as_ref().is_some_and(|left| left.fetch_sub(1, Ordering::AcqRel) == 1) {
+            self.end(Why::Enough);
         }
     }
 }

@@ -45,10 +45,10 @@ impl EventObserver for Runs {
 
     async fn on_event(&self, event: Arc<Event<Json>>) -> Result<(), HandlerError> {
         let exec = &self.0;
-        let leave = exec.ending.leave().await?;
+        exec.ending.check()?;
         let outcome = exec.handle(&event).await;
         if outcome.is_ok() {
-            leave.used();
+            exec.ending.count();
         }
         outcome
     }

@@ -240,6 +240,9 @@ impl Consume {
             }
         };
         builder = self.group.apply(builder.config(config));
+        if let Some(count) = self.count {
+            builder = builder.at_most(count);
+        }
         if !self.event_types.is_empty() {
             builder = builder.event_types(self.event_types.clone());
         }

@@ -42,12 +42,12 @@ impl EventObserver for Printer {
 
     /// A reader that is slow is waited for. One that is gone is not the event's fault: it ends the process, and the event stays ahead.
     async fn on_event(&self, event: Arc<Event<Json>>) -> Result<(), HandlerError> {
-        let leave = self.ending.leave().await?;
+        self.ending.check()?;
         let mut line = self.written.to_json(&event)?;
         line.push(b'\n');
         match self.write(&line).await {
             Ok(()) => {
-                leave.used();
+                self.ending.count();
                 Ok(())
             }
             Err(error) => {

@@ -29,6 +29,7 @@ use self::calls::Answer;
 use self::hand::Hand;
 use self::work::{Done, Outcome};
 use super::handler::Work;
+use super::places::Places;
 use super::runner::Control;
 use super::status::Status;
 use super::subscription::Subscription;
@@ -206,13 +207,17 @@ impl Shared {
     fn start_waiting(self: &Arc<Self>, hand: &mut Hand) -> Option<Instant> {
         while hand.running.len() < self.subscription.config.concurrency as usize {
             let of_one_claim = matches!(self.subscription.work, Work::Transaction(..));
+            let place = self.subscription.places.as_ref().and_then(Places::take);
+            if self.subscription.places.is_some() && place.is_none() {
+                return None;
+            }
             let events = hand.ready(self.subscription.events_at_once(), of_one_claim);
             let granted = match self.subscription.limiter.take(events) {
                 Ok(0) => return None,
                 Ok(granted) => granted,
                 Err(at) => return Some(at),
             };
-            hand.start(granted, |jobs, whole| self.clone().work(jobs, whole));
+            hand.start(granted, |jobs, whole| self.clone().work(jobs, whole, place));
         }
         None
     }

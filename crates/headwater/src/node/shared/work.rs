@@ -13,6 +13,7 @@ use super::hand::Job;
 use super::{FIRST_PAUSE, LONGEST_PAUSE, Shared};
 use crate::node::handler::{Batch, Each, InTransaction, Work, guarded};
 use crate::node::lent::{Lent, ended};
+use crate::node::places::Place;
 use crate::node::turn::OneByOne;
 
 /// What became of events.
@@ -40,13 +41,16 @@ enum RolledBack {
 
 impl Shared {
     /// `whole`: nothing else of their claim is to be done.
-    pub(super) async fn work(self: Arc<Self>, jobs: Vec<Job>, whole: bool) -> Done {
+    pub(super) async fn work(self: Arc<Self>, jobs: Vec<Job>, whole: bool, place: Option<Place>) -> Done {
         let begun = Instant::now();
         let events = match &self.subscription.work {
             Work::Each(handler) => self.one_by_one(&**handler, jobs).await,
             Work::Batch(handler) => self.batch(&**handler, jobs).await,
             Work::Transaction(handler, _) => self.transactions(&**handler, jobs, whole).await,
         };
+        if events.iter().all(|(_, outcome)| matches!(outcome, Outcome::Handled)) {
+            place.into_iter().for_each(Place::use_up);
+        }
         Done { events, took: begun.elapsed() }
     }
 
