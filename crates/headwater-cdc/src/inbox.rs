@@ -456,6 +456,6 @@ impl Sink for Owner<'_> {
     }
 
     fn lag(&self, bytes: u64) {
-        self.feed.lag(bytes);
+        self.inbox.feed.lag(bytes);
     }
 }
