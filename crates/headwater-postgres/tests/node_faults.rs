@@ -21,6 +21,8 @@ fn nodes(shop: &Shop) -> PgNodes {
 #[tokio::test]
 async fn an_event_that_a_handler_had_is_a_letter_when_nobody_handles_it_any_more() {
     let mut shop = Shop::open(0).await;
+    let (start_from, mode) = (StartFrom::Beginning, SubscriberMode::Exclusive);
+    shop.store.register(&SubscriberConfig { subscriber_id: "reader".into(), start_from, mode }).await.unwrap();
     let of_a_stream =
         shop.log.append(common::raw("placed").in_stream("order-1").into()).await.unwrap().global_sequence();
     shop.emit(&["placed", "placed"]).await;

@@ -189,7 +189,9 @@ async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
     let mut shop = Shop::open(1).await;
     let claim_id = shop.claim(1).await[0].claim_id;
     let idle = |acks: &str| {
-        format!("SELECT idle::int::bigint FROM headwater.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, {acks})")
+        format!(
+            "SELECT idle::int::bigint FROM headwater.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, {acks}, NULL)"
+        )
     };
     // As if the clock had stood still since the claim, and as if it had not for long.
     let looked = |at: &str| {
@@ -254,4 +256,55 @@ async fn events_of_large_claims_are_those_that_were_claimed() {
     assert_eq!(delivered(&shop.claim(100).await), [[4]], "what was left behind");
     shop.emit(&["event", "other"]).await;
     assert_eq!(delivered(&shop.claim(100).await), [[6, 7]]);
+}
+
+#[tokio::test]
+async fn a_run_can_come_in_several_claims_each_settled_by_itself() {
+    let mut shop = Shop::open(8).await;
+    let first = shop.claim(1).await.remove(0);
+    shop.look_never().await;
+    let request = ClaimRequest { max_events: 5, per_claim: Some(2), acks: vec![first.claim_id], ..request() };
+    let claims = shop.claim_with(request.clone()).await;
+    assert_eq!(delivered(&claims), [vec![2, 3], vec![4, 5], vec![6]]);
+    shop.queue.ack(claims[1].claim_id, None).await.unwrap();
+    shop.queue.nack(claims[0].claim_id, None, Duration::ZERO, "broken").await.unwrap();
+    assert_eq!(shop.position().await, 1);
+    let again = shop.claim_with(ClaimRequest { acks: Vec::new(), ..request.clone() }).await;
+    assert_eq!(delivered(&again), [[2, 3]], "with care: no more than belongs into a claim");
+    assert_eq!(again[0].redelivery_count, 1);
+    shop.queue.ack(again[0].claim_id, None).await.unwrap();
+    shop.queue.ack(claims[2].claim_id, None).await.unwrap();
+    assert_eq!(shop.drain().await, [7, 8]);
+    assert_eq!(shop.position().await, 8);
+}
+
+#[tokio::test]
+async fn claims_by_pattern_come_in_several_too() {
+    let mut shop = Shop::open(1).await;
+    let first = shop.claim(1).await.remove(0);
+    shop.emit(&["order.placed", "order.paid", "order.sent", "order.lost", "order.placed"]).await;
+    shop.look_never().await;
+    let request = ClaimRequest {
+        max_events: 4,
+        per_claim: Some(2),
+        event_types: vec!["order.*".into()],
+        acks: vec![first.claim_id],
+        ..request()
+    };
+    let claims = shop.queue.claim_matching(&request).await.unwrap();
+    assert_eq!(delivered(&claims), [[2, 3], [4, 5]]);
+    assert_ne!(claims[0].claim_id, claims[1].claim_id);
+}
+
+#[tokio::test]
+async fn a_claim_has_one_event_at_least() {
+    let mut shop = Shop::open(1).await;
+    for call in
+        ["claim('shop', 'work', per_claim => 0)", "claim_matching('shop', 'work', 1, '1 s', '{event}', per_claim => 0)"]
+    {
+        let call = AssertSqlSafe(format!("SELECT FROM headwater.{call}"));
+        let refused = sqlx::query(call).fetch_all(&mut shop.session).await.unwrap_err();
+        let refused = refused.as_database_error().unwrap();
+        assert_eq!((refused.code().as_deref(), refused.message()), (Some("WH002"), "invalid per_claim 0"));
+    }
 }

@@ -17,6 +17,7 @@ const KINDS: [GrantKind; 3] = [GrantKind::Producer, GrantKind::Consumer, GrantKi
 const OTHERS: &[(&str, &[&str])] = &[
     ("append_event_log", &["headwater.append_event_log('bank', 'Secret', '{}', 'vault')"]),
     ("apply_grants", &["headwater.apply_grants()", "headwater.apply_grants(current_user::regrole)"]),
+    ("cdc_orphans", &["headwater.cdc_orphans('0')"]),
     ("check_claim", &[]),
     ("check_event", &[]),
     ("check_grant", &[]),
@@ -24,6 +25,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("check_name", &[]),
     ("check_namespace_settings", &[]),
     ("check_patterns", &[]),
+    ("check_per_claim", &[]),
     ("check_schedule", &[]),
     ("check_timezone", &[]),
     ("check_visibility", &[]),
@@ -112,8 +114,9 @@ async fn two() -> TestDatabase {
         SELECT headwater.schedule('bank', 'nightly', 'Secret', '0 2 * * *', payload => '\"hush\"');
         SELECT headwater.run_schedule_now('bank', 'nightly');
         SELECT headwater.note_poison('bank', ARRAY[902], ARRAY['Secret']);
-        SELECT headwater.cdc_begin('bank', 'slot', '1', 1, 'node');
-        SELECT headwater.cdc_receive('bank', 'slot', ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL])";
+        SELECT headwater.cdc_own('bank', 'slot', 'node', '018f0000-0000-7000-8000-000000000004', NULL, 60000);
+        SELECT headwater.cdc_begin('bank', 'slot', term, '1', 1) FROM headwater.cdc_slots;
+        SELECT headwater.cdc_receive('bank', 'slot', term, ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL]) FROM headwater.cdc_slots";
     run(&mut db.session().await, fill).await;
     db
 }
@@ -195,9 +198,18 @@ async fn every_function_of_the_catalog_is_known_here() {
     let known: Vec<&str> = OTHERS.iter().map(|(name, _)| *name).collect();
     assert_eq!(others, known, "say how a function is called with what is another's: see OTHERS");
     // Those of the tables and functions that came last are among those that are called by their namespace.
-    for name in
-        ["note_poison", "redeliver_poison", "cdc_begin", "cdc_receive", "cdc_tidy", "partman_drop", "stream_bounds"]
-    {
+    for name in [
+        "note_poison",
+        "redeliver_poison",
+        "cdc_begin",
+        "cdc_receive",
+        "cdc_tidy",
+        "cdc_own",
+        "cdc_report",
+        "partman_drop",
+        "reset_on_poison",
+        "stream_bounds",
+    ] {
         assert!(functions.iter().any(|function| function.get::<&str, _>(0) == name), "{name}");
     }
 }

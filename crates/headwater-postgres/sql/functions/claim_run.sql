@@ -29,27 +29,37 @@ BEGIN
        AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
        AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ '[\x01-\x1f\x7f]', true)
        AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery();
-    WITH made AS (
-        INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
-                                      claim_id, subscriber_id, worker, failures, state)
-        SELECT claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater.claim_numbers'), one.first,
-               least(one.first + size - 1, e.last), n.moment + claim_run.visibility, gen_random_uuid(), claim_run.subscriber_id,
-               coalesce(claim_run.worker, ''), '[]',
-               ROW(e.last, '{}', '{}', n.expired_from, n.due_from, greatest(n.last_visible_at, n.moment + claim_run.visibility), '{}',
-                   least(n.look_at, n.moment + claim_run.visibility))::headwater.queue_state
-          FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
-         CROSS JOIN LATERAL (
-             SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
-                 SELECT e.global_sequence FROM headwater.events e
-                  WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
-                    AND e.recorded_at >= tail_from
-                  ORDER BY e.global_sequence LIMIT claim_run.max_events) e) e
-         CROSS JOIN LATERAL generate_series(n.frontier + 1, e.last, size) AS one(first)
-         WHERE NOT n.done AND n.frontier >= tail_after AND n.moment < n.look_at AND e.last = n.frontier + e.events
-        RETURNING claim_id, first_sequence, last_sequence, visible_at
-    )
-    SELECT array_agg(m.claim_id ORDER BY m.first_sequence), min(m.first_sequence), max(m.last_sequence), max(m.visible_at)
-      INTO claim_run.claim_ids, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at FROM made m;
+    INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
+                                  claim_id, subscriber_id, worker, failures, state)
+    SELECT claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater.claim_numbers'), n.frontier + 1,
+           least(n.frontier + size, e.last), n.moment + claim_run.visibility, gen_random_uuid(), claim_run.subscriber_id,
+           coalesce(claim_run.worker, ''), '[]',
+           ROW(e.last, '{}', '{}', n.expired_from, n.due_from, greatest(n.last_visible_at, n.moment + claim_run.visibility), '{}',
+               least(n.look_at, n.moment + claim_run.visibility))::headwater.queue_state
+      FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
+     CROSS JOIN LATERAL (
+         SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
+             SELECT e.global_sequence FROM headwater.events e
+              WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
+                AND e.recorded_at >= tail_from
+              ORDER BY e.global_sequence LIMIT claim_run.max_events) e) e
+     WHERE NOT n.done AND n.frontier >= tail_after AND n.moment < n.look_at AND e.last = n.frontier + e.events
+    RETURNING ARRAY[claim_id], first_sequence, (state).frontier, visible_at
+      INTO claim_run.claim_ids, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at;
+    IF claim_run.last_sequence - claim_run.first_sequence >= size THEN
+        WITH others AS (
+            INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence,
+                                          visible_at, claim_id, subscriber_id, worker, failures, state)
+            SELECT c.namespace_id, c.attempts, c.max_attempts, c.of_letter, c.done, nextval('headwater.claim_numbers'), one.first,
+                   least(one.first + size - 1, claim_run.last_sequence), c.visible_at, gen_random_uuid(), c.subscriber_id, c.worker,
+                   c.failures, c.state
+              FROM headwater.claims c
+             CROSS JOIN generate_series(claim_run.first_sequence + size, claim_run.last_sequence, size) AS one(first)
+             WHERE c.claim_id = claim_run.claim_ids[1]
+            RETURNING claim_id, first_sequence
+        )
+        SELECT claim_run.claim_ids || array_agg(o.claim_id ORDER BY o.first_sequence) INTO claim_run.claim_ids FROM others o;
+    END IF;
     claim_run.idle := false;
     IF claim_run.claim_ids IS NULL THEN
         SELECT count(p.place) AS events, count(p.place) FILTER (WHERE p.global_sequence = n.frontier + p.place) AS before_a_hole INTO run
@@ -68,6 +78,15 @@ BEGIN
                    claim_run.idle
               FROM headwater.claim_run(claim_run.namespace, claim_run.subscriber_id, run.before_a_hole::int, claim_run.visibility,
                                        claim_run.worker, claim_run.max_attempts, claim_run.acks, claim_run.per_claim) r;
+        END IF;
+    ELSIF cardinality(claim_run.acks) = 1 THEN
+        -- Most acks are this.
+        DELETE FROM headwater.claims c
+         WHERE c.claim_id = claim_run.acks[1] AND NOT c.done AND NOT c.of_letter
+           AND c.namespace_id IS NOT DISTINCT FROM claim_run.namespace_id AND c.subscriber_id IS NOT DISTINCT FROM claim_run.subscriber_id;
+        IF NOT FOUND THEN
+            other.number := 0;
+            PERFORM headwater.ack_claims(claim_run.namespace_id, claim_run.subscriber_id, claim_run.acks, other, false);
         END IF;
     ELSIF claim_run.acks IS NOT NULL THEN
         WITH gone AS (
