@@ -43,6 +43,13 @@ async fn take(process: &Process, partitions: impl IntoIterator<Item = u32>, shar
     held.into_iter().map(|held| held.term).collect()
 }
 
+/// How many locks sessions hold in this database.
+async fn locks(session: &mut sqlx::PgConnection) -> i64 {
+    let held = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                 WHERE l.locktype = 'advisory' AND d.datname = current_database()";
+    sqlx::query_scalar(held).fetch_one(session).await.unwrap()
+}
+
 fn fence(partition: u32, term: Option<u64>) -> Fence {
     Fence { subscriber_id: "g".into(), partition, term }
 }
@@ -264,14 +271,21 @@ async fn who_asks_for_a_change_can_see_it_through_without_members() {
 async fn a_dead_owner_does_not_hold_up_a_change() {
     let (group, a) = Group::of(2).await;
     let b = group.process("b").await;
+    let mut session = group.db.session().await;
     take(&a, [0, 1], None).await;
+    let of_a = locks(&mut session).await;
     b.store.resize("g", 4).await.unwrap();
     assert!(join(&b).await.halted);
+    let of_b = locks(&mut session).await - of_a;
+    assert!(of_a > 0 && of_b > 0);
     a.store.close().await;
-    // Its session is closed; the server may still be at it. Then one step a call: first the barrier, then the new partitions.
-    while join(&b).await.partitions != 4 {
+    // Its session is closed; the server may still be at it.
+    while locks(&mut session).await > of_b {
         tokio::task::yield_now().await;
     }
+    // One step a call: first the barrier, then the new partitions.
+    join(&b).await;
+    assert_eq!(join(&b).await.partitions, 4);
 }
 
 #[tokio::test]
@@ -298,4 +312,29 @@ async fn only_groups_are_resized_and_within_limits() {
         assert!(matches!(wrong, Err(SubscriberError::InvalidInput(_))), "{wrong:?}");
     }
     assert!(matches!(a.store.resize("none", 2).await, Err(SubscriberError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_row_that_is_no_subscriber_is_refused_whoever_writes_it() {
+    let (group, _a) = Group::of(2).await;
+    let mut session = group.db.session().await;
+    for wrong in [
+        "subscriber_id = ''",
+        "partition = -1",
+        "partition = 2",
+        "partitions = 1025",
+        "mode = 'other'",
+        "mode = 'shared'",
+        "resize_to = 0",
+        "barrier = 5",
+        "barrier = -1, resize_to = 3",
+        "audit_ledger = '{1}'",
+        "position = -1",
+        "pending_gaps = '{1}'",
+    ] {
+        let update = format!("UPDATE headwater.subscribers SET {wrong} WHERE partition = 1");
+        let refused = sqlx::query(sqlx::AssertSqlSafe(update)).execute(&mut session).await.expect_err(wrong);
+        assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("23514"), "{wrong}");
+    }
+    sqlx::query("UPDATE headwater.subscribers SET resize_to = 3, barrier = 5").execute(&mut session).await.unwrap();
 }

@@ -21,7 +21,8 @@ where
     sqlx::query_scalar(query).fetch_one(session).await.unwrap()
 }
 
-const LEAVES: &str = "SELECT count(*) FROM headwater.leaves(1)";
+/// Up to the second month ahead: in the second half of a month pg_partman's own maintenance, which rounds, makes one more.
+const LEAVES: &str = "SELECT count(*) FROM headwater.leaves(1) l WHERE l.starts_at <= date_trunc('month', now(), 'UTC') + interval '2 months'";
 
 /// Three past months of three events each, of which one is to be kept, and a subscriber that has seen none of it.
 async fn with_a_slow_subscriber(db: &TestDatabase, session: &mut PgConnection) -> headwater_postgres::PgLog {

@@ -27,6 +27,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("check_patterns", &[]),
     ("check_per_claim", &[]),
     ("check_schedule", &[]),
+    ("check_subscriber", &[]),
     ("check_timezone", &[]),
     ("check_visibility", &[]),
     ("check_writes", &[]),

@@ -29,6 +29,9 @@ async fn broadcasts_are_for_the_process_that_is_the_node() {
     let shop = Shop::open().await;
     let (zombie, mut heard_by_zombie) = hears(&shop, "one").await;
     zombie.start().await.unwrap();
+    let before = zombie.broadcast("cache.cleared", json!(-1)).await.unwrap();
+    assert_eq!(soon(heard_by_zombie.recv()).await, Some(before), "it is the node");
+    until(|| async { shop.info("broadcast:one").await.position >= before }).await;
     let (successor, mut heard) = hears(&shop, "one").await;
     let first = zombie.broadcast("cache.cleared", json!(0)).await.unwrap();
     // It may hear this one, if it does not know yet.
