@@ -124,6 +124,48 @@ async fn a_run_ends_before_a_hole() {
 }
 
 #[tokio::test]
+async fn what_was_seen_without_a_hole_is_taken_without_another_look() {
+    let mut shop = Shop::open(8).await;
+    shop.claim(1).await;
+    let mut writer = shop.db.session().await;
+    run(&mut writer, "BEGIN").await;
+    assert_eq!(emit(&mut writer, "shop", "late").await, 9);
+    shop.emit(&["event"]).await;
+    shop.look_never().await;
+    let known = "SELECT (state).known FROM headwater.claims ORDER BY number DESC LIMIT 1";
+    assert_eq!(claim_run(&mut shop.session, 2, "NULL").await, Some((2, 3)));
+    assert_eq!(shop.number(known).await, 8, "it ends before the hole");
+    // What it takes it does not look at.
+    run(&mut shop.session, "CREATE TABLE aside AS SELECT * FROM headwater.events WHERE global_sequence = 5").await;
+    run(&mut shop.session, "DELETE FROM headwater.events WHERE global_sequence = 5").await;
+    assert_eq!(claim_run(&mut shop.session, 2, "NULL").await, Some((4, 5)));
+    run(&mut shop.session, "INSERT INTO headwater.events SELECT * FROM aside").await;
+    // Where that does not reach, it looks again.
+    assert_eq!(claim_run(&mut shop.session, 5, "NULL").await, Some((6, 8)));
+    leaves_alone(&mut shop, "a hole that comes next").await;
+    run(&mut writer, "COMMIT").await;
+    assert_eq!(claim_run(&mut shop.session, 1, "NULL").await, Some((9, 9)));
+    assert_eq!(shop.number(known).await, 10);
+}
+
+#[tokio::test]
+async fn after_a_reset_nothing_is_known_of_the_log() {
+    let mut shop = Shop::open(1).await;
+    run(&mut shop.session, "BEGIN; SELECT headwater.emit('shop', 'never', '{}'); ROLLBACK").await;
+    shop.emit(&["event"; 3]).await;
+    assert_eq!(delivered(&shop.claim(1).await), [[1]]);
+    assert_eq!(delivered(&shop.claim(1).await), [[3]], "the hole is proved to stay");
+    shop.look_never().await;
+    assert_eq!(claim_run(&mut shop.session, 1, "NULL").await, Some((4, 4)));
+    assert_eq!(shop.number("SELECT max((state).known) FROM headwater.claims").await, 5);
+    shop.store.reset("work", 0).await.unwrap();
+    assert_eq!(delivered(&shop.claim(1).await), [[1]]);
+    shop.look_never().await;
+    leaves_alone(&mut shop, "a hole that comes next").await;
+    assert_eq!(delivered(&shop.claim(9).await), [[3, 4, 5]]);
+}
+
+#[tokio::test]
 async fn what_is_handed_back_is_noticed_at_once() {
     let mut shop = Shop::open(9).await;
     let first = shop.claim(1).await[0].claim_id;

@@ -13,7 +13,10 @@ CREATE OR REPLACE FUNCTION headwater.claim_run(
 #variable_conflict use_column
 DECLARE
     size       bigint := coalesce(claim_run.per_claim, claim_run.max_events);
-    run        record;
+    -- Events that are looked at, so that the next claims need no look.
+    ahead      constant int := greatest(claim_run.max_events, least(16 * claim_run.max_events::bigint, 2000));
+    q          record;
+    highest    bigint;
     ended      uuid[];
     other      headwater.claims;
     tail_after bigint;
@@ -29,23 +32,42 @@ BEGIN
        AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
        AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ '[\x01-\x1f\x7f]', true)
        AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery();
+    claim_run.idle := false;
+    SELECT n.* INTO q FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
+     WHERE n.frontier >= tail_after AND n.moment < n.look_at;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF (q.known >= q.frontier + claim_run.max_events) IS NOT TRUE THEN
+        SELECT q.frontier + count(*), max(e.global_sequence) INTO q.known, highest
+          FROM (SELECT e.global_sequence FROM headwater.events e
+                 WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
+                 ORDER BY e.global_sequence LIMIT ahead) e;
+        IF highest IS NULL THEN
+            claim_run.idle := coalesce(cardinality(claim_run.acks), 0) = 0;
+            RETURN;
+        ELSIF highest <> q.known THEN
+            SELECT max(e.global_sequence) INTO q.known
+              FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater.events e
+                     WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
+                     ORDER BY e.global_sequence LIMIT ahead) e
+             WHERE e.global_sequence = q.frontier + e.place;
+        END IF;
+    END IF;
+    IF q.done OR q.known IS NULL THEN
+        RETURN;
+    END IF;
+    claim_run.first_sequence := q.frontier + 1;
+    claim_run.last_sequence := least(q.frontier + claim_run.max_events, q.known);
+    claim_run.visible_at := q.moment + claim_run.visibility;
     INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
                                   claim_id, subscriber_id, worker, failures, state)
-    SELECT claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater.claim_numbers'), n.frontier + 1,
-           least(n.frontier + size, e.last), n.moment + claim_run.visibility, gen_random_uuid(), claim_run.subscriber_id,
-           coalesce(claim_run.worker, ''), '[]',
-           ROW(e.last, '{}', '{}', n.expired_from, n.due_from, greatest(n.last_visible_at, n.moment + claim_run.visibility), '{}',
-               least(n.look_at, n.moment + claim_run.visibility))::headwater.queue_state
-      FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
-     CROSS JOIN LATERAL (
-         SELECT max(e.global_sequence) AS last, count(*) AS events FROM (
-             SELECT e.global_sequence FROM headwater.events e
-              WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
-                AND e.recorded_at >= tail_from
-              ORDER BY e.global_sequence LIMIT claim_run.max_events) e) e
-     WHERE NOT n.done AND n.frontier >= tail_after AND n.moment < n.look_at AND e.last = n.frontier + e.events
-    RETURNING ARRAY[claim_id], first_sequence, (state).frontier, visible_at
-      INTO claim_run.claim_ids, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at;
+    VALUES (claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater.claim_numbers'), claim_run.first_sequence,
+            least(q.frontier + size, claim_run.last_sequence), claim_run.visible_at, gen_random_uuid(), claim_run.subscriber_id,
+            coalesce(claim_run.worker, ''), '[]',
+            ROW(claim_run.last_sequence, '{}', '{}', q.expired_from, q.due_from, greatest(q.last_visible_at, claim_run.visible_at), '{}',
+                least(q.look_at, claim_run.visible_at), q.known)::headwater.queue_state)
+    RETURNING ARRAY[claim_id] INTO claim_run.claim_ids;
     IF claim_run.last_sequence - claim_run.first_sequence >= size THEN
         WITH others AS (
             INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence,
@@ -60,26 +82,7 @@ BEGIN
         )
         SELECT claim_run.claim_ids || array_agg(o.claim_id ORDER BY o.first_sequence) INTO claim_run.claim_ids FROM others o;
     END IF;
-    claim_run.idle := false;
-    IF claim_run.claim_ids IS NULL THEN
-        SELECT count(p.place) AS events, count(p.place) FILTER (WHERE p.global_sequence = n.frontier + p.place) AS before_a_hole INTO run
-          FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
-          LEFT JOIN LATERAL (
-              SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater.events e
-               WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > n.frontier
-                 AND e.recorded_at >= tail_from
-               ORDER BY e.global_sequence LIMIT claim_run.max_events) p ON true
-         WHERE n.frontier >= tail_after AND n.moment < n.look_at
-        HAVING count(*) > 0;
-        IF run.events = 0 THEN
-            claim_run.idle := coalesce(cardinality(claim_run.acks), 0) = 0;
-        ELSIF run.before_a_hole BETWEEN 1 AND claim_run.max_events - 1 THEN
-            SELECT r.* INTO claim_run.namespace_id, claim_run.claim_ids, claim_run.first_sequence, claim_run.last_sequence, claim_run.visible_at,
-                   claim_run.idle
-              FROM headwater.claim_run(claim_run.namespace, claim_run.subscriber_id, run.before_a_hole::int, claim_run.visibility,
-                                       claim_run.worker, claim_run.max_attempts, claim_run.acks, claim_run.per_claim) r;
-        END IF;
-    ELSIF cardinality(claim_run.acks) = 1 THEN
+    IF cardinality(claim_run.acks) = 1 THEN
         -- Most acks are this.
         DELETE FROM headwater.claims c
          WHERE c.claim_id = claim_run.acks[1] AND NOT c.done AND NOT c.of_letter

@@ -54,7 +54,7 @@ BEGIN
     IF FOUND THEN
         before := newest.state;
     ELSE
-        before := ROW(subscriber.position, subscriber.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}', '-infinity');
+        before := ROW(subscriber.position, subscriber.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}', '-infinity', NULL);
     END IF;
     q := before;
     moment := greatest(clock_timestamp(), q.expired_from, q.due_from);

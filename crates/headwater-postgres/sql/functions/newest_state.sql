@@ -4,10 +4,10 @@
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.newest_state(namespace_id int, subscriber_id text)
 RETURNS TABLE (done boolean, frontier bigint, expired_from timestamptz, due_from timestamptz, last_visible_at timestamptz, look_at timestamptz,
-               moment timestamptz)
+               known bigint, moment timestamptz)
 LANGUAGE sql STABLE AS $$
     SELECT c.done, (c.state).frontier, (c.state).expired_from, (c.state).due_from, (c.state).last_visible_at, (c.state).look_at,
-           greatest(clock_timestamp(), (c.state).expired_from, (c.state).due_from)
+           (c.state).known, greatest(clock_timestamp(), (c.state).expired_from, (c.state).due_from)
       FROM (SELECT c.done, c.state FROM headwater.claims c
              WHERE c.namespace_id = newest_state.namespace_id AND c.subscriber_id = newest_state.subscriber_id
              ORDER BY c.number DESC LIMIT 1) c

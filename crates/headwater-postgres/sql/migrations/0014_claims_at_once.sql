@@ -5,6 +5,10 @@
 DROP FUNCTION IF EXISTS headwater.claim(text, text, int, interval, text[], text, int, bigint, uuid[]);
 DROP FUNCTION IF EXISTS headwater.claim_matching(text, text, int, interval, text[], text, int, uuid[]);
 DROP FUNCTION IF EXISTS headwater.claim_run(text, text, int, interval, text, int, uuid[]);
+DROP FUNCTION IF EXISTS headwater.newest_state(int, text);
+
+-- All events behind the frontier, up to this one, were seen without a hole: they are claimed without a look at the log. NULL: not known.
+ALTER TYPE headwater.queue_state ADD ATTRIBUTE known bigint;
 
 -- The server parses the texts of checks anew for every statement that changes a row, which took more time than the rest of a checkpoint. Those of columns that a
 -- checkpoint leaves alone are asked for when these change.

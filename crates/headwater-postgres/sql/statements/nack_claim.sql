@@ -1,3 +1,3 @@
--- Hands a claim back, or some of its events. As claim_events, nobody waits for the disk ($1).
-SELECT CASE WHEN $1 THEN set_config('synchronous_commit', 'off', true) END,
-       headwater.nack($2, $3, $4, $5, make_interval(secs => $6), $7, $8, $9)
+-- Hands a claim back, or some of its events. This waits for the disk: who acks the rest of the claim later acks all that is left of it, which
+-- must not be these again because the server crashed in between.
+SELECT headwater.nack($1, $2, $3, $4, make_interval(secs => $5), $6, $7, $8)

@@ -1,7 +1,8 @@
 //! The queue of one shared subscriber: its events are claimed, acked, handed back, extended.
 //!
 //! The rows in the database have the authority, and its clock alone counts. A call here is a transaction of its own that does not wait for the
-//! disk: what a crash of the server takes back is delivered again, which workers must stand anyway. In a transaction of the caller's
+//! disk: what a crash of the server takes back is delivered again, which workers must stand anyway. Only what is handed back waits for it, since a
+//! later ack of the whole claim would settle what came back into it. In a transaction of the caller's
 //! (`…_in`), nothing is changed about how that is committed. A call whose answer was lost is sent again: an ack may then be
 //! [`SubscriberError::ClaimLost`] though the first one was written, and a claim that nobody learned of expires.
 
@@ -80,19 +81,19 @@ impl PgQueue {
     /// attempt.
     pub async fn nack(&self, claim_id: Uuid, sequences: Option<&[u64]>, delay: Duration, error: &str) -> Result<()> {
         calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error }, Transaction::Own))
+            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error }))
     }
 
     /// Gives a claim up, or some of its events: they become dead letters at once, since no other attempt would end better.
     pub async fn reject(&self, claim_id: Uuid, sequences: Option<&[u64]>, error: &str) -> Result<()> {
         calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Hopeless { error }, Transaction::Own))
+            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Hopeless { error }))
     }
 
     /// Hands a claim back, or some of its events, untouched: they are delivered again at once, and this one does not count.
     pub async fn release(&self, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
         calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Untouched, Transaction::Own))
+            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Untouched))
     }
 
     /// Keeps a claim for `visibility` from now on, never shorter than it is. Answers when it expires, by the database's clock.
@@ -120,15 +121,7 @@ impl PgQueue {
         delay: Duration,
         error: &str,
     ) -> Result<()> {
-        in_time(settle::nack(
-            conn,
-            &self.inner,
-            claim_id,
-            sequences,
-            HandedBack::Failed { delay, error },
-            Transaction::Callers,
-        ))
-        .await
+        in_time(settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error })).await
     }
 }
 

@@ -30,12 +30,7 @@ pub(super) async fn ack_once(
     claim_id: Uuid,
     sequences: Option<&[u64]>,
 ) -> Result<()> {
-    let statement = sqlx::query(sql::ACK_ONCE)
-        .bind(&queue.info.name)
-        .bind(&queue.subscriber_id)
-        .bind(claim_id)
-        .bind(bigints(sequences));
-    run(conn, statement).await
+    run(conn, of_claim(sqlx::query(sql::ACK_ONCE), queue, claim_id).bind(bigints(sequences))).await
 }
 
 /// Why events are handed back.
@@ -55,14 +50,13 @@ pub(super) async fn nack(
     claim_id: Uuid,
     sequences: Option<&[u64]>,
     why: HandedBack<'_>,
-    transaction: Transaction,
 ) -> Result<()> {
     let (delay, error) = match why {
         HandedBack::Failed { delay, error } => (delay, error),
         HandedBack::Hopeless { error } => (Duration::ZERO, error),
         HandedBack::Untouched => (Duration::ZERO, "handed back untouched"),
     };
-    let statement = statement(sql::NACK_CLAIM, queue, claim_id, transaction)
+    let statement = of_claim(sqlx::query(sql::NACK_CLAIM), queue, claim_id)
         .bind(bigints(sequences))
         .bind(delay.as_secs_f64())
         .bind(storable(error))
@@ -82,18 +76,23 @@ pub(super) async fn extend(
     statement.fetch_one(conn).await.map(|row| row.get("visible_at")).map_err(subscriber_error)
 }
 
-/// The parameters that all of them have.
+/// One that does not wait for the disk in a transaction of its own.
 fn statement<'q>(
     text: &'static str,
     queue: &'q Inner,
     claim_id: Uuid,
     transaction: Transaction,
 ) -> Query<'q, Postgres, PgArguments> {
-    sqlx::query(text)
-        .bind(transaction == Transaction::Own)
-        .bind(&queue.info.name)
-        .bind(&queue.subscriber_id)
-        .bind(claim_id)
+    of_claim(sqlx::query(text).bind(transaction == Transaction::Own), queue, claim_id)
+}
+
+/// The parameters that all of them have.
+fn of_claim<'q>(
+    statement: Query<'q, Postgres, PgArguments>,
+    queue: &'q Inner,
+    claim_id: Uuid,
+) -> Query<'q, Postgres, PgArguments> {
+    statement.bind(&queue.info.name).bind(&queue.subscriber_id).bind(claim_id)
 }
 
 fn bigints(sequences: Option<&[u64]>) -> Option<Vec<i64>> {

@@ -60,8 +60,10 @@ pub(super) struct Turn<'r> {
     /// Whether what progress notes is written already is unknown, or depends on a transaction: then it is written again as it is, or not at
     /// all.
     pub(super) in_doubt: bool,
-    /// A checkpoint that is being written while events are handled.
-    writing: Option<JoinHandle<Result<(), Stop>>>,
+    /// A checkpoint that is being written while events are handled. It tells how long that took.
+    writing: Option<JoinHandle<Result<Duration, Stop>>>,
+    /// How long the last one took.
+    write_took: Duration,
     keyed: Keyed,
     pub(super) groups: Groups,
     /// Groups are settled ahead of the checkpoint at present.
@@ -120,6 +122,7 @@ impl<'r> Turn<'r> {
             redrives_seen: 0,
             in_doubt: false,
             writing: None,
+            write_took: Duration::ZERO,
             keyed: Keyed::default(),
             groups: Groups::default(),
             ahead: false,
@@ -607,7 +610,8 @@ impl<'r> Turn<'r> {
     }
 
     /// Writes the checkpoint, if it is time. Batched ones are written in halves: one is written while the events of the other are handled,
-    /// so no more than a batch comes again after a crash.
+    /// so no more than a batch comes again after a crash. Where a batch is handled in less time than it takes to write, halves would only be
+    /// written twice as often: then it is written whole.
     pub(super) async fn write_if_due(&mut self) -> Result<(), Stop> {
         if self.writing.as_ref().is_some_and(JoinHandle::is_finished) {
             self.finish_writing().await?;
@@ -620,8 +624,13 @@ impl<'r> Turn<'r> {
             let full = self.unwritten >= u64::from(batch_size);
             return if full || self.is_write_due() || self.writing.is_some() { self.write().await } else { Ok(()) };
         }
-        if self.unwritten > 0 && self.unwritten == half || self.writing.is_none() && self.is_write_due() {
+        if self.unwritten > 0 && self.unwritten == half {
+            let handled_in = self.unwritten_since.map_or(Duration::MAX, |since| since.elapsed());
             self.finish_writing().await?;
+            if handled_in.saturating_mul(2) >= self.write_took || self.is_write_due() {
+                self.begin_writing().await;
+            }
+        } else if self.writing.is_none() && self.is_write_due() {
             self.begin_writing().await;
         }
         Ok(())
@@ -638,10 +647,11 @@ impl<'r> Turn<'r> {
         if let Some(advance) = advance {
             self.in_doubt = true;
             let (runner, fence) = (self.runner.clone(), self.fence.clone());
-            self.writing =
-                Some(tokio::spawn(
-                    async move { runner.insist(&fence, || runner.store.advance(&fence, &advance)).await },
-                ));
+            self.writing = Some(tokio::spawn(async move {
+                let began = Instant::now();
+                runner.insist(&fence, || runner.store.advance(&fence, &advance)).await?;
+                Ok(began.elapsed())
+            }));
             // A task that was just spawned waits for the one that spawned it: nobody else takes it.
             tokio::task::yield_now().await;
         }
@@ -650,7 +660,7 @@ impl<'r> Turn<'r> {
     /// Waits for the checkpoint that is being written.
     async fn finish_writing(&mut self) -> Result<(), Stop> {
         if let Some(writing) = self.writing.take() {
-            writing.await.map_err(ended)??;
+            self.write_took = writing.await.map_err(ended)??;
             self.in_doubt = false;
         }
         Ok(())
@@ -663,7 +673,9 @@ impl<'r> Turn<'r> {
         if let Some(advance) = self.progress.unwritten_advance() {
             let (runner, fence) = (self.runner, self.fence);
             self.in_doubt = true;
+            let began = Instant::now();
             runner.insist(fence, || runner.store.advance(fence, advance)).await?;
+            self.write_took = began.elapsed();
         }
         self.wrote();
         Ok(())
