@@ -143,6 +143,20 @@ async fn listen(db: &TestDatabase, namespace: &str) -> PgListener {
 }
 
 #[tokio::test]
+async fn who_wakes_readers_in_a_transaction_commits_it_as_before() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    for wake in ["wake", "wake_due"] {
+        run(&mut session, &format!("BEGIN; SELECT headwater.emit('shop', 'kept'); SELECT headwater.{wake}('shop')"))
+            .await;
+        let waits: String = sqlx::query_scalar("SHOW synchronous_commit").fetch_one(&mut session).await.unwrap();
+        assert_eq!(waits, "on", "{wake}");
+        run(&mut session, "COMMIT").await;
+    }
+}
+
+#[tokio::test]
 async fn rust_callers_wake_readers_after_the_commit() {
     let db = TestDatabase::create().await;
     let log = db.log_with(NamespaceConfig::new("shop").notify(false), LogOptions::default()).await;

@@ -79,10 +79,13 @@ async fn settled(shop: &Shop, last: u64) {
 #[tokio::test]
 async fn workers_share_events_and_each_is_handled_once() {
     let shop = Shop::open().await;
-    let witness = Witness::open();
+    let witness = Witness::closed();
     let one = witness.node(&shop, "one").start().await.unwrap();
     let two = witness.node(&shop, "two").prefetch(10).start().await.unwrap();
     let last = shop.emit_many(300).await;
+    // More than the handlers of one.
+    witness.began(8).await;
+    witness.gate.close();
     soon(two.wait_for("work", last)).await.unwrap();
     let sequences = witness.sequences();
     assert_eq!((sequences.len(), sequences.iter().collect::<BTreeSet<_>>().len()), (300, 300));

@@ -16,7 +16,7 @@ DECLARE
     -- Events that are looked at, so that the next claims need no look.
     ahead      constant int := greatest(claim_run.max_events, least(16 * claim_run.max_events::bigint, 2000));
     q          record;
-    highest    bigint;
+    seen       record;
     ended      uuid[];
     other      headwater.claims;
     tail_after bigint;
@@ -39,14 +39,18 @@ BEGIN
         RETURN;
     END IF;
     IF (q.known >= q.frontier + claim_run.max_events) IS NOT TRUE THEN
-        SELECT q.frontier + count(*), max(e.global_sequence) INTO q.known, highest
+        SELECT q.frontier + count(*) AS known, min(e.global_sequence) AS lowest, max(e.global_sequence) AS highest INTO seen
           FROM (SELECT e.global_sequence FROM headwater.events e
                  WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
-                 ORDER BY e.global_sequence LIMIT ahead) e;
-        IF highest IS NULL THEN
+                 ORDER BY e.global_sequence LIMIT CASE WHEN q.done THEN 1 ELSE ahead END) e;
+        IF seen.highest IS NULL THEN
             claim_run.idle := coalesce(cardinality(claim_run.acks), 0) = 0;
             RETURN;
-        ELSIF highest <> q.known THEN
+        ELSIF seen.lowest > q.frontier + 1 THEN
+            RETURN;
+        END IF;
+        q.known := seen.known;
+        IF seen.highest <> seen.known THEN
             SELECT max(e.global_sequence) INTO q.known
               FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater.events e
                      WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from

@@ -1,12 +1,10 @@
 -- headwater.wake_due(namespace)
 -- Wakes those who fire events when they are due, for writers that do so after their commit. The channel is one for all namespaces, so that one
--- session can hear of all. Any session of the database can, so the namespace is told by its number, and its name to nobody. A wake-up may be lost, so this
--- transaction does not wait for the disk.
+-- session can hear of all. Any session of the database can, so the namespace is told by its number, and its name to nobody. A wake-up may be lost.
 -- Raises: nothing. Locks: the cluster's notification queue, at commit. Writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.wake_due(namespace text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
     PERFORM pg_notify('headwater.due', n.namespace_id::text) FROM headwater.namespaces n WHERE n.namespace = wake_due.namespace;
 END
 $$;

@@ -64,6 +64,8 @@ pub(super) struct Turn<'r> {
     writing: Option<JoinHandle<Result<Duration, Stop>>>,
     /// How long the last one took.
     write_took: Duration,
+    /// When events were last begun to be counted for the next.
+    counting_since: Instant,
     keyed: Keyed,
     pub(super) groups: Groups,
     /// Groups are settled ahead of the checkpoint at present.
@@ -123,6 +125,7 @@ impl<'r> Turn<'r> {
             in_doubt: false,
             writing: None,
             write_took: Duration::ZERO,
+            counting_since: Instant::now(),
             keyed: Keyed::default(),
             groups: Groups::default(),
             ahead: false,
@@ -625,7 +628,7 @@ impl<'r> Turn<'r> {
             return if full || self.is_write_due() || self.writing.is_some() { self.write().await } else { Ok(()) };
         }
         if self.unwritten > 0 && self.unwritten == half {
-            let handled_in = self.unwritten_since.map_or(Duration::MAX, |since| since.elapsed());
+            let handled_in = self.counting_since.elapsed();
             self.finish_writing().await?;
             if handled_in.saturating_mul(2) >= self.write_took || self.is_write_due() {
                 self.begin_writing().await;
@@ -685,6 +688,7 @@ impl<'r> Turn<'r> {
         self.progress.written();
         self.in_doubt = false;
         (self.unwritten, self.unwritten_since) = (0, None);
+        self.counting_since = Instant::now();
     }
 
     /// Writes what is left, when the turn has ended: tried once.

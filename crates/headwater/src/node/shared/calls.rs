@@ -173,7 +173,9 @@ impl Shared {
         let _turn = self.calls.acks.acquire().await;
         match self.queue.ack(claim_id, Some(&sequences)).await {
             Ok(()) => Answer::PartAcked { claim_id, unacked: Vec::new() },
-            Err(error) if error.is_retryable() => Answer::PartAcked { claim_id, unacked: sequences },
+            Err(error) if error.is_retryable() && !self.is_stopping() => {
+                Answer::PartAcked { claim_id, unacked: sequences }
+            }
             Err(error) => Answer::Lost { claim_id, error },
         }
     }

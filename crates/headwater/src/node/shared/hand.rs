@@ -42,10 +42,14 @@ pub(super) struct Hand {
 }
 
 pub(super) struct Open {
+    events: usize,
     /// Events that are not settled.
     pub(super) left: usize,
     /// Of those that are: the ones to be acked, as a whole at the end or before that.
     unacked: Vec<u64>,
+    /// Some were settled in transactions of their own, or handed back. All that is left is then acked by name: if the server crashed, they may be in the claim
+    /// again.
+    torn: bool,
     ack_at: Option<Instant>,
     /// Some are being acked.
     acking: bool,
@@ -56,9 +60,17 @@ pub(super) struct Open {
 }
 
 impl Open {
-    fn new(left: usize, extend_at: Instant) -> Self {
-        let unacked = Vec::with_capacity(left);
-        Open { left, unacked, ack_at: None, acking: false, extend_at: Some(extend_at), tasks: Vec::new() }
+    fn new(events: usize, extend_at: Instant) -> Self {
+        Open {
+            events,
+            left: events,
+            unacked: Vec::with_capacity(events),
+            torn: false,
+            ack_at: None,
+            acking: false,
+            extend_at: Some(extend_at),
+            tasks: Vec::new(),
+        }
     }
 }
 
@@ -73,7 +85,8 @@ pub(super) struct Job {
 
 impl Hand {
     pub(super) fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty() && self.calls.is_empty() && self.acks.is_empty()
+        let done = self.running.is_empty() && self.waiting.is_empty() && self.calls.is_empty() && self.acks.is_empty();
+        done && self.claims.values().all(|claim| claim.left > 0)
     }
 
     /// Events that wait, are being handled, or may come.
@@ -112,7 +125,7 @@ impl Hand {
         self.waiting.iter().take(limit).take_while(fits).count()
     }
 
-    /// Starts work on the next events that wait; `work` is told whether nothing else of their claim is to be done.
+    /// Starts work on the next events that wait; `work` is told whether they are all of their claim.
     pub(super) fn start<F>(&mut self, events: usize, work: impl FnOnce(Vec<Job>, bool) -> F)
     where
         F: Future<Output = Done> + Send + 'static,
@@ -120,7 +133,7 @@ impl Hand {
         let jobs: Vec<Job> = self.waiting.drain(..events).collect();
         let Some(claim_id) = jobs.first().map(|job| job.claim_id) else { return };
         let alone = jobs.iter().all(|job| job.claim_id == claim_id);
-        let whole = alone && self.claims.get(&claim_id).is_some_and(|claim| claim.left == events);
+        let whole = alone && self.claims.get(&claim_id).is_some_and(|claim| claim.events == events);
         let task = self.running.spawn(work(jobs, whole));
         self.sizes.insert(task.id(), events);
         if let Some(claim) = self.claims.get_mut(&claim_id).filter(|_| alone) {
@@ -152,19 +165,31 @@ impl Hand {
             claim.unacked.push(job.event.global_sequence.unwrap_or_default());
             claim.ack_at.get_or_insert_with(|| Instant::now() + ACK_WITHIN);
         }
-        self.settled(job.claim_id, 1);
+        self.settle(job.claim_id, 1);
     }
 
-    /// Notes that events of a claim need no more work.
+    /// Notes that events of a claim need no more work, and no ack.
     pub(super) fn settled(&mut self, claim_id: Uuid, events: usize) {
+        if let Some(claim) = self.claims.get_mut(&claim_id) {
+            claim.torn = true;
+        }
+        self.settle(claim_id, events);
+    }
+
+    fn settle(&mut self, claim_id: Uuid, events: usize) {
         let Some(claim) = self.claims.get_mut(&claim_id) else { return };
         claim.left -= events;
-        if claim.left == 0 && !claim.acking {
-            // Else it ended with the last that was settled.
-            let to_ack = !claim.unacked.is_empty();
-            self.claims.remove(&claim_id);
-            self.acks.extend(to_ack.then_some(claim_id));
+        if claim.left > 0 || claim.acking {
+            return;
         }
+        if claim.torn && !claim.unacked.is_empty() {
+            claim.ack_at = Some(Instant::now());
+            return;
+        }
+        // Else it ended with the last that was settled.
+        let to_ack = !claim.unacked.is_empty();
+        self.claims.remove(&claim_id);
+        self.acks.extend(to_ack.then_some(claim_id));
     }
 
     /// Takes what has been handled for long, of claims that are not done: who they are, and which of their events.
@@ -181,10 +206,14 @@ impl Hand {
     pub(super) fn part_acked(&mut self, claim_id: Uuid, unacked: Vec<u64>) {
         if let Some(claim) = self.claims.get_mut(&claim_id) {
             claim.acking = false;
+            let failed = !unacked.is_empty();
             claim.unacked.extend(unacked);
             claim.ack_at = (!claim.unacked.is_empty()).then(|| Instant::now() + ACK_WITHIN);
+            if failed && claim.torn {
+                return;
+            }
         }
-        self.settled(claim_id, 0);
+        self.settle(claim_id, 0);
     }
 
     /// When something is to be done about a claim.
@@ -199,5 +228,80 @@ impl Hand {
         if let Some(claim) = self.claims.remove(&claim_id) {
             claim.tasks.iter().for_each(AbortHandle::abort);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::work::Outcome;
+    use super::*;
+
+    /// A claim of so many events, from sequence 1 on, that wait.
+    fn claimed(events: u64) -> (Hand, Uuid) {
+        let (mut hand, claim_id) = (Hand::default(), Uuid::now_v7());
+        let event = |sequence| {
+            let mut event = Event::raw("tested", serde_json::json!({}));
+            event.global_sequence = Some(sequence);
+            event
+        };
+        let events = (1..=events).map(event).collect();
+        hand.take(vec![Claim { claim_id, redelivery_count: 0, events }], Instant::now(), false);
+        (hand, claim_id)
+    }
+
+    fn next(hand: &mut Hand) -> Job {
+        hand.waiting.pop_front().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_was_handled_is_acked_as_a_whole() {
+        let (mut hand, claim_id) = claimed(2);
+        for _ in 0..2 {
+            let job = next(&mut hand);
+            hand.handled(&job);
+        }
+        assert_eq!(hand.acks, [claim_id]);
+        assert!(hand.claims.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_left_of_a_claim_is_acked_by_name() {
+        let (mut hand, claim_id) = claimed(3);
+        let (first, _, third) = (next(&mut hand), next(&mut hand), next(&mut hand));
+        hand.handled(&first);
+        hand.settled(claim_id, 1);
+        hand.handled(&third);
+        assert!(hand.acks.is_empty() && !hand.is_empty());
+        let by_name = (claim_id, vec![1, 3]);
+        assert_eq!(hand.take_unacked(Instant::now()), [by_name.clone()]);
+        // Tried again, but not at once.
+        hand.part_acked(claim_id, by_name.1.clone());
+        assert!(hand.take_unacked(Instant::now()).is_empty() && !hand.is_empty());
+        assert_eq!(hand.take_unacked(Instant::now() + ACK_WITHIN), [by_name]);
+        hand.part_acked(claim_id, Vec::new());
+        assert!(hand.is_empty() && hand.claims.is_empty());
+    }
+
+    #[tokio::test]
+    async fn work_on_the_rest_of_a_claim_is_not_work_on_all_of_it() {
+        let told = |hand: &mut Hand, events| {
+            let mut whole = None;
+            hand.start(events, |jobs, all| {
+                whole = Some(all);
+                async move {
+                    Done {
+                        events: jobs.into_iter().map(|job| (job, Outcome::Committed)).collect(),
+                        took: Duration::ZERO,
+                    }
+                }
+            });
+            whole
+        };
+        let (mut hand, claim_id) = claimed(2);
+        assert_eq!(told(&mut hand, 1), Some(false));
+        hand.settled(claim_id, 1);
+        assert_eq!(told(&mut hand, 1), Some(false));
+        let (mut hand, _) = claimed(2);
+        assert_eq!(told(&mut hand, 2), Some(true));
     }
 }
