@@ -272,12 +272,12 @@ mod tests {
         hand.settled(claim_id, 1);
         hand.handled(&third);
         assert!(hand.acks.is_empty() && !hand.is_empty());
-        let by_name = (claim_id, vec![1, 3]);
-        assert_eq!(hand.take_unacked(Instant::now()), [by_name.clone()]);
+        let by_name = [(claim_id, vec![1, 3])];
+        assert_eq!(hand.take_unacked(Instant::now()), by_name);
         // Tried again, but not at once.
-        hand.part_acked(claim_id, by_name.1.clone());
+        hand.part_acked(claim_id, vec![1, 3]);
         assert!(hand.take_unacked(Instant::now()).is_empty() && !hand.is_empty());
-        assert_eq!(hand.take_unacked(Instant::now() + ACK_WITHIN), [by_name]);
+        assert_eq!(hand.take_unacked(Instant::now() + ACK_WITHIN), by_name);
         hand.part_acked(claim_id, Vec::new());
         assert!(hand.is_empty() && hand.claims.is_empty());
     }
