@@ -73,6 +73,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_patterns",
     "check_per_claim",
     "check_schedule",
+    "check_subscriber",
     "check_timezone",
     "check_visibility",
     "check_writes",

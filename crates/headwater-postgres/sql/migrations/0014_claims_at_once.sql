@@ -22,18 +22,8 @@ ALTER TABLE headwater.subscribers
     DROP CONSTRAINT subscribers_partitions_check,
     DROP CONSTRAINT subscribers_resize_to_check,
     DROP CONSTRAINT subscribers_subscriber_id_check;
-CREATE FUNCTION headwater.check_subscriber() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF (octet_length(NEW.subscriber_id) BETWEEN 1 AND 255 AND NEW.partition >= 0 AND NEW.partition < NEW.partitions
-        AND cardinality(NEW.audit_ledger) % 2 = 0 AND NEW.mode IN ('exclusive', 'partitioned', 'shared')
-        AND NEW.partitions BETWEEN 1 AND 1024 AND coalesce(NEW.resize_to BETWEEN 1 AND 1024, true)
-        AND (NEW.barrier IS NULL OR NEW.barrier >= 0 AND NEW.resize_to IS NOT NULL)
-        AND (NEW.mode = 'partitioned' OR NEW.partitions = 1 AND NEW.resize_to IS NULL)) IS NOT TRUE THEN
-        RAISE check_violation USING MESSAGE = format('this cannot be a subscriber: %s', NEW), TABLE = 'subscribers', SCHEMA = 'headwater';
-    END IF;
-    RETURN NULL;
-END
-$$;
+-- Its text is with the functions.
+CREATE FUNCTION headwater.check_subscriber() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
 -- AFTER: a trigger before would lock the row a second time for every change, whichever columns it is for.
 CREATE TRIGGER check_subscriber
     AFTER INSERT OR UPDATE OF subscriber_id, partition, audit_ledger, mode, partitions, resize_to, barrier
