@@ -86,7 +86,8 @@ pub(super) struct Job {
 impl Hand {
     pub(super) fn is_empty(&self) -> bool {
         let done = self.running.is_empty() && self.waiting.is_empty() && self.calls.is_empty() && self.acks.is_empty();
-        done && self.claims.values().all(|claim| claim.left > 0)
+        // One that is being acked has a call under way, or had one that panicked.
+        done && self.claims.values().all(|claim| claim.left > 0 || claim.acking)
     }
 
     /// Events that wait, are being handled, or may come.
