@@ -344,6 +344,43 @@ async fn a_transaction_per_key_is_whole_though_its_events_come_from_the_wal() {
     node.shutdown().await.unwrap();
 }
 
+/// More than a batch waits at the end of the log, which nobody has read since: where its transactions end is asked there.
+#[tokio::test]
+async fn a_transaction_per_key_does_not_wait_for_more_than_a_batch_to_be_followed() {
+    let shop = Shop::open().await;
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let told = begun.clone();
+    let node = shop
+        .shop
+        .node("n1")
+        .config(ReliableDeliveryConfig { catch_up_batch_size: 2, ..quick() })
+        .live(cdc())
+        .wake_ups(WakeUpSource::Poll)
+        .poll(NEVER)
+        .subscribe_transactional("keys", move |_: Arc<Event>, _| {
+            let (mut gate, told) = (gate.clone(), told.clone());
+            Box::pin(async move {
+                told.notify_one();
+                _ = gate.wait_for(|open| *open).await;
+                Ok(())
+            })
+        })
+        .transaction_per(TransactionScope::Key)
+        .start()
+        .await
+        .unwrap();
+    streaming(&node).await;
+    shop.emit(&["first"]).await;
+    soon(begun.notified()).await;
+    let before = taken(&node);
+    let last = shop.emit(&["a", "b", "c", "d", "e"]).await;
+    until(|| async { taken(&node) == before + 5 }).await;
+    open.send_replace(true);
+    soon(node.wait_for("keys", last)).await.unwrap();
+    node.shutdown().await.unwrap();
+}
+
 #[tokio::test]
 async fn an_exclusive_subscriber_fails_over_and_its_events_stay_live() {
     let shop = Shop::open().await;

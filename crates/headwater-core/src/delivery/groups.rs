@@ -66,9 +66,19 @@ pub struct Groups {
     end: End,
     spans: Option<Arc<Spans>>,
     /// No event of these transactions lies beyond.
-    ends: HashMap<u64, u64>,
+    ends: HashMap<u64, Bound>,
     /// The first transaction of which it is not known where it ends.
     unknown: Option<Part>,
+    /// The end of the log would tell of some whether they have ended.
+    needs_look: bool,
+}
+
+/// Where a transaction ends at the latest.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    last: u64,
+    /// There is its last event.
+    is_there: bool,
 }
 
 #[derive(Debug)]
@@ -218,7 +228,7 @@ impl Groups {
 
     /// Whether a later look at the log would tell where transactions end.
     pub fn needs_look(&self) -> bool {
-        self.unknown.is_some()
+        self.needs_look
     }
 
     /// What [`Spans`] are needed for, if the end of the log will not tell.
@@ -242,27 +252,33 @@ impl Groups {
             let part = parts.entry(transaction).or_insert(Part { first: sequence, last: sequence, visible_by, came });
             (part.last, part.visible_by, part.came) = (sequence, part.visible_by.max(visible_by), part.came.max(came));
         }
-        self.unknown = None;
+        (self.unknown, self.needs_look) = (None, false);
         let mut open = HashSet::new();
         for (transaction, part) in parts {
             if let Some(spans) = self.spans.as_ref().filter(|spans| spans.cover(&part)) {
-                let last = spans.last.get(&transaction).copied();
-                self.ends.entry(transaction).or_insert(last.unwrap_or(part.first + LONG_SPAN - 1));
+                let long = spans.last.get(&transaction).map(|last| Bound { last: *last, is_there: true });
+                let short = Bound { last: part.first + LONG_SPAN - 1, is_there: false };
+                self.ends.entry(transaction).or_insert(long.unwrap_or(short));
             }
             let end = self.ends.get(&transaction).copied();
             let (held, seen) = (self.end.held.contains(&transaction), self.end.as_of >= Some(part.visible_by));
-            let beyond = |last: u64| last > self.end.seen;
-            let ended = end.is_some_and(|last| last <= self.end.position)
+            let beyond = |end: Bound| end.last > self.end.seen;
+            let ended = end.is_some_and(|end| end.last <= self.end.position)
                 || seen && !held && (self.end.complete || !end.is_none_or(beyond));
             if ended {
                 continue;
             }
             open.insert(transaction);
-            let known = end.is_some() || seen && held;
-            if !known && part.first <= barrier && self.unknown.is_none_or(|other| part.first < other.first) {
+            if seen && held || part.first > barrier {
+                continue;
+            }
+            self.needs_look = true;
+            if end.is_none() && self.unknown.is_none_or(|other| part.first < other.first) {
                 self.unknown = Some(part);
             }
         }
+        // Where there is more, it will be read.
+        self.needs_look &= !self.ends.values().any(|end| end.is_there && end.last > self.end.seen);
         open
     }
 
@@ -497,6 +513,18 @@ mod tests {
         assert_eq!((next(&mut groups, GroupBy::Key, 1), groups.needs_spans(1)), (None, None), "more has to be read");
         ends(&mut groups, now);
         assert_eq!(next(&mut groups, GroupBy::Key, 2_000).map(|batch| batch.len()), Some(999));
+    }
+
+    #[test]
+    fn a_short_transaction_may_have_ended_before_as_much_follows_as_it_may_be_long() {
+        let now = Instant::now();
+        let mut groups = filled(&[(1, 1, "a", ""), (2, 2, "b", "")], now);
+        reads_to(&mut groups, 2);
+        long(&mut groups, &[], now);
+        assert_eq!(next(&mut groups, GroupBy::Key, 1), None, "nobody has seen the end of the log");
+        assert!(groups.needs_look());
+        ends(&mut groups, now);
+        assert_eq!(next(&mut groups, GroupBy::Key, 1), Some(vec![vec![1]]));
     }
 
     #[test]
