@@ -9,6 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Row};
 
 use crate::error::admin_error;
+use crate::pooled::is_left_open;
 use crate::sql;
 
 /// A connection that was idle for longer is tried before it is used.
@@ -43,7 +44,7 @@ impl Default for DatabaseOptions {
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(crate) pool: PgPool,
-    owned: bool,
+    pub(crate) owned: bool,
     pub(crate) pooler: bool,
 }
 
@@ -76,6 +77,7 @@ impl Database {
                     }
                 })
             })
+            .after_release(|conn, _| Box::pin(async move { Ok(!is_left_open(conn).await?) }))
             .before_acquire(|conn, meta| {
                 Box::pin(async move {
                     if meta.idle_for > PING_AFTER {

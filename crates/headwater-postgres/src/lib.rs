@@ -21,6 +21,7 @@ mod nodes;
 mod notifier;
 mod partitions;
 mod poison;
+mod pooled;
 mod pooler;
 mod queue;
 mod read;

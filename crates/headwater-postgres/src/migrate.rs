@@ -28,7 +28,7 @@ const KNOWN: i64 = sql::MIGRATIONS.len() as i64;
 impl Database {
     /// Brings the database's schema to this build's version; does nothing if it is there.
     pub async fn migrate(&self) -> Result<Migrated, AdminError> {
-        let mut tx = self.pool.begin().await.map_err(admin_error)?;
+        let mut tx = self.begin("BEGIN").await.map_err(admin_error)?;
         let migrated = migrate(&mut tx).await?;
         self.forget_statements(&mut tx).await.map_err(admin_error)?;
         tx.commit().await.map_err(admin_error)?;

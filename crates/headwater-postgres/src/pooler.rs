@@ -8,20 +8,31 @@ use std::ops::{Deref, DerefMut};
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, Postgres};
 
+use crate::pooled::is_left_open;
 use crate::{Database, sql};
+
+const THERE: &str = "the connection is there until it is dropped";
 
 /// A connection for one call.
 pub(crate) struct Pinned {
-    conn: PoolConnection<Postgres>,
+    conn: Option<PoolConnection<Postgres>>,
     pooler: bool,
+    /// It is in a transaction: not to be used again, unless the call is ended.
+    open: bool,
 }
 
 impl Database {
     /// A connection of the pool, for one call.
     pub(crate) async fn pin(&self) -> Result<Pinned, sqlx::Error> {
-        let mut conn = self.pool.acquire().await?;
-        begin(&mut conn, self.pooler).await?;
-        Ok(Pinned { conn, pooler: self.pooler })
+        let mut pinned = Pinned { conn: Some(self.pool.acquire().await?), pooler: self.pooler, open: true };
+        if !self.owned && is_left_open(&mut pinned).await? {
+            tracing::warn!(
+                "the application's pool had a connection in a transaction that nobody ends: it was rolled back"
+            );
+        }
+        begin(&mut pinned, self.pooler).await?;
+        pinned.open = self.pooler;
+        Ok(pinned)
     }
 
     /// Before the end of a longer transaction: leaves no prepared statements behind.
@@ -36,12 +47,23 @@ impl Database {
 impl Pinned {
     /// Ends the call: commits, unless it failed.
     pub(crate) async fn end<T, E>(mut self, result: Result<T, E>, error: fn(sqlx::Error) -> E) -> Result<T, E> {
-        end(&mut self.conn, self.pooler, result.is_ok()).await.map_err(error).and(result)
+        let pooler = self.pooler;
+        end(&mut self, pooler, result.is_ok()).await.map_err(error)?;
+        self.open = false;
+        result
     }
 
     /// Nobody shall use it again: it is dead, or may be.
-    pub(crate) fn discard(self) {
-        drop(self.conn.detach());
+    pub(crate) fn discard(mut self) {
+        self.open = true;
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if self.open {
+            drop(self.conn.take().map(PoolConnection::detach));
+        }
     }
 }
 
@@ -49,13 +71,13 @@ impl Deref for Pinned {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
-        &self.conn
+        self.conn.as_ref().expect(THERE)
     }
 }
 
 impl DerefMut for Pinned {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.conn
+        self.conn.as_mut().expect(THERE)
     }
 }
 

@@ -133,7 +133,7 @@ impl Import<'_> {
 
     /// Appends a batch and moves the import on, together.
     async fn store(&self, cursor: Option<&[String]>, batch: batch::Batch) -> Result<Vec<String>, ImportError> {
-        let mut tx = self.log.database().pool().begin().await.map_err(ImportError::target)?;
+        let mut tx = self.log.database().begin("BEGIN").await.map_err(ImportError::target)?;
         let appended = self.log.append_in(&mut tx, &batch.events()).await;
         let appended = appended.map_err(|error| ImportError::Append { first: batch.first_id(), source: error })?;
         batch.check_versions(&appended)?;

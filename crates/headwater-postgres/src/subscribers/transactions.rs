@@ -16,7 +16,7 @@ impl PgSubscribers {
         loop {
             // Of ours, and a number.
             let begin = AssertSqlSafe(sql::BEGIN_LIMITED.replace("$1", &idle_ms.to_string()));
-            match tokio::time::timeout(CALL_TIMEOUT, self.inner.database.pool.begin_with(begin)).await {
+            match tokio::time::timeout(CALL_TIMEOUT, self.inner.database.begin(begin)).await {
                 Ok(Ok(tx)) => return Ok(tx),
                 // A connection of the pool that died meanwhile: after a restart of the server, all have.
                 Ok(Err(error)) if crate::error::is_disconnect(&error) && tries > 0 => tries -= 1,

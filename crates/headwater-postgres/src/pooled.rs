@@ -1,0 +1,33 @@
+//! Connections of a pool are in no transaction when they are taken from it.
+//!
+//! A future may be dropped at any of its waits: by a timeout, by a caller who has gone. If it was about to begin a transaction, the driver gives the
+//! connection back with the transaction open, and knows nothing of it: what the next ones do there, each of them sure that it is committed, would never
+//! be. So transactions are begun here by tasks that nobody drops; a pool of our own gives such connections up when they come back, since the application
+//! begins transactions there, too; and those of the application's pool are asked before they are used.
+
+use sqlx::{Connection, PgConnection, Postgres, SqlSafeStr, Transaction};
+
+use crate::Database;
+
+impl Database {
+    /// Begins a transaction.
+    pub(crate) async fn begin(
+        &self,
+        statement: impl SqlSafeStr,
+    ) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        let (pool, statement) = (self.pool.clone(), statement.into_sql_str());
+        let begun = tokio::spawn(async move { pool.begin_with(statement).await });
+        // Else the runtime is shutting down.
+        begun.await.unwrap_or(Err(sqlx::Error::WorkerCrashed))
+    }
+}
+
+/// Whether a connection that nobody uses is in a transaction all the same.
+pub(crate) async fn is_left_open(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // Begins nothing: the server answers with the state that the connection is in.
+    match conn.begin_with("").await {
+        Ok(tx) => tx.rollback().await.map(|()| true),
+        Err(sqlx::Error::BeginFailed) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
