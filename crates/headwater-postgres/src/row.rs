@@ -72,26 +72,31 @@ pub(crate) fn event(row: &PgRow) -> Result<Event, ReadError> {
 }
 
 fn decode(row: &PgRow) -> Result<Event, sqlx::Error> {
-    let PgJson(data) = row.try_get(6)?;
-    let headers = row.try_get::<Option<PgJson>, _>(11)?;
+    let PgJson(data) = column(row, 6)?;
+    let headers = column::<Option<PgJson>>(row, 11)?;
     Ok(Event {
-        global_sequence: Some(row.try_get::<i64, _>(0)? as u64),
-        id: row.try_get(1)?,
-        stream_id: row.try_get::<Option<String>, _>(2)?.map(StreamId::from),
-        stream_version: row.try_get::<Option<i64>, _>(3)?.map(|version| version as u64),
-        event_type: row.try_get(4)?,
-        schema_version: row.try_get::<i32, _>(5)? as u32,
+        global_sequence: Some(column::<i64>(row, 0)? as u64),
+        id: column(row, 1)?,
+        stream_id: column::<Option<String>>(row, 2)?.map(StreamId::from),
+        stream_version: column::<Option<i64>>(row, 3)?.map(|version| version as u64),
+        event_type: column(row, 4)?,
+        schema_version: column::<i32>(row, 5)? as u32,
         data: (data.as_str() != "null").then_some(data),
-        key: row.try_get(7)?,
-        actor_id: row.try_get(8)?,
-        correlation_id: row.try_get(9)?,
-        causation_id: row.try_get(10)?,
+        key: column(row, 7)?,
+        actor_id: column(row, 8)?,
+        correlation_id: column(row, 9)?,
+        causation_id: column(row, 10)?,
         headers: match headers {
             Some(PgJson(headers)) => headers.decode().map_err(|error| sqlx::Error::Decode(Box::new(error)))?,
             None => Default::default(),
         },
-        created_at: row.try_get::<PgTime, _>(12)?.0,
-        recorded_at: row.try_get::<Option<PgTime>, _>(13)?.map(|time| time.0),
-        transaction_id: Some(row.try_get::<i64, _>(14)? as u64),
+        created_at: column::<PgTime>(row, 12)?.0,
+        recorded_at: column::<Option<PgTime>>(row, 13)?.map(|time| time.0),
+        transaction_id: Some(column::<i64>(row, 14)? as u64),
     })
+}
+
+/// A column, whose type is as the statement has it: the driver would ask again for every row.
+fn column<'r, T: sqlx::Decode<'r, Postgres>>(row: &'r PgRow, index: usize) -> Result<T, sqlx::Error> {
+    row.try_get_unchecked(index)
 }

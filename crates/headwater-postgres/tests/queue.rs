@@ -13,6 +13,7 @@ use headwater_core::{
 };
 use headwater_postgres::PgQueue;
 use queue::{Shop, delivered, request, sequences};
+use sqlx::Connection;
 use uuid::Uuid;
 
 const NOW: Duration = Duration::ZERO;
@@ -31,6 +32,30 @@ async fn two_workers_never_have_the_same_event() {
     assert_eq!(delivered(&shop.claim(4).await), [[5, 6, 7, 8]]);
     assert_eq!(delivered(&shop.claim(4).await), [[9, 10]]);
     assert_eq!(delivered(&shop.claim(4).await), [[0; 0]; 0]);
+}
+
+#[tokio::test]
+async fn a_worker_claims_on_a_connection_of_its_own() {
+    let shop = Shop::open(90).await;
+    let mut own = shop.db.session().await;
+    let mut forty = ClaimRequest { max_events: 40, ..request() };
+    let first = shop.queue.claim_on(&mut own, &forty).await.unwrap();
+    assert_eq!(delivered(&first), [(1..=40).collect::<Vec<_>>()]);
+    // It is committed: nobody waits, or gets the same.
+    assert_eq!(delivered(&shop.claim(1).await), [[41]]);
+    forty.acks = vec![first[0].claim_id];
+    let second = shop.queue.claim_on(&mut own, &forty).await.unwrap();
+    assert_eq!(delivered(&second), [(42..=81).collect::<Vec<_>>()]);
+    assert_eq!(shop.position().await, 40);
+
+    let mut tx = own.begin().await.unwrap();
+    let refused = shop.queue.claim_on(&mut tx, &request()).await;
+    assert!(
+        matches!(&refused, Err(SubscriberError::InvalidInput(message)) if message.contains("claim_in")),
+        "{refused:?}"
+    );
+    tx.commit().await.unwrap();
+    assert_eq!(delivered(&shop.claim(1).await), [[82]]);
 }
 
 #[tokio::test]

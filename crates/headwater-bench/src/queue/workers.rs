@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headwater::{Event, Json, Namespace, NodeBuilder};
 use headwater_core::ClaimRequest;
-use headwater_postgres::{Database, DatabaseOptions, PgQueue};
+use headwater_postgres::{Database, PgQueue};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_millis(1);
 /// A worker that does nothing with what it takes, or a node with several.
 pub(super) enum Worker {
     Node(Box<NodeBuilder>, Arc<AtomicU64>),
-    Claims { database: Database, queue: PgQueue, request: Box<ClaimRequest> },
+    Claims { conn: PgConnection, queue: PgQueue, request: Box<ClaimRequest> },
     Pgmq { conn: PgConnection, batch: i32 },
 }
 
@@ -38,11 +38,10 @@ impl Worker {
 
     /// With a connection of its own.
     pub(super) async fn claims(server: &BenchServer, subscriber_id: &str, batch: u32) -> anyhow::Result<Self> {
-        let options = DatabaseOptions { max_connections: 1, ..DatabaseOptions::default() };
-        let database = Database::connect(&server.url, options).await?;
-        let queue = PgQueue::new(database.clone(), server.namespace.info().clone(), subscriber_id);
+        let database = Database::from_pool(server.headwater.pool().clone());
+        let queue = PgQueue::new(database, server.namespace.info().clone(), subscriber_id);
         let request = Box::new(ClaimRequest { max_events: batch, ..ClaimRequest::new("bench") });
-        Ok(Worker::Claims { database, queue, request })
+        Ok(Worker::Claims { conn: server.connect().await?, queue, request })
     }
 
     pub(super) async fn pgmq(server: &BenchServer, batch: u32) -> anyhow::Result<Self> {
@@ -72,8 +71,8 @@ impl Worker {
     async fn step(&mut self) -> anyhow::Result<u64> {
         match self {
             Worker::Node(..) => Ok(0),
-            Worker::Claims { queue, request, .. } => {
-                let claims = queue.claim(request).await?;
+            Worker::Claims { conn, queue, request } => {
+                let claims = queue.claim_on(conn, request).await?;
                 request.acks = claims.iter().map(|claim| claim.claim_id).collect();
                 Ok(claims.iter().map(|claim| claim.events.len() as u64).sum())
             }
@@ -94,12 +93,11 @@ impl Worker {
     async fn end(self) -> anyhow::Result<()> {
         match self {
             Worker::Node(..) => Ok(()),
-            Worker::Claims { database, queue, request } => {
+            Worker::Claims { conn, queue, request } => {
                 for claim_id in request.acks {
                     queue.ack(claim_id, None).await?;
                 }
-                database.close().await;
-                Ok(())
+                Ok(conn.close().await?)
             }
             Worker::Pgmq { conn, .. } => Ok(conn.close().await?),
         }

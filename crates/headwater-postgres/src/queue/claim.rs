@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::TryStreamExt;
 use headwater_core::{Claim, ClaimRequest, ClaimedRange};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
@@ -67,8 +68,10 @@ async fn take(
         Types::Names if transaction == Transaction::Own && request.max_events >= READ_APART && per_claim.is_none() => {
             for range in claim_ranges(conn, queue, request, transaction).await? {
                 let (claim_id, redelivery_count) = (range.claim_id, range.redelivery_count);
-                let rows = fetch(conn, events_of(queue, range)).await?;
-                rows.iter().try_for_each(|row| claimed.add(row, claim_id, redelivery_count))?;
+                let mut rows = events_of(queue, range).fetch(&mut *conn);
+                while let Some(row) = rows.try_next().await.map_err(subscriber_error)? {
+                    claimed.add(&row, claim_id, redelivery_count)?;
+                }
             }
             return Ok(claimed);
         }

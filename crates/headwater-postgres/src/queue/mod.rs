@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use headwater_core::{Claim, ClaimRequest, ClaimedRange, NamespaceInfo, SubscriberError};
-use sqlx::PgConnection;
+use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use self::claim::Types;
@@ -104,6 +104,16 @@ impl PgQueue {
     /// As [`claim`](PgQueue::claim), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
     pub async fn claim_in(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
         in_time(claim::claim(conn, &self.inner, request, Types::Names, Transaction::Callers)).await
+    }
+
+    /// As [`claim`](PgQueue::claim), on a connection of the caller's that is in no transaction. A worker that keeps one saves what a pool asks of
+    /// connections that come back to it. After an error that is no refusal, give the connection up.
+    pub async fn claim_on(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
+        if conn.is_in_transaction() {
+            let message = "the connection of `claim_on` is in a transaction: end that first, or use `claim_in`";
+            return Err(SubscriberError::InvalidInput(message.into()));
+        }
+        in_time(claim::claim(conn, &self.inner, request, Types::Names, Transaction::Own)).await
     }
 
     /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. Also an event that was
