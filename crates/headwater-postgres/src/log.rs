@@ -89,7 +89,10 @@ macro_rules! reading {
         let mut tries = database.pool.size();
         let deadline = tokio::time::Instant::now() + $timeout;
         loop {
-            let mut pinned = database.pin().await.map_err(read_error)?;
+            let timed_out = || read_error(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut)));
+            let pinned = tokio::time::timeout_at(deadline, database.pin()).await;
+            let Ok(pinned) = pinned else { break Err(timed_out()) };
+            let mut pinned = pinned.map_err(read_error)?;
             let $conn: &mut PgConnection = &mut pinned;
             match tokio::time::timeout_at(deadline, $read).await {
                 Ok(Err(error)) if error.is_retryable() && tries > 0 => pinned.discard(),
@@ -97,8 +100,7 @@ macro_rules! reading {
                 // It may be half open: nobody else shall get it.
                 Err(_) => {
                     pinned.discard();
-                    let timed_out = sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut));
-                    break Err(read_error(timed_out));
+                    break Err(timed_out());
                 }
             }
             tries -= 1;

@@ -22,10 +22,10 @@ impl Database {
     }
 }
 
-/// Whether a connection that nobody uses is in a transaction all the same.
+/// Whether a connection that nobody uses is in a transaction all the same. An error if it is in one that failed: it is to be given up.
 pub(crate) async fn is_left_open(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
     // Begins nothing: the server answers with the state that the connection is in.
-    match conn.begin_with("").await {
+    match conn.begin_with("SELECT").await {
         Ok(tx) => tx.rollback().await.map(|()| true),
         Err(sqlx::Error::BeginFailed) => Ok(false),
         Err(error) => Err(error),

@@ -24,15 +24,27 @@ pub(crate) struct Pinned {
 impl Database {
     /// A connection of the pool, for one call.
     pub(crate) async fn pin(&self) -> Result<Pinned, sqlx::Error> {
-        let mut pinned = Pinned { conn: Some(self.pool.acquire().await?), pooler: self.pooler, open: true };
-        if !self.owned && is_left_open(&mut pinned).await? {
-            tracing::warn!(
-                "the application's pool had a connection in a transaction that nobody ends: it was rolled back"
-            );
+        let mut tries = self.pool.size();
+        loop {
+            let mut pinned = Pinned { conn: Some(self.pool.acquire().await?), pooler: self.pooler, open: true };
+            if !self.owned {
+                match is_left_open(&mut pinned).await {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        tracing::warn!("rolled back a transaction that was left open in the application's pool");
+                    }
+                    // It is dead, or in a transaction that failed: the next.
+                    Err(_) if tries > 0 => {
+                        tries -= 1;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            begin(&mut pinned, self.pooler).await?;
+            pinned.open = self.pooler;
+            return Ok(pinned);
         }
-        begin(&mut pinned, self.pooler).await?;
-        pinned.open = self.pooler;
-        Ok(pinned)
     }
 
     /// Before the end of a longer transaction: leaves no prepared statements behind.

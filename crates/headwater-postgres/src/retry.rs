@@ -25,7 +25,12 @@ pub(crate) async fn rows<'q, E>(
     let deadline = Instant::now() + retry_for;
     let mut pause = FIRST_PAUSE;
     loop {
-        let error = match database.pin().await {
+        let no_answer = || {
+            let message = format!("failed to reach the database: no answer within {retry_for:?}");
+            no_answer(Fault { message, retryable: true, source: None })
+        };
+        let Ok(pinned) = timeout_at(deadline, database.pin()).await else { return Err(no_answer()) };
+        let error = match pinned {
             Ok(mut pinned) => match timeout_at(deadline, statement().fetch_all(&mut *pinned)).await {
                 Ok(Err(error)) if is_disconnect(&error) => {
                     pinned.discard();
@@ -35,8 +40,7 @@ pub(crate) async fn rows<'q, E>(
                 // It may be half open: nobody else shall get it.
                 Err(_) => {
                     pinned.discard();
-                    let message = format!("failed to reach the database: no answer within {retry_for:?}");
-                    return Err(no_answer(Fault { message, retryable: true, source: None }));
+                    return Err(no_answer());
                 }
             },
             Err(error) => error,

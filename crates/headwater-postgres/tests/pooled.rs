@@ -109,6 +109,25 @@ async fn a_call_is_committed_though_the_applications_pool_had_a_transaction_open
     }
 }
 
+/// Begins a transaction behind the driver's back, which fails, and gives the connection back so.
+async fn fail_in_a_transaction(pool: &PgPool) {
+    let mut conn = pool.acquire().await.unwrap();
+    common::run(&mut conn, "BEGIN").await;
+    sqlx::raw_sql("SELECT 1/0").execute(&mut *conn).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_connection_whose_transaction_failed_is_not_used_again() {
+    let mut shop = Shop::open().await;
+    let database = shop.owned(false).await;
+    fail_in_a_transaction(database.pool()).await;
+    shop.assert_commits(database.pool(), 0).await;
+    let pool = shop.of_application().await;
+    fail_in_a_transaction(&pool).await;
+    shop.subscribers(&Database::from_pool(pool.clone())).position("totals").await.unwrap();
+    shop.assert_commits(&pool, 1).await;
+}
+
 #[tokio::test]
 async fn behind_a_pooler_a_call_that_was_dropped_takes_nothing_with_it() {
     let mut shop = Shop::open().await;

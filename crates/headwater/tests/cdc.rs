@@ -373,9 +373,13 @@ async fn a_transaction_per_key_does_not_wait_for_more_than_a_batch_to_be_followe
     streaming(&node).await;
     shop.emit(&["first"]).await;
     soon(begun.notified()).await;
+    // The beginning of the stream may ask for the log once more: what comes afterwards is taken from the WAL.
     let before = taken(&node);
-    let last = shop.emit(&["a", "b", "c", "d", "e"]).await;
-    until(|| async { taken(&node) == before + 5 }).await;
+    let mut last = 0;
+    while taken(&node) < before + 5 {
+        last = soon(shop.emit(&["more"])).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     open.send_replace(true);
     soon(node.wait_for("keys", last)).await.unwrap();
     node.shutdown().await.unwrap();

@@ -21,9 +21,15 @@ async fn effects(shop: &Shop) -> Vec<String> {
     sqlx::query_scalar(query).fetch_all(shop.headwater.pool()).await.unwrap()
 }
 
-/// Has an effect; an event of the type `ROLLBACK` or `COMMIT` ends the transaction so, afterwards.
+/// Has an effect; an event of the type `ROLLBACK` or `COMMIT` ends the transaction so, afterwards. With `savepoint`, the driver does: of a savepoint that
+/// nobody waits for, it rolls back all.
 async fn handle(event: &Event, tx: &mut PgConnection) -> Result<(), HandlerError> {
     sqlx::query("INSERT INTO effects VALUES ($1)").bind(&event.event_type).execute(&mut *tx).await?;
+    if event.event_type == "savepoint" {
+        // Where the server is quick, once more.
+        while futures::poll!(std::pin::pin!(tx.begin())).is_ready() {}
+        return Ok(());
+    }
     if let "ROLLBACK" | "COMMIT" = event.event_type.as_str() {
         sqlx::raw_sql(sqlx::AssertSqlSafe(event.event_type.clone())).execute(tx).await?;
     }
@@ -67,6 +73,24 @@ async fn a_commit_by_a_handler_of_a_queue_is_its_failure() {
     let node = shared(&shop).start().await.unwrap();
     until(|| async { shop.info("work").await.position >= 1 }).await;
     node.shutdown().await.unwrap();
+    assert!(error(&shop).await.contains("the handler ended its transaction"), "{}", error(&shop).await);
+}
+
+#[tokio::test]
+async fn an_event_whose_effects_the_driver_rolled_back_is_not_passed_in_silence() {
+    let shop = with_table().await;
+    shop.emit(&["savepoint"]).await;
+    let node = shop
+        .shop
+        .node("one")
+        .subscribe_transactional("work", |event: Arc<Event>, tx| Box::pin(async move { handle(&event, tx).await }))
+        .config(config())
+        .start()
+        .await
+        .unwrap();
+    until(|| async { shop.info("work").await.position >= 1 }).await;
+    node.shutdown().await.unwrap();
+    assert_eq!(effects(&shop).await, [""; 0]);
     assert!(error(&shop).await.contains("the handler ended its transaction"), "{}", error(&shop).await);
 }
 

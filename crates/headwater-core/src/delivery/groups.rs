@@ -210,7 +210,7 @@ impl Groups {
     /// room for more, so that transactions end where they must.
     pub fn next_batch(&mut self, by: GroupBy, limit: usize, barrier: Option<u64>, full: bool) -> Option<GroupBatch> {
         let barrier = barrier.unwrap_or(u64::MAX);
-        let open = self.open(barrier);
+        let open = self.open();
         let patient = !self.end.is_held && self.waiting.len() < PATIENT_EVENTS && self.bytes < PATIENT_BYTES;
         let first = self.waiting.iter().take(limit).take_while(|waiting| waiting.sequence <= barrier);
         let goes_on = |waiting: &Waiting| waiting.transaction.is_some_and(|id| open.contains(&id));
@@ -244,7 +244,7 @@ impl Groups {
     }
 
     /// The transactions that may have more events than have come.
-    fn open(&mut self, barrier: u64) -> HashSet<u64> {
+    fn open(&mut self) -> HashSet<u64> {
         let mut parts: HashMap<u64, Part> = HashMap::new();
         for waiting in &self.waiting {
             let Waiting { sequence, visible_by, came, .. } = *waiting;
@@ -269,7 +269,7 @@ impl Groups {
                 continue;
             }
             open.insert(transaction);
-            if seen && held || part.first > barrier {
+            if seen && held {
                 continue;
             }
             self.needs_look = true;
@@ -277,8 +277,8 @@ impl Groups {
                 self.unknown = Some(part);
             }
         }
-        // Where there is more, it will be read.
-        self.needs_look &= !self.ends.values().any(|end| end.is_there && end.last > self.end.seen);
+        // Where there is more, it will be read, unless a gap holds it.
+        self.needs_look &= self.end.is_held || !self.ends.values().any(|end| end.is_there && end.last > self.end.seen);
         open
     }
 
@@ -589,6 +589,19 @@ mod tests {
         assert_eq!(groups.len(), 2, "nothing of the first key waits");
         let batch = groups.next_batch(GroupBy::Key, 10, Some(2), false).expect("the other");
         assert_eq!((sequences(&batch), groups.is_empty()), (vec![vec![2]], true));
+    }
+
+    #[test]
+    fn what_lies_behind_a_barrier_is_asked_for_where_it_holds_up_what_lies_before() {
+        let now = Instant::now();
+        let mut groups = filled(&[(1, 1, "a", ""), (3, 3, "a", ""), (5, 1, "a", "")], now);
+        reads_to(&mut groups, 5);
+        long(&mut groups, &[(1, 5)], now);
+        assert!(groups.next_batch(GroupBy::Key, 10, Some(2), false).is_none(), "the third may go on");
+        assert!(groups.needs_look());
+        ends(&mut groups, now);
+        let batch = groups.next_batch(GroupBy::Key, 10, Some(2), false).expect("all have ended");
+        assert_eq!(sequences(&batch), [[1, 3, 5]]);
     }
 
     #[test]

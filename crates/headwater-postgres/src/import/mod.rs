@@ -16,7 +16,8 @@ mod source;
 use std::str::FromStr;
 
 use headwater_core::{Json, NamespaceInfo};
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow, Postgres};
+use sqlx::query::Query;
 use sqlx::{ConnectOptions, Connection, Row};
 
 pub use self::error::ImportError;
@@ -115,16 +116,15 @@ impl Import<'_> {
         self.log.info()
     }
 
+    fn id(&self) -> i32 {
+        i32::from(self.info().id)
+    }
+
     /// Where earlier runs came to.
     async fn begin(&self) -> Result<(Option<Vec<String>>, u64), ImportError> {
         let source = Json::encode(&self.options.source).map_err(|error| ImportError::Invalid(error.to_string()))?;
-        let row = sqlx::query(sql::IMPORT_BEGIN)
-            .bind(i32::from(self.info().id))
-            .bind(&self.options.name)
-            .bind(json(&source))
-            .fetch_one(self.log.database().pool())
-            .await
-            .map_err(ImportError::target)?;
+        let begin = sqlx::query(sql::IMPORT_BEGIN).bind(self.id()).bind(&self.options.name).bind(json(&source));
+        let row = self.row(begin).await?;
         if !row.get::<bool, _>("is_same") {
             return Err(ImportError::Differs(self.options.name.clone()));
         }
@@ -139,7 +139,7 @@ impl Import<'_> {
         batch.check_versions(&appended)?;
         let places = || appended.events.iter().map(|placed| placed.global_sequence as i64);
         let moved = sqlx::query(sql::IMPORT_ADVANCE)
-            .bind(i32::from(self.info().id))
+            .bind(self.id())
             .bind(&self.options.name)
             .bind(cursor)
             .bind(&batch.cursor)
@@ -158,17 +158,13 @@ impl Import<'_> {
 
     async fn verify(&self, source: &mut PgConnection) -> Result<String, ImportError> {
         let expected = self.reader.checksum(source).await?;
-        let (pool, id) = (self.log.database().pool(), i32::from(self.info().id));
-        let range = sqlx::query(sql::IMPORT_RANGE).bind(id).bind(&self.options.name);
-        let range = range.fetch_one(pool).await.map_err(ImportError::target)?;
+        let range = self.row(sqlx::query(sql::IMPORT_RANGE).bind(self.id()).bind(&self.options.name)).await?;
         let found = sqlx::query(sql::IMPORT_CHECKSUM)
-            .bind(id)
+            .bind(self.id())
             .bind(&self.options.name)
             .bind(range.get::<i64, _>("first_sequence"))
-            .bind(range.get::<i64, _>("last_sequence"))
-            .fetch_one(pool)
-            .await
-            .map_err(ImportError::target)?;
+            .bind(range.get::<i64, _>("last_sequence"));
+        let found = self.row(found).await?;
         let found: (i64, String) = (found.get("events"), found.get("checksum"));
         if expected != found || found.0 != range.get::<i64, _>("events") {
             return Err(ImportError::Mismatch {
@@ -177,8 +173,16 @@ impl Import<'_> {
                 imported: found.0 as u64,
             });
         }
-        let noting = sqlx::query(sql::IMPORT_VERIFIED).bind(id).bind(&self.options.name);
-        noting.execute(pool).await.map_err(ImportError::target)?;
+        let mut conn = self.log.database().pin().await.map_err(ImportError::target)?;
+        let noted =
+            sqlx::query(sql::IMPORT_VERIFIED).bind(self.id()).bind(&self.options.name).execute(&mut *conn).await;
+        conn.end(noted.map_err(ImportError::target), ImportError::target).await?;
         Ok(found.1)
+    }
+
+    async fn row(&self, statement: Query<'_, Postgres, PgArguments>) -> Result<PgRow, ImportError> {
+        let mut conn = self.log.database().pin().await.map_err(ImportError::target)?;
+        let row = statement.fetch_one(&mut *conn).await;
+        conn.end(row.map_err(ImportError::target), ImportError::target).await
     }
 }

@@ -30,8 +30,9 @@ const ROOM: usize = 64 * 1024 * 1024;
 const LEDGER_ROOM: usize = 250;
 /// Between checkpoints while groups are settled ahead of them.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Between looks at the log that were asked for.
-const LOOK_DELAY: Duration = Duration::from_millis(5);
+/// Between looks at the log that were asked for, doubling from the one to the other while they tell nothing.
+pub(super) const FIRST_LOOK_DELAY: Duration = Duration::from_millis(5);
+const LONGEST_LOOK_DELAY: Duration = Duration::from_secs(1);
 
 impl Turn<'_> {
     pub(super) fn group_by(&self) -> Option<GroupBy> {
@@ -59,13 +60,14 @@ impl Turn<'_> {
     /// Before a wait: asks for a look at the log, if one would tell where the transactions of a batch end.
     pub(super) fn ask_for_look(&mut self) {
         if !(self.groups.needs_look() || self.stale && self.goes_beyond()) {
-            self.look_at = None;
+            (self.look_at, self.look_delay) = (None, FIRST_LOOK_DELAY);
             return;
         }
         let now = tokio::time::Instant::now();
         if self.look_at.is_none_or(|at| at <= now) {
             self.runner.tail.nudge();
-            self.look_at = Some(now + LOOK_DELAY);
+            self.look_at = Some(now + self.look_delay);
+            self.look_delay = (self.look_delay * 2).min(LONGEST_LOOK_DELAY);
         }
     }
 

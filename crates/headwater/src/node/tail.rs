@@ -200,7 +200,8 @@ impl Tail {
         let as_of = Some(Instant::now());
         let look = timed(self.log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
         let events = look.events.into_iter().map(Arc::new).collect();
-        Ok(Segment { after, events, seen: look.seen, settled: look.settled, as_of, ..Segment::default() })
+        let complete = !look.more;
+        Ok(Segment { after, events, seen: look.seen, settled: look.settled, as_of, complete, ..Segment::default() })
     }
 
     /// Which transactions are long, for one of which this waits. Whoever asks while they are looked for gets the same answer.

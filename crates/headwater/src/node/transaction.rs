@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use headwater_core::{Advance, Attempt, DeadLetter, Event, Fence, HandlerError, SubscriberError};
 use headwater_postgres::PgSubscribers;
-use sqlx::{Postgres, Transaction};
+use sqlx::{Connection, Postgres, Transaction};
 
 use super::handler::{InTransaction, TransactionScope, Work, guarded};
 use super::lent::{Lent, ended};
@@ -183,6 +183,11 @@ impl Runner {
         let Some(mut tx) = lent.into_inner() else {
             return Ok(Err(failure(HandlerError::message("the handler kept its transaction"))));
         };
+        // The driver ended it: a savepoint was about to be made when the handler dropped its future.
+        if !tx.is_in_transaction() {
+            self.postgres()?.rollback(tx).await;
+            return Ok(Err(failure(ended())));
+        }
         // Alone, a handler harms nobody but itself.
         if events.len() > 1 {
             match self.postgres()?.is_open(&mut tx).await {

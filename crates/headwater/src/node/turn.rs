@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
+use super::groups::FIRST_LOOK_DELAY;
 use super::handler::{Batch, Each, Work, guarded};
 use super::limiter::Limiter;
 use super::places::{Place, Places};
@@ -76,6 +77,8 @@ pub(super) struct Turn<'r> {
     pub(super) stale: bool,
     /// When to ask for another look at the log, for groups.
     pub(super) look_at: Option<Instant>,
+    /// How long after that for the next.
+    pub(super) look_delay: Duration,
 }
 
 /// Events under way, when those of different keys are handled at once. Their handlers are tasks: they go on while the turn waits for the
@@ -132,6 +135,7 @@ impl<'r> Turn<'r> {
             starved: true,
             stale: false,
             look_at: None,
+            look_delay: FIRST_LOOK_DELAY,
         }
     }
 
@@ -169,6 +173,7 @@ impl<'r> Turn<'r> {
         self.write_if_due().await?;
         self.forget_notes().await?;
         if moved || finished || had_groups && self.starved {
+            self.look_delay = FIRST_LOOK_DELAY;
             tokio::task::consume_budget().await;
             return Ok(());
         }
