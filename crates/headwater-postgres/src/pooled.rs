@@ -1,9 +1,9 @@
-//! Connections of a pool are in no transaction when they are taken from it.
+//! Calls are made on connections of a pool that are in no transaction.
 //!
 //! A future may be dropped at any of its waits: by a timeout, by a caller who has gone. If it was about to begin a transaction, the driver gives the
 //! connection back with the transaction open, and knows nothing of it: what the next ones do there, each of them sure that it is committed, would never
 //! be. So transactions are begun here by tasks that nobody drops; a pool of our own gives such connections up when they come back, since the application
-//! begins transactions there, too; and those of the application's pool are asked before they are used.
+//! begins transactions there, too; and those of the application's pool are asked before a call, though not before a transaction of ours.
 
 use sqlx::{Connection, PgConnection, Postgres, SqlSafeStr, Transaction};
 

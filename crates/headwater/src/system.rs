@@ -263,7 +263,7 @@ impl HeadwaterBuilder {
         Ok(Headwater { database, log_options: self.log, live: self.live, open: Arc::default() })
     }
 
-    /// Uses a pool that the application has; the settings of connections are the pool's. Each call then begins with a question whether its connection is in a
+    /// Uses a pool that the application has; the settings of connections are the pool's. Each call, but no transaction of a handler, then begins with a question whether its connection is in a
     /// transaction that nobody ends, which is a round trip more: sqlx gives one back so when a future is dropped that begins a transaction.
     pub fn with_pool(self, pool: PgPool) -> Headwater {
         let database = Database::from_pool(pool);
