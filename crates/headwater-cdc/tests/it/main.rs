@@ -1,0 +1,6 @@
+//! All integration tests of `headwater-cdc`, as one binary: it is linked once, and nextest runs each test in a process of its own.
+
+mod common;
+mod connections;
+mod decoders;
+mod visibility;

@@ -1,0 +1,145 @@
+//! `headwater doctor` beside a server with a fault: each is made for real, found, and gone when it is mended.
+
+use crate::common::Cli;
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+async fn run(session: &mut PgConnection, script: &str) {
+    sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(session).await.unwrap();
+}
+
+/// What the doctor finds of a check, as `message (mend)`; with every age old enough. Of others' databases and sessions it speaks too.
+fn found(cli: &Cli, check: &str) -> Vec<String> {
+    let all = [
+        "doctor",
+        "--json",
+        "--old-transaction",
+        "0s",
+        "--old-writer",
+        "0s",
+        "--retained-bytes",
+        "0",
+        "--notify-queue",
+        "0",
+    ];
+    let json = cli.run(all).json();
+    let findings = json["findings"].as_array().unwrap().iter().filter(|finding| finding["check"] == check);
+    let told =
+        |finding: &Value| format!("{} ({})", finding["message"].as_str().unwrap(), finding["mend"].as_str().unwrap());
+    findings.map(told).collect()
+}
+
+fn database(cli: &Cli) -> String {
+    cli.db.url.rsplit('/').next().unwrap().to_owned()
+}
+
+/// A snapshot alone, of a transaction that has written nothing.
+#[tokio::test]
+async fn an_old_snapshot_that_holds_back_vacuum_is_named() {
+    let cli = Cli::with_shop().await;
+    let name = format!("reader of {}", database(&cli));
+    let named = |found: &[String]| found.iter().filter(|told| told.contains(&name)).count();
+    let mut reader = cli.db.session().await;
+    run(&mut reader, &format!("SET application_name = '{name}'; SELECT count(*) FROM pg_class")).await;
+    assert_eq!(named(&found(&cli, "old_transaction")), 0, "it is idle, and holds nothing");
+    run(&mut reader, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await;
+    let old = found(&cli, "old_transaction");
+    assert_eq!(named(&old), 1, "{old:?}");
+    let told = old.iter().find(|told| told.contains(&name)).unwrap();
+    assert!(told.contains("is idle in a transaction") && told.contains("(SELECT pg_terminate_backend("), "{told}");
+    // The command that it gives mends it.
+    let mend = told.rsplit_once(" (").unwrap().1.trim_end_matches(')').to_owned() + ")";
+    run(&mut cli.db.session().await, &mend).await;
+    while named(&found(&cli, "old_transaction")) > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_prepared_transaction_that_holds_readers_back_is_named() {
+    let cli = Cli::with_shop().await;
+    let mut session = cli.db.session().await;
+    let gid = database(&cli);
+    run(&mut session, "SELECT headwater.alter_namespace('shop', notify => false)").await;
+    run(&mut session, &format!("BEGIN; SELECT headwater.emit('shop', 'slow'); PREPARE TRANSACTION '{gid}'")).await;
+    let (horizon, prepared) = (found(&cli, "horizon"), found(&cli, "prepared_transaction"));
+    run(&mut session, &format!("COMMIT PREPARED '{gid}'")).await;
+    assert_eq!(horizon.len(), 1, "{horizon:?}");
+    assert!(horizon[0].contains("may still commit events above 0"), "{horizon:?}");
+    assert!(horizon[0].contains("ROLLBACK PREPARED or COMMIT PREPARED"), "{horizon:?}");
+    assert!(prepared.iter().any(|told| told.contains(&format!("ROLLBACK PREPARED '{gid}'"))), "{prepared:?}");
+    assert!(found(&cli, "horizon").is_empty());
+}
+
+#[tokio::test]
+async fn a_logical_slot_that_nobody_reads_is_named() {
+    let cli = Cli::with_shop().await;
+    let mut session = cli.db.session().await;
+    let slot = format!("slot_{}", database(&cli));
+    run(&mut session, &format!("SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')")).await;
+    run(&mut session, "SELECT headwater.emit('shop', 'retained')").await;
+    let slots = found(&cli, "slot");
+    run(&mut session, &format!("SELECT pg_drop_replication_slot('{slot}')")).await;
+    assert!(slots.iter().any(|told| told.contains(&format!("nobody reads replication slot {slot}"))), "{slots:?}");
+    let gone = found(&cli, "slot");
+    assert!(gone.iter().all(|told| !told.contains(&slot)), "{gone:?}");
+}
+
+/// Whoever listens and stays in a transaction keeps what was notified since.
+#[tokio::test]
+async fn a_notify_queue_that_fills_is_found() {
+    let cli = Cli::with_shop().await;
+    let (mut listener, mut session) = (cli.db.session().await, cli.db.session().await);
+    run(&mut listener, "LISTEN doctor").await;
+    run(&mut listener, "BEGIN; SELECT 1").await;
+    run(&mut session, "SELECT pg_notify('doctor', repeat('x', 7900) || n) FROM generate_series(1, 8) n").await;
+    let used: f64 = sqlx::query_scalar("SELECT pg_notification_queue_usage()").fetch_one(&mut session).await.unwrap();
+    assert!(used > 0.0);
+    let queue = found(&cli, "notify_queue");
+    assert!(queue.len() == 1 && queue[0].starts_with("the NOTIFY queue is full by 0 %"), "{queue:?}");
+    assert!(queue[0].contains("state = 'idle in transaction'"), "{queue:?}");
+    let json = cli.run(["doctor", "--json"]).json();
+    let by_default = json["findings"].as_array().unwrap().iter().any(|finding| finding["check"] == "notify_queue");
+    assert!(!by_default, "far from full");
+    drop(listener);
+}
+
+/// The server's clock, as the doctor asks for it, stands in the database's search path.
+#[tokio::test]
+async fn a_clock_that_is_off_is_found() {
+    let cli = Cli::with_shop().await;
+    let mut session = cli.db.session().await;
+    assert_eq!(found(&cli, "clock"), [""; 0]);
+    let name = database(&cli);
+    run(
+        &mut session,
+        &format!(
+            "CREATE SCHEMA off;
+             CREATE FUNCTION off.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$ SELECT pg_catalog.clock_timestamp() + interval '1 hour' $$;
+             ALTER DATABASE {name} SET search_path = off, pg_catalog"
+        ),
+    )
+    .await;
+    let clock = found(&cli, "clock");
+    assert!(clock.len() == 1 && clock[0].contains(" s ahead of this machine's (keep both clocks by NTP"), "{clock:?}");
+    assert!(clock[0].contains("is 3599.") || clock[0].contains("is 3600."), "{clock:?}");
+}
+
+#[tokio::test]
+async fn nodes_that_are_not_heard_of_are_named() {
+    let cli = Cli::with_shop().await;
+    let mut session = cli.db.session().await;
+    run(
+        &mut session,
+        "SELECT headwater.register_node('shop', 'alive'), headwater.register_node('shop', 'silent'), headwater.register_node('shop', 'done');
+         SELECT headwater.stop_node('shop', 'done', incarnation) FROM headwater.nodes WHERE node_id = 'done'",
+    )
+    .await;
+    assert_eq!(found(&cli, "stale_nodes"), [""; 0]);
+    run(
+        &mut session,
+        "UPDATE headwater.nodes SET last_heartbeat = last_heartbeat - 6 * heartbeat_every WHERE node_id IN ('silent', 'done')",
+    )
+    .await;
+    assert_eq!(found(&cli, "stale_nodes"), ["not heard of: silent (restart them)"]);
+}

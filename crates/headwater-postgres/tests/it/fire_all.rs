@@ -1,0 +1,43 @@
+//! Firing for all namespaces at once, as `headwater up` does: one that is held up holds up no other. Two sessions, explicit steps.
+
+use crate::common::{emit, run, types_after};
+use headwater_conformance::TestDatabase;
+use headwater_core::{NamespaceConfig, Ordering};
+use headwater_postgres::LogOptions;
+
+#[tokio::test]
+async fn a_writer_that_holds_a_gapless_namespace_delays_the_others_by_no_more_than_a_look() {
+    let db = TestDatabase::create().await;
+    let bank = db.log_with(NamespaceConfig::new("bank").ordering(Ordering::Gapless), LogOptions::default()).await;
+    let shop = db.log("shop").await;
+    let mut session = db.session().await;
+    for namespace in ["bank", "shop"] {
+        let due = format!(
+            "SELECT headwater.emit_at('{namespace}', 'due', clock_timestamp() + interval '1 hour');
+             SELECT headwater.schedule('{namespace}', 'hourly', 'scheduled', '0 * * * *')"
+        );
+        run(&mut session, &due).await;
+    }
+    let earlier =
+        "UPDATE headwater.due_events SET due_at = due_at - interval '2 hours', fire_at = fire_at - interval '2 hours';
+        UPDATE headwater.schedules SET next_due_at = '2026-01-01T10:00:00Z', fire_at = '2026-01-01T10:00:00Z'";
+    run(&mut session, earlier).await;
+    let mut writer = db.session().await;
+    run(&mut writer, "BEGIN").await;
+    emit(&mut writer, "bank", "open").await;
+
+    // Else it would wait for the writer, and so for ever.
+    run(&mut session, "SET statement_timeout = '30s'; SET lock_timeout = '29s'").await;
+    for fire in ["fire_all_due", "fire_all_schedules"] {
+        run(&mut session, &format!("SELECT headwater.{fire}()")).await;
+    }
+    assert_eq!(types_after(&shop, 0).await, ["due", "scheduled"]);
+    let timeout: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut session).await.unwrap();
+    assert_eq!(timeout, "29s", "what the caller set is kept");
+
+    run(&mut writer, "COMMIT").await;
+    for fire in ["fire_all_due", "fire_all_schedules"] {
+        run(&mut session, &format!("SELECT headwater.{fire}()")).await;
+    }
+    assert_eq!(types_after(&bank, 0).await, ["open", "due", "scheduled"]);
+}

@@ -1,0 +1,299 @@
+//! Rows of the log that are no events: every read steps over them and notes them; who is moved back because of them, and who is not.
+
+use crate::common::queue::{Shop, delivered, request};
+use crate::common::subscribers::{LONG, Process, advance, ask, fence, with_ledger};
+use crate::common::{emit, run, sqlstate_of};
+use futures::TryStreamExt;
+use headwater_conformance::TestDatabase;
+use headwater_core::{
+    Append, Ask, ClaimRequest, Event, EventLog, ExpectedVersion, Json, LogQuery, Report, StartFrom, StreamQuery,
+    SubscriberError, SubscriberStore,
+};
+use headwater_postgres::{PgLog, Redelivered, SubscriptionReset};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+/// Makes poison of events that are there.
+async fn poison(session: &mut PgConnection, sequences: &[u64]) {
+    for sequence in sequences {
+        run(session, &format!("UPDATE headwater.events SET headers = '[1]' WHERE global_sequence = {sequence}")).await;
+    }
+}
+
+async fn repair(session: &mut PgConnection, sequence: u64) {
+    run(session, &format!("UPDATE headwater.events SET headers = NULL WHERE global_sequence = {sequence}")).await;
+}
+
+async fn noted(db: &TestDatabase) -> Vec<u64> {
+    db.database.poison("shop", true, 100).await.unwrap().iter().map(|poison| poison.global_sequence).collect()
+}
+
+fn sequences(events: &[Event]) -> Vec<u64> {
+    events.iter().filter_map(|event| event.global_sequence).collect()
+}
+
+/// A stream of eight events of one correlation, of which the first, the third to fifth and the last are poison.
+async fn stream() -> (TestDatabase, PgLog, Uuid) {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let correlation = Uuid::now_v7();
+    let event = |n: usize| {
+        let mut event = Event::raw(format!("e{n}"), Json::null());
+        event.correlation_id = Some(correlation);
+        event
+    };
+    log.append(Append::to_stream("order-1", ExpectedVersion::NoStream, (1..=8).map(event))).await.unwrap();
+    poison(&mut db.session().await, &[1, 3, 4, 5, 8]).await;
+    (db, log, correlation)
+}
+
+#[tokio::test]
+async fn reads_of_a_stream_step_over_it_whatever_the_size_of_pages() {
+    let (db, log, _) = stream().await;
+    for page_size in 1..=9 {
+        let query = StreamQuery::new("order-1").page_size(page_size);
+        let forwards: Vec<_> = log.read_stream(query.clone()).try_collect().await.unwrap();
+        assert_eq!(sequences(&forwards), [2, 6, 7], "pages of {page_size}");
+        let backwards: Vec<_> = log.read_stream(query.clone().backwards()).try_collect().await.unwrap();
+        assert_eq!(sequences(&backwards), [7, 6, 2], "pages of {page_size}");
+        let limited: Vec<_> = log.read_stream(query.limit(2)).try_collect().await.unwrap();
+        assert_eq!(sequences(&limited), [2, 6], "pages of {page_size}");
+    }
+    assert_eq!(noted(&db).await, [1, 3, 4, 5, 8]);
+    let mut session = db.session().await;
+    run(&mut session, "BEGIN READ ONLY").await;
+    let page = log.stream_page_in(&mut session, &StreamQuery::new("order-1")).await.unwrap();
+    assert_eq!(sequences(&page), [2, 6, 7], "also where nothing can be noted");
+}
+
+#[tokio::test]
+async fn reads_backwards_step_over_it_whatever_the_size_of_pages() {
+    let (db, log, _) = stream().await;
+    for page_size in 1..=9 {
+        let query = LogQuery::default().backwards().page_size(page_size);
+        let events: Vec<_> = log.read_log(query).try_collect().await.unwrap();
+        assert_eq!(sequences(&events), [7, 6, 2], "pages of {page_size}");
+    }
+    assert_eq!(noted(&db).await, [1, 3, 4, 5, 8]);
+}
+
+#[tokio::test]
+async fn reads_of_a_correlation_step_over_it() {
+    let (db, log, correlation) = stream().await;
+    for limit in 1..=9 {
+        let events = log.correlated(correlation, 0, limit).await.unwrap();
+        assert_eq!(sequences(&events), [2, 6, 7][..3.min(limit as usize)], "at most {limit}");
+    }
+    assert_eq!(noted(&db).await, [1, 3, 4, 5, 8]);
+    let all: Vec<_> = log.read_correlated(correlation).try_collect().await.unwrap();
+    assert_eq!(sequences(&all), [2, 6, 7]);
+}
+
+#[tokio::test]
+async fn causes_and_consequences_step_over_it() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let mut cause = None;
+    for _ in 0..3 {
+        let mut event = Event::raw("e", Json::null());
+        event.causation_id = cause;
+        cause = Some(event.id);
+        log.append(event.into()).await.unwrap();
+    }
+    poison(&mut db.session().await, &[2]).await;
+    let chain = log.causation_chain(cause.unwrap(), 10).await.unwrap();
+    assert_eq!((sequences(&chain), noted(&db).await), (vec![1, 3], vec![2]));
+}
+
+#[tokio::test]
+async fn claims_step_over_it_and_it_does_not_come_again() {
+    let mut shop = Shop::open(6).await;
+    poison(&mut shop.session, &[1, 2, 4]).await;
+    let whole = shop.claim(2).await.remove(0);
+    assert_eq!(delivered(std::slice::from_ref(&whole)), [[3]], "behind a claim that was nothing else");
+    assert_eq!(noted(&shop.db).await, [1, 2, 4]);
+    shop.expire(whole.claim_id).await;
+    let again = shop.claim(2).await;
+    assert_eq!(again.iter().flat_map(|claim| sequences(&claim.events)).collect::<Vec<_>>(), [3, 5]);
+    for claim in again {
+        shop.queue.ack(claim.claim_id, None).await.unwrap();
+    }
+    let last = shop.claim(5).await.remove(0);
+    assert_eq!(delivered(std::slice::from_ref(&last)), [[6]]);
+    shop.queue.ack(last.claim_id, None).await.unwrap();
+    assert_eq!(shop.position().await, 6, "nobody has anything left");
+    let letters = shop.number("SELECT count(*) FROM headwater.dead_letters").await;
+    assert_eq!(letters, 0);
+}
+
+#[tokio::test]
+async fn claims_by_pattern_and_in_a_transaction_step_over_it() {
+    let mut shop = Shop::open(3).await;
+    poison(&mut shop.session, &[2]).await;
+    let mut tx = shop.db.session().await;
+    run(&mut tx, "BEGIN").await;
+    let claims = shop.queue.claim_in(&mut tx, &ClaimRequest { max_events: 2, ..request() }).await.unwrap();
+    assert_eq!(delivered(&claims), [[1]]);
+    run(&mut tx, "ROLLBACK").await;
+    assert_eq!(noted(&shop.db).await, [0; 0], "as if it had never been claimed");
+    let request = ClaimRequest { max_events: 3, event_types: vec!["ev*".into()], ..request() };
+    assert_eq!(delivered(&shop.queue.claim_matching(&request).await.unwrap()), [[1, 3]]);
+    assert_eq!(noted(&shop.db).await, [2]);
+}
+
+/// A log of nine events, and a process that reads it. Event 5 is poison, and noted.
+async fn nine() -> (TestDatabase, Process, PgConnection) {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let a = Process::start(&db, &log, "a").await;
+    let mut session = db.session().await;
+    for _ in 0..9 {
+        emit(&mut session, "shop", "event").await;
+    }
+    poison(&mut session, &[5]).await;
+    assert_eq!(crate::common::types_after(&log, 0).await.len(), 8);
+    assert_eq!(noted(&db).await, [5]);
+    (db, a, session)
+}
+
+impl Process {
+    /// Has a subscriber at a position, and owns it, with a report of what it is. Returns its term.
+    async fn active(&self, subscriber_id: &str, position: u64, transactional: bool) -> u64 {
+        self.register(subscriber_id, StartFrom::After(position)).await;
+        let term = self.take(subscriber_id).await.unwrap();
+        let report = Report { transactional, ..Report::default() };
+        let asks = [Ask { report, ..ask(subscriber_id, Some(term)) }];
+        assert_eq!(self.store.keep(&self.instance, &asks, LONG).await.unwrap()[0].term, Some(term));
+        term
+    }
+
+    async fn stands(&self, subscriber_id: &str) -> (u64, Vec<(u64, u64)>) {
+        let loaded = self.store.position(subscriber_id).await.unwrap();
+        (loaded.position, loaded.pending_gaps.ranges().to_vec())
+    }
+}
+
+fn reset(subscriber_id: &str, was_at: u64, stands_at: u64) -> SubscriptionReset {
+    SubscriptionReset { subscriber_id: subscriber_id.into(), partition: 0, was_at, stands_at }
+}
+
+#[tokio::test]
+async fn only_active_subscribers_are_moved_back() {
+    let (db, a, mut session) = nine().await;
+    a.active("active", 9, false).await;
+    a.register("nobody's", StartFrom::After(9)).await;
+    let silent = a.active("lease over", 9, false).await;
+    let asks = [ask("lease over", Some(silent))];
+    a.store.keep(&a.instance, &asks, LONG).await.unwrap();
+    run(
+        &mut session,
+        "UPDATE headwater.subscribers SET lease_until = now() - interval '1 s' WHERE subscriber_id = 'lease over'",
+    )
+    .await;
+    a.active("paused", 9, false).await;
+    run(&mut session, "SELECT headwater.pause_subscriber('shop', 'paused', 'for a test')").await;
+    // Nothing is known of what its handler does.
+    a.register("just taken", StartFrom::After(9)).await;
+    a.take("just taken").await.unwrap();
+    let moved = db.database.reset_on_poison("shop", &[5]).await.unwrap();
+    assert_eq!(moved, [reset("active", 9, 4)]);
+    for other in ["nobody's", "lease over", "paused", "just taken"] {
+        assert_eq!(a.stands(other).await, (9, vec![]), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn transactional_subscribers_are_not_moved_back() {
+    let (db, a, _session) = nine().await;
+    let term = a.active("transactional", 9, true).await;
+    assert_eq!(db.database.reset_on_poison("shop", &[5]).await.unwrap(), []);
+    assert_eq!(a.stands("transactional").await, (9, vec![]));
+    assert_eq!(a.renew("transactional", term).await, Some(term), "it goes on undisturbed");
+}
+
+#[tokio::test]
+async fn nobody_is_moved_forwards() {
+    let (db, a, _session) = nine().await;
+    let (behind, before) = (a.active("behind", 2, false).await, a.active("just before", 4, false).await);
+    assert_eq!(db.database.reset_on_poison("shop", &[5]).await.unwrap(), []);
+    assert_eq!((a.stands("behind").await.0, a.stands("just before").await.0), (2, 4));
+    assert_eq!(a.renew("behind", behind).await, Some(behind), "it goes on undisturbed");
+    assert_eq!(a.renew("just before", before).await, Some(before));
+}
+
+#[tokio::test]
+async fn where_it_stands_is_saved_at_once_and_fenced() {
+    let (db, a, mut session) = nine().await;
+    poison(&mut session, &[7]).await;
+    sqlx::query("SELECT headwater.note_poison('shop', ARRAY[7], ARRAY['broken'])").execute(&mut session).await.unwrap();
+    let term = a.active("totals", 9, false).await;
+    let mut open = db.session().await;
+    run(&mut open, "BEGIN").await;
+    let moved = "SELECT count(*) FROM headwater.reset_on_poison('shop', ARRAY[7, 5])";
+    assert_eq!(sqlx::query_scalar::<_, i64>(moved).fetch_one(&mut open).await.unwrap(), 1);
+    assert_eq!(a.stands("totals").await.0, 9, "not before it commits");
+    run(&mut open, "COMMIT").await;
+    assert_eq!(a.stands("totals").await, (4, vec![]), "to the first of them, with nothing left to be written");
+    let late = a.store.advance(&fence("totals", Some(term)), &advance(9, &[])).await.unwrap_err();
+    assert!(matches!(late, SubscriberError::Fenced(_)), "{late}");
+    assert_eq!(a.renew("totals", term).await, None);
+    let next = a.take("totals").await.unwrap();
+    assert!(next > term);
+    a.store.advance(&fence("totals", Some(next)), &advance(9, &[6, 8, 9])).await.unwrap();
+    assert_eq!(a.store.audit(&["totals".into()]).await.unwrap().findings, []);
+    assert_eq!(db.database.reset_on_poison("shop", &[5, 7]).await.unwrap(), [], "each moves once");
+    assert_eq!(a.stands("totals").await.0, 9);
+}
+
+#[tokio::test]
+async fn what_is_in_flight_stays_in_the_ledger_and_queues_stay() {
+    let (db, a, mut session) = nine().await;
+    let term = a.active("totals", 0, false).await;
+    let ledger = with_ledger(advance(9, &[1, 2, 4, 6, 7, 8, 9]), [(3, 3), (5, 5)]);
+    a.store.advance(&fence("totals", Some(term)), &ledger).await.unwrap();
+    run(&mut session, "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared')").await;
+    let claim = "SELECT count(*) FROM headwater.claim('shop', 'work', 9)";
+    assert_eq!(sqlx::query_scalar::<_, i64>(claim).fetch_one(&mut session).await.unwrap(), 9);
+    assert_eq!(db.database.reset_on_poison("shop", &[5]).await.unwrap(), [reset("totals", 9, 4)]);
+    assert_eq!(a.stands("totals").await, (4, vec![(3, 3)]));
+    assert_eq!(sqlx::query_scalar::<_, i64>(claim).fetch_one(&mut session).await.unwrap(), 0, "all are claimed");
+}
+
+#[tokio::test]
+async fn what_is_not_poison_moves_nobody() {
+    let (_db, a, mut session) = nine().await;
+    a.active("totals", 9, false).await;
+    for list in ["NULL", "'{}'", "ARRAY[NULL::bigint]", "ARRAY[5, 6]"] {
+        for call in ["reset_on_poison", "redeliver_in_order"] {
+            let script = format!("SELECT headwater.{call}('shop', {list})");
+            assert_eq!(sqlstate_of(&mut session, &script).await, "WH002", "{script}");
+        }
+    }
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.reset_active('shop', NULL)").await, "WH002");
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.reset_on_poison('no', ARRAY[5])").await, "WH001");
+    assert_eq!(a.stands("totals").await.0, 9);
+}
+
+#[tokio::test]
+async fn a_repaired_event_comes_in_order_or_late() {
+    let (db, a, mut session) = nine().await;
+    let active = a.active("active", 9, false).await;
+    let transactional = a.active("transactional", 9, true).await;
+    let behind = a.active("behind", 2, false).await;
+    let refused = db.database.redeliver_in_order("shop", &[5]).await.unwrap_err();
+    assert!(refused.to_string().contains("not repaired"), "{refused}");
+    repair(&mut session, 5).await;
+    let redelivered = db.database.redeliver_in_order("shop", &[5]).await.unwrap();
+    assert_eq!(redelivered, Redelivered { moved: 1, late: 1 });
+    assert_eq!(a.stands("active").await, (4, vec![]));
+    assert_eq!(a.stands("transactional").await, (9, vec![(5, 5)]));
+    assert_eq!(a.stands("behind").await, (2, vec![]));
+    for (id, term) in [("active", active), ("transactional", transactional), ("behind", behind)] {
+        assert_eq!(a.renew(id, term).await, None, "what {id} read before the repair counts no more");
+        let term = a.take(id).await.unwrap();
+        assert_eq!(a.store.load(&fence(id, Some(term))).await.unwrap().repairs, 1);
+    }
+    assert!(db.database.redeliver_in_order("shop", &[5]).await.is_err(), "once is enough");
+    let count = "SELECT count(*) FROM headwater.poison_events WHERE NOT redelivered";
+    assert_eq!(sqlx::query_scalar::<_, i64>(count).fetch_one(&mut session).await.unwrap(), 0);
+}

@@ -1,0 +1,138 @@
+//! Futures that are dropped at any of their waits leave no connection of a pool in a transaction: what comes after them is committed.
+
+use std::time::Duration;
+
+use headwater_conformance::TestDatabase;
+use headwater_core::{NamespaceInfo, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
+use headwater_postgres::{Database, DatabaseOptions, PgSubscribers, SubscribersOptions};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::{PgConnection, Row};
+
+/// Waits of a future, by far.
+const WAITS: usize = 12;
+
+/// Drops a future as soon as it waits after it was polled so many times. Between them, the server has time to answer.
+async fn drop_after(polls: usize, future: impl Future) {
+    let mut future = std::pin::pin!(future);
+    for poll in 0..polls {
+        if poll > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        if futures::poll!(&mut future).is_ready() {
+            return;
+        }
+    }
+}
+
+struct Shop {
+    db: TestDatabase,
+    info: NamespaceInfo,
+    session: PgConnection,
+}
+
+impl Shop {
+    async fn open() -> Self {
+        let db = TestDatabase::create().await;
+        let info = db.log("shop").await.info().clone();
+        let mut session = db.session().await;
+        crate::common::run(&mut session, "CREATE TABLE notes (n bigint NOT NULL)").await;
+        let shop = Shop { db, info, session };
+        let config = SubscriberConfig {
+            subscriber_id: "totals".into(),
+            start_from: StartFrom::Beginning,
+            mode: SubscriberMode::Exclusive,
+        };
+        shop.subscribers(&shop.db.database).register(&config).await.unwrap();
+        shop
+    }
+
+    /// A pool of one connection, so that all meet there.
+    async fn owned(&self, transaction_pooler: bool) -> Database {
+        let options = DatabaseOptions { max_connections: 1, transaction_pooler, ..DatabaseOptions::default() };
+        Database::connect(&self.db.url, options).await.unwrap()
+    }
+
+    /// The same, of an application that asks nothing of connections before they are used, nor when they come back.
+    async fn of_application(&self) -> PgPool {
+        PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect(&self.db.url).await.unwrap()
+    }
+
+    fn subscribers(&self, database: &Database) -> PgSubscribers {
+        PgSubscribers::new(database.clone(), self.info.clone(), SubscribersOptions::default())
+    }
+
+    /// Whether a statement of the application is committed when it was answered.
+    async fn assert_commits(&mut self, pool: &PgPool, n: usize) {
+        let n = n as i64;
+        sqlx::query("INSERT INTO notes VALUES ($1)").bind(n).execute(pool).await.unwrap();
+        let noted = "SELECT count(*) FROM notes WHERE n = $1";
+        let noted: i64 = sqlx::query(noted).bind(n).fetch_one(&mut self.session).await.unwrap().get(0);
+        assert_eq!(noted, 1, "dropped after {n} polls");
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_the_application_did_not_come_to_begin_takes_nothing_with_it() {
+    let mut shop = Shop::open().await;
+    let database = shop.owned(false).await;
+    for polls in 0..WAITS {
+        drop_after(polls, database.pool().begin()).await;
+        shop.assert_commits(database.pool(), polls).await;
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_a_handler_did_not_come_to_begin_takes_nothing_of_the_application_with_it() {
+    let mut shop = Shop::open().await;
+    let pool = shop.of_application().await;
+    let subscribers = shop.subscribers(&Database::from_pool(pool.clone()));
+    for polls in 0..WAITS {
+        drop_after(polls, subscribers.begin(Duration::from_secs(10))).await;
+        shop.assert_commits(&pool, polls).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_committed_though_the_applications_pool_had_a_transaction_open() {
+    let mut shop = Shop::open().await;
+    let pool = shop.of_application().await;
+    let subscribers = shop.subscribers(&Database::from_pool(pool.clone()));
+    let is_paused = "SELECT paused FROM headwater.subscribers WHERE subscriber_id = 'totals'";
+    for polls in 0..WAITS {
+        let pause = polls % 2 == 0;
+        drop_after(polls, pool.begin()).await;
+        subscribers.set_paused("totals", pause).await.unwrap();
+        let paused: bool = sqlx::query(is_paused).fetch_one(&mut shop.session).await.unwrap().get(0);
+        assert_eq!(paused, pause, "dropped after {polls} polls");
+    }
+}
+
+/// Begins a transaction behind the driver's back, which fails, and gives the connection back so.
+async fn fail_in_a_transaction(pool: &PgPool) {
+    let mut conn = pool.acquire().await.unwrap();
+    crate::common::run(&mut conn, "BEGIN").await;
+    sqlx::raw_sql("SELECT 1/0").execute(&mut *conn).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_connection_whose_transaction_failed_is_not_used_again() {
+    let mut shop = Shop::open().await;
+    let database = shop.owned(false).await;
+    fail_in_a_transaction(database.pool()).await;
+    shop.assert_commits(database.pool(), 0).await;
+    let pool = shop.of_application().await;
+    fail_in_a_transaction(&pool).await;
+    shop.subscribers(&Database::from_pool(pool.clone())).position("totals").await.unwrap();
+    shop.assert_commits(&pool, 1).await;
+}
+
+#[tokio::test]
+async fn behind_a_pooler_a_call_that_was_dropped_takes_nothing_with_it() {
+    let mut shop = Shop::open().await;
+    let database = shop.owned(true).await;
+    let subscribers = shop.subscribers(&database);
+    for polls in 0..2 * WAITS {
+        drop_after(polls, subscribers.position("totals")).await;
+        shop.assert_commits(database.pool(), polls).await;
+    }
+}

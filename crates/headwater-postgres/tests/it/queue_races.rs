@@ -1,0 +1,198 @@
+//! Expired claims that somebody has in hand while others look for them: whatever the order, none becomes unfindable. Two sessions, explicit
+//! steps.
+
+use std::time::Duration;
+
+use crate::common::queue::{Shop, delivered, sequences};
+use crate::common::{pid, run, until_it_waits};
+use headwater_core::{DeadLetterQuery, SubscriberError, SubscriberStore};
+use sqlx::AssertSqlSafe;
+use uuid::Uuid;
+
+/// How far claims have looked for expired ones is past this claim's time.
+async fn is_passed(shop: &mut Shop, claim_id: Uuid) -> bool {
+    let query = format!(
+        "SELECT c.visible_at < (SELECT (n.state).expired_from FROM headwater.claims n ORDER BY n.number DESC LIMIT 1)
+           FROM headwater.claims c WHERE c.claim_id = '{claim_id}'"
+    );
+    sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&mut shop.session).await.unwrap()
+}
+
+/// An expired claim of 1 and 2, and two more events, which a later claim will take.
+async fn expired() -> (Shop, Uuid) {
+    let mut shop = Shop::open(4).await;
+    let claim_id = shop.claim(2).await[0].claim_id;
+    shop.expire(claim_id).await;
+    (shop, claim_id)
+}
+
+#[tokio::test]
+async fn a_claim_that_is_locked_when_it_expires_is_found_later() {
+    let (mut shop, claim_id) = expired().await;
+    let mut owner = shop.db.session().await;
+    run(&mut owner, "BEGIN").await;
+    shop.queue.ack_in(&mut owner, claim_id, Some(&[1])).await.unwrap();
+    assert_eq!(delivered(&shop.claim(1).await), [[3]], "nobody waits for it");
+    assert_eq!(delivered(&shop.claim(1).await), [[4]]);
+    assert!(is_passed(&mut shop, claim_id).await, "or this test would show nothing");
+    run(&mut owner, "COMMIT").await;
+    assert_eq!(delivered(&shop.claim(9).await), [[2]], "the rest of it");
+}
+
+#[tokio::test]
+async fn a_locked_claim_whose_owner_gives_up_is_found_later() {
+    let (mut shop, claim_id) = expired().await;
+    let mut owner = shop.db.session().await;
+    run(&mut owner, "BEGIN").await;
+    shop.queue.ack_in(&mut owner, claim_id, None).await.unwrap();
+    assert_eq!(delivered(&shop.claim(2).await), [[3, 4]]);
+    assert!(is_passed(&mut shop, claim_id).await);
+    drop(owner);
+    // The server sees the end of the session when it sees it.
+    let claims = loop {
+        let claims = shop.claim(9).await;
+        if !claims.is_empty() {
+            break claims;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(delivered(&claims), [[1, 2]]);
+}
+
+#[tokio::test]
+async fn an_extension_that_commits_when_its_time_is_over_too_is_found() {
+    let (mut shop, claim_id) = expired().await;
+    let mut owner = shop.db.session().await;
+    run(&mut owner, "BEGIN").await;
+    // Just beyond what it was: over by the time that it is committed.
+    run(&mut owner, &format!("SELECT headwater.extend('shop', 'work', '{claim_id}', '1 microsecond')")).await;
+    assert_eq!(delivered(&shop.claim(2).await), [[3, 4]]);
+    run(&mut owner, "COMMIT").await;
+    assert!(is_passed(&mut shop, claim_id).await, "it committed a time that claims have passed");
+    assert_eq!(delivered(&shop.claim(9).await), [[1, 2]]);
+}
+
+#[tokio::test]
+async fn an_extension_in_time_keeps_a_claim_that_others_have_seen_expired() {
+    let (mut shop, claim_id) = expired().await;
+    let mut owner = shop.db.session().await;
+    run(&mut owner, "BEGIN").await;
+    run(&mut owner, &format!("SELECT headwater.extend('shop', 'work', '{claim_id}', '1 hour')")).await;
+    assert_eq!(delivered(&shop.claim(2).await), [[3, 4]]);
+    run(&mut owner, "COMMIT").await;
+    assert_eq!(shop.claim(9).await, []);
+    let skipped = "SELECT cardinality((state).skipped)::bigint FROM headwater.claims ORDER BY number DESC LIMIT 1";
+    assert_eq!(shop.number(skipped).await, 0, "its time finds it when that comes");
+    shop.expire(claim_id).await;
+    assert_eq!(delivered(&shop.claim(9).await), [[1, 2]]);
+}
+
+#[tokio::test]
+async fn who_settles_a_claim_that_is_being_taken_over_waits_and_is_refused() {
+    let (mut shop, claim_id) = expired().await;
+    let (mut owner, mut taker) = (shop.db.session().await, shop.db.session().await);
+    let owner_pid = pid(&mut owner).await;
+    run(&mut taker, "BEGIN").await;
+    let taken = shop.queue.claim_in(&mut taker, &crate::common::queue::request()).await.unwrap();
+    assert_eq!(delivered(&taken), [[1, 2], [3, 4]]);
+    let queue = shop.queue.clone();
+    let late = tokio::spawn(async move { queue.ack_in(&mut owner, claim_id, None).await });
+    until_it_waits(&mut shop.session, owner_pid).await;
+    run(&mut taker, "COMMIT").await;
+    let error = late.await.unwrap().unwrap_err();
+    assert!(matches!(error, SubscriberError::ClaimLost(_)), "{error}");
+    shop.queue.ack(taken[0].claim_id, None).await.unwrap();
+    assert_eq!(shop.position().await, 2);
+}
+
+#[tokio::test]
+async fn a_takeover_that_is_rolled_back_leaves_the_claim_to_its_owner() {
+    let (shop, claim_id) = expired().await;
+    let mut taker = shop.db.session().await;
+    run(&mut taker, "BEGIN").await;
+    assert_eq!(
+        delivered(&shop.queue.claim_in(&mut taker, &crate::common::queue::request()).await.unwrap()),
+        [[1, 2], [3, 4]]
+    );
+    run(&mut taker, "ROLLBACK").await;
+    shop.queue.ack(claim_id, None).await.unwrap();
+    assert_eq!(delivered(&shop.claim(9).await), [[3, 4]]);
+}
+
+#[tokio::test]
+async fn an_ack_that_took_a_claim_for_the_newest_is_cleaned_up() {
+    let mut shop = Shop::open(4).await;
+    let first = shop.claim(2).await[0].claim_id;
+    let mut owner = shop.db.session().await;
+    run(&mut owner, "BEGIN").await;
+    shop.queue.ack_in(&mut owner, first, None).await.unwrap();
+    let second = shop.claim(2).await.remove(0);
+    assert_eq!(sequences(&second), [3, 4]);
+    run(&mut owner, "COMMIT").await;
+    assert_eq!(
+        shop.number("SELECT count(*) FROM headwater.claims").await,
+        2,
+        "it stays as done, and is not the newest"
+    );
+    shop.queue.ack(second.claim_id, None).await.unwrap();
+    assert_eq!(shop.position().await, 4);
+    shop.expire(first).await;
+    assert_eq!(shop.claim(9).await, []);
+    shop.emit(&["event"]).await;
+    assert_eq!(delivered(&shop.claim(9).await), [[5]]);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_goes_back_hides_nothing() {
+    let mut shop = Shop::open(4).await;
+    let claims = [shop.claim(1).await.remove(0), shop.claim(1).await.remove(0)];
+    // As if the clock had been an hour ahead until now.
+    run(
+        &mut shop.session,
+        "UPDATE headwater.claims SET state.expired_from = clock_timestamp() + '1 hour', state.due_from = clock_timestamp() + '1 hour',
+                state.look_at = (state).look_at + '1 hour', visible_at = visible_at + '1 hour'",
+    )
+    .await;
+    shop.queue.nack(claims[0].claim_id, None, Duration::ZERO, "no").await.unwrap();
+    assert_eq!(delivered(&shop.claim(1).await), [[1]], "due, though by the clock it is not");
+    let third = shop.claim_with(headwater_core::ClaimRequest {
+        max_events: 1,
+        visibility: Duration::from_micros(1),
+        ..crate::common::queue::request()
+    });
+    assert_eq!(delivered(&third.await), [[3]]);
+    let hidden = "SELECT count(*) FROM headwater.claims c WHERE c.visible_at <
+                   (SELECT (n.state).expired_from FROM headwater.claims n ORDER BY n.number DESC LIMIT 1)";
+    assert_eq!(shop.number(hidden).await, 0, "no claim expires before where the search begins");
+}
+
+#[tokio::test]
+async fn more_expired_claims_than_one_look_takes_are_all_found() {
+    let mut shop = Shop::open(250).await;
+    for _ in 0..250 {
+        shop.claim(1).await;
+    }
+    let moment = "(SELECT (state).expired_from FROM headwater.claims ORDER BY number DESC LIMIT 1)";
+    run(&mut shop.session, &format!("UPDATE headwater.claims SET visible_at = {moment}")).await;
+    shop.look_again().await;
+    let mut again = shop.drain().await;
+    again.sort_unstable();
+    assert_eq!(again, (1..=250).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn letters_that_are_redriven_while_others_are_queued_are_found() {
+    let shop = Shop::open(2).await;
+    let once = headwater_core::ClaimRequest { max_attempts: 1, ..crate::common::queue::request() };
+    let claim = shop.claim_with(once).await.remove(0);
+    shop.queue.nack(claim.claim_id, None, Duration::ZERO, "broken").await.unwrap();
+    let letter = |sequence| DeadLetterQuery { global_sequence: Some(sequence), ..DeadLetterQuery::default() };
+    shop.store.redrive(&letter(1)).await.unwrap();
+    assert_eq!(delivered(&shop.claim(9).await), [[1]]);
+    let mut operator = shop.db.session().await;
+    run(&mut operator, "BEGIN; SELECT headwater.redrive('shop', 'work', global_sequence => 2)").await;
+    assert_eq!(shop.claim(9).await, [], "it is not committed, and nobody waits for it");
+    run(&mut operator, "COMMIT").await;
+    assert_eq!(delivered(&shop.claim(9).await), [[2]]);
+}

@@ -1,0 +1,623 @@
+//! Roles: what one may do that has a grant, and that one without it can do and see nothing. By trying.
+
+use std::time::Duration;
+
+use crate::common::{emit, raw, run, sqlstate_of};
+use headwater_conformance::{TestDatabase, TestRole};
+use headwater_core::{
+    AdminError, Append, AppendError, EventLog, ExpectedVersion, LogQuery, NamespaceConfig, Ordering, ReadError,
+};
+use headwater_postgres::{GrantKind, InboxRow, LogOptions, NamespaceChanges, PgInbox, PgLog};
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
+use uuid::Uuid;
+
+const KINDS: [GrantKind; 3] = [GrantKind::Producer, GrantKind::Consumer, GrantKind::Admin];
+
+/// A database with `shop`, and `bank`, which has a bit of everything and is nobody's.
+async fn two() -> TestDatabase {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    db.log("bank").await;
+    let fill = "
+        SELECT headwater.append('bank', 'secret-1', '[{\"type\": \"Secret\", \"key\": \"k\"}, {\"type\": \"Secret\"}]');
+        SELECT headwater.emit('bank', 'Secret', '\"hush\"', event_id => '018f0000-0000-7000-8000-000000000001',
+                              correlation_id => '018f0000-0000-7000-8000-000000000002');
+        SELECT headwater.emit_at('bank', 'Later', now() + interval '1 day', event_id => '018f0000-0000-7000-8000-000000000003');
+        SELECT headwater.register_subscriber('bank', 'queue', mode => 'shared');
+        SELECT headwater.register_subscriber('bank', 'group', mode => 'partitioned', partitions => 2);
+        SELECT headwater.register_subscriber('bank', 'totals');
+        SELECT headwater.claim('bank', 'queue', 1);
+        SELECT headwater.claim('bank', 'queue', 1);
+        SELECT headwater.nack('bank', 'queue', claim_id, permanent => true) FROM headwater.claims WHERE NOT done ORDER BY number LIMIT 1;
+        INSERT INTO headwater.members SELECT namespace_id, 'group', gen_random_uuid(), 'node', now(), false FROM headwater.namespaces
+         WHERE namespace = 'bank';
+        INSERT INTO headwater.states SELECT namespace_id, 'totals', 'k', '1' FROM headwater.namespaces WHERE namespace = 'bank';
+        INSERT INTO headwater.permanent_gaps SELECT namespace_id, 900, 901, 'aborted' FROM headwater.namespaces WHERE namespace = 'bank';
+        SELECT headwater.note_poison('bank', ARRAY[902], ARRAY['Secret']);
+        SELECT headwater.cdc_own('bank', 'slot', 'node', '018f0000-0000-7000-8000-000000000009', NULL, 3600000);
+        SELECT headwater.cdc_begin('bank', 'slot', s.term, '1', 1) FROM headwater.cdc_slots s;
+        INSERT INTO headwater.cdc_nodes SELECT (headwater.namespace_row('bank')).namespace_id, r.node_id, r.instance_id, 'inbox', 'streaming', now(), now(), 0, 0,
+               NULL, NULL, '{}' FROM headwater.register_node('bank', 'secret-node') r;
+        SELECT headwater.cdc_receive('bank', 'slot', (SELECT s.term FROM headwater.cdc_slots s), ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL])";
+    run(&mut db.session().await, fill).await;
+    db
+}
+
+async fn granted(db: &TestDatabase, namespace: &str, kind: GrantKind) -> TestRole {
+    let role = db.role().await;
+    db.database.grant(namespace, &role.name, kind).await.unwrap();
+    role
+}
+
+async fn namespace_id(db: &TestDatabase, namespace: &str) -> i32 {
+    i32::from(db.database.namespace(namespace).await.unwrap().id)
+}
+
+/// Ends a role as its owner would: nothing is granted to it any more.
+async fn end(db: &TestDatabase, role: TestRole) {
+    for namespace in db.database.namespaces().await.unwrap() {
+        db.database.revoke(&namespace.name, &role.name, None).await.unwrap();
+    }
+    db.drop_role(role).await;
+}
+
+async fn open(role: &TestRole, namespace: &str) -> PgLog {
+    role.database().await.open_log(namespace, LogOptions::default()).await.unwrap()
+}
+
+#[tokio::test]
+async fn nothing_is_for_the_public_and_every_table_has_its_policy() {
+    let db = two().await;
+    let open = "
+        SELECT 'no policy: ' || c.relname FROM pg_class c
+          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id'
+         WHERE c.relnamespace = 'headwater'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+           AND NOT (c.relrowsecurity AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid))
+        UNION ALL
+        SELECT 'public: ' || c.relname FROM pg_class c, aclexplode(c.relacl) g
+         WHERE c.relnamespace = 'headwater'::regnamespace AND g.grantee = 0
+        UNION ALL
+        SELECT 'public: ' || p.proname FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
+         WHERE p.pronamespace = 'headwater'::regnamespace AND g.grantee = 0
+        UNION ALL
+        SELECT 'public: schema' FROM pg_namespace n, aclexplode(n.nspacl) g WHERE n.nspname = 'headwater' AND g.grantee = 0";
+    let found: Vec<String> = sqlx::query_scalar(open).fetch_all(db.database.pool()).await.unwrap();
+    assert_eq!(found, [] as [String; 0]);
+    let definers = "SELECT proname::text, array_to_string(proconfig, ';') FROM pg_proc
+                     WHERE pronamespace = 'headwater'::regnamespace AND prosecdef ORDER BY proname";
+    let definers: Vec<(String, String)> = sqlx::query_as(definers).fetch_all(db.database.pool()).await.unwrap();
+    let pinned = "search_path=pg_catalog, pg_temp".to_owned();
+    let expected = ["maintain_by_owner", "stored_for_producer"].map(|name| (name.to_owned(), pinned.clone()));
+    assert_eq!(definers, expected);
+}
+
+#[tokio::test]
+async fn a_table_that_nobody_thought_of_is_for_admins() {
+    let db = two().await;
+    let admin = granted(&db, "shop", GrantKind::Admin).await;
+    let consumer = granted(&db, "shop", GrantKind::Consumer).await;
+    let new = "CREATE TABLE headwater.novelties (namespace_id int NOT NULL, note text);
+               INSERT INTO headwater.novelties SELECT namespace_id, namespace FROM headwater.namespaces;
+               CREATE FUNCTION headwater.novelty() RETURNS int LANGUAGE sql AS 'SELECT 1';
+               SELECT headwater.apply_grants()";
+    run(&mut db.session().await, new).await;
+    let notes = "SELECT note FROM headwater.novelties WHERE headwater.novelty() = 1";
+    let seen: Vec<String> = sqlx::query_scalar(notes).fetch_all(&mut admin.session().await).await.unwrap();
+    assert_eq!(seen, ["shop"]);
+    assert_eq!(sqlstate_of(&mut consumer.session().await, notes).await, "42501");
+    assert_eq!(sqlstate_of(&mut db.role().await.session().await, notes).await, "42501");
+    end(&db, admin).await;
+    end(&db, consumer).await;
+}
+
+#[tokio::test]
+async fn without_a_grant_nothing_can_be_called_or_read() {
+    let db = two().await;
+    let role = db.role().await;
+    let mut session = role.session().await;
+    for script in [
+        "SELECT headwater.emit('shop', 'A')",
+        "SELECT headwater.emit('missing', 'A')",
+        "SELECT * FROM headwater.read_log('shop')",
+        "SELECT * FROM headwater.namespaces",
+        "SELECT * FROM headwater.grants",
+        "SELECT * FROM headwater.events_n1",
+        "SELECT headwater.uuid_v7()",
+        "SELECT headwater.maintain_by_owner(1)",
+        "SELECT last_value FROM headwater.sequence_n1",
+        "CREATE TABLE headwater.mine ()",
+    ] {
+        assert_eq!(sqlstate_of(&mut session, script).await, "42501", "{script}");
+    }
+    let refused = role.database().await.namespaces().await;
+    assert!(matches!(refused, Err(AdminError::NotGranted(_))), "{refused:?}");
+    db.drop_role(role).await;
+}
+
+/// What a call answers, or how it fails, in a transaction that is rolled back.
+async fn answer(session: &mut PgConnection, call: &str) -> String {
+    session.execute("BEGIN").await.unwrap();
+    let rows =
+        sqlx::query_scalar::<_, Option<String>>(AssertSqlSafe(format!("SELECT to_jsonb(r)::text FROM {call} r")));
+    let answer = match rows.fetch_all(&mut *session).await {
+        Ok(rows) => format!("{rows:?}"),
+        Err(error) => error.as_database_error().map_or_else(
+            || panic!("{call}: {error}"),
+            |error| format!("{}: {}", error.code().unwrap_or_default(), error.message()),
+        ),
+    };
+    session.execute("ROLLBACK").await.unwrap();
+    answer
+}
+
+/// What a function is called with: something that is there in `bank`, by the parameter's name.
+fn argument(name: &str, r#type: &str, claim: Uuid) -> String {
+    match name {
+        "subscriber_id" | "only_subscriber" | "owner" => "'queue'".into(),
+        "subscriber_ids" => "ARRAY['queue']".into(),
+        "stream_id" | "stream" => "'secret-1'".into(),
+        "event_id" | "correlation_id" => "'018f0000-0000-7000-8000-000000000001'::uuid".into(),
+        "event_ids" if r#type == "uuid[]" => "ARRAY['018f0000-0000-7000-8000-000000000001'::uuid]".into(),
+        "claim_id" => format!("'{claim}'::uuid"),
+        "incarnation" => "'018f0000-0000-7000-8000-000000000004'::uuid".into(),
+        "max_events" | "partitions" if r#type == "integer" => "2".into(),
+        "after_sequence" | "position" | "to_position" | "target" => "0::bigint".into(),
+        "event_type" => "'Secret'".into(),
+        "visibility" => "interval '1 s'".into(),
+        "lease_ms" => "1000::bigint".into(),
+        "role" => "current_user::text".into(),
+        "kind" => "'admin'".into(),
+        "at" | "due_at" | "moment" => "now()".into(),
+        "writes" => "'[{\"events\": [{\"type\": \"A\"}]}]'::jsonb".into(),
+        "events" => "'{\"type\": \"A\"}'::jsonb".into(),
+        _ => format!("NULL::{type}"),
+    }
+}
+
+/// Every function that is told a namespace answers for one that is another's as it does for one that does not exist, whatever the caller has elsewhere.
+#[tokio::test]
+async fn a_namespace_of_others_is_as_one_that_does_not_exist_to_every_function() {
+    let db = two().await;
+    let functions = "
+        SELECT p.proname::text, p.proargnames[1 : p.pronargs] AS names,
+               ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS u(t, nth) ORDER BY nth) AS types,
+               p.pronargs - p.pronargdefaults AS required
+          FROM pg_proc p
+         WHERE p.pronamespace = 'headwater'::regnamespace AND p.pronargs > 0 AND p.proargnames[1] IN ('namespace', 'namespace_id', 'only_namespace')
+         ORDER BY 1, 2";
+    let functions = sqlx::query(functions).fetch_all(db.database.pool()).await.unwrap();
+    assert!(functions.len() > 60, "{}", functions.len());
+    let bank = namespace_id(&db, "bank").await;
+    let claim: Uuid = sqlx::query_scalar("SELECT claim_id FROM headwater.claims WHERE NOT done")
+        .fetch_one(db.database.pool())
+        .await
+        .unwrap();
+    // Taken from the name alone, and told to nobody.
+    let of_the_name_alone = ["subscriber_lock", "wake"];
+    for kind in KINDS {
+        let role = granted(&db, "shop", kind).await;
+        let mut session = role.session().await;
+        for function in &functions {
+            let (name, names, types): (String, Vec<String>, Vec<String>) =
+                (function.get(0), function.get(1), function.get(2));
+            if of_the_name_alone.contains(&name.as_str()) {
+                continue;
+            }
+            let rest: Vec<String> = (1..names.len())
+                .filter(|nth| {
+                    *nth < function.get::<i16, _>("required") as usize
+                        || argument(&names[*nth], &types[*nth], claim).starts_with("'q")
+                })
+                .map(|nth| format!("{} => {}", names[nth], argument(&names[nth], &types[nth], claim)))
+                .collect();
+            let call = |first: String| {
+                let mut all = vec![format!("{} => {first}", names[0])];
+                all.extend(rest.iter().cloned());
+                format!("headwater.{name}({})", all.join(", "))
+            };
+            let of_number = types[0] == "integer";
+            let (others, missing) = if of_number {
+                (call(bank.to_string()), call("60000".into()))
+            } else {
+                (call("'bank'".into()), call("'void'".into()))
+            };
+            let (theirs, nobodys) = (answer(&mut session, &others).await, answer(&mut session, &missing).await);
+            let as_nobodys = theirs.replace("bank", "void").replace(&format!(" {bank} "), " 60000 ");
+            assert_eq!(as_nobodys, nobodys, "{kind}: {others}");
+            assert!(!theirs.contains("Secret") && !theirs.contains("hush"), "{kind}: {others}: {theirs}");
+        }
+        end(&db, role).await;
+    }
+}
+
+/// Straight to the tables: nobody sees or changes a row of a namespace that is not granted.
+#[tokio::test]
+async fn tables_show_and_take_rows_of_granted_namespaces_only() {
+    let db = two().await;
+    let tables = "SELECT c.relname::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id'
+                   WHERE c.relnamespace = 'headwater'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition";
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(db.database.pool()).await.unwrap();
+    let bank = namespace_id(&db, "bank").await;
+    let mut owner = db.session().await;
+    for kind in KINDS {
+        let role = granted(&db, "shop", kind).await;
+        let mut session = role.session().await;
+        for table in &tables {
+            let statements = [
+                format!("SELECT count(*) FROM headwater.{table} WHERE namespace_id = {bank}"),
+                format!(
+                    "WITH d AS (DELETE FROM headwater.{table} WHERE namespace_id = {bank} RETURNING 1) SELECT count(*) FROM d"
+                ),
+                format!(
+                    "WITH u AS (UPDATE headwater.{table} SET namespace_id = namespace_id WHERE namespace_id = {bank} RETURNING 1) SELECT count(*) FROM u"
+                ),
+            ];
+            for statement in statements {
+                match sqlx::query_scalar::<_, i64>(AssertSqlSafe(statement.clone())).fetch_one(&mut session).await {
+                    Ok(rows) => assert_eq!(rows, 0, "{kind}: {statement}"),
+                    Err(error) => {
+                        let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
+                        // 428C9: of a generated identity
+                        assert!(["42501", "428C9"].contains(&&*code), "{kind}: {statement}: {error}");
+                    }
+                }
+            }
+            // A row of the other's, given by its owner: it must not go in a second time, nor be moved over.
+            let copy = format!(
+                "INSERT INTO headwater.{table} SELECT r.* FROM json_populate_record(NULL::headwater.{table}, $1::json) r"
+            );
+            let there =
+                format!("SELECT row_to_json(t)::text FROM headwater.{table} t WHERE namespace_id = {bank} LIMIT 1");
+            let there: Option<String> =
+                sqlx::query_scalar(AssertSqlSafe(there)).fetch_optional(&mut owner).await.unwrap();
+            if let Some(there) = there {
+                let copied = sqlx::query(AssertSqlSafe(copy)).bind(&there).execute(&mut session).await;
+                let error = copied.expect_err("a row of another namespace");
+                let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default().into_owned();
+                assert!(["42501", "428C9"].contains(&code.as_str()), "{kind}: {table}: {error}");
+            }
+        }
+        end(&db, role).await;
+    }
+}
+
+#[tokio::test]
+async fn a_producer_appends_and_reads_nothing() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let log = open(&role, "shop").await;
+    // Through the queue's own statement, through append_batch, and again as after a lost answer.
+    let event = raw("A");
+    let first = log.append(Append::new().event(event.clone())).await.unwrap();
+    let again = log.append(Append::new().event(event.clone())).await.unwrap();
+    assert_eq!(first.events[0].global_sequence, again.events[0].global_sequence);
+    let stream = Append::to_stream("order-1", ExpectedVersion::NoStream, [raw("B"), raw("C")]);
+    let stored = log.append(stream.clone()).await.unwrap();
+    assert_eq!(log.append(stream).await.unwrap().events, stored.events);
+    let conflict = log.append(Append::to_stream("order-1", ExpectedVersion::NoStream, [raw("D")])).await;
+    assert!(matches!(&conflict, Err(AppendError::Conflict { actual: 2, .. })), "{conflict:?}");
+    let many = (0..100).map(|n| log.append(Append::new().event(raw(&format!("e{n}")))));
+    for appended in futures::future::join_all(many).await {
+        appended.unwrap();
+    }
+
+    let read = log.log_page(&LogQuery::after(0)).await;
+    assert!(matches!(&read, Err(ReadError::NotGranted(_))), "{read:?}");
+    let mut session = role.session().await;
+    assert_eq!(sqlstate_of(&mut session, "SELECT * FROM headwater.read_log('shop')").await, "WH015");
+    assert_eq!(sqlstate_of(&mut session, "SELECT * FROM headwater.read_stream('shop', 'order-1')").await, "WH015");
+    run(&mut session, "BEGIN").await;
+    emit(&mut session, "shop", "Mine").await;
+    let seen: Vec<String> =
+        sqlx::query_scalar("SELECT event_type FROM headwater.events").fetch_all(&mut session).await.unwrap();
+    assert_eq!(seen, ["Mine"], "what its own transaction wrote, and no more");
+    run(&mut session, "COMMIT").await;
+    let seen: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater.events").fetch_one(&mut session).await.unwrap();
+    assert_eq!(seen, 0);
+
+    let other = role.database().await.open_log("bank", LogOptions::default()).await;
+    assert!(matches!(other, Err(AdminError::NamespaceNotFound(_))), "{other:?}");
+    log.close().await;
+    end(&db, role).await;
+}
+
+#[tokio::test]
+async fn a_producer_cannot_forge_change_or_take_away() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let mut session = role.session().await;
+    emit(&mut session, "shop", "A").await;
+    let row = |namespace: i32, transaction: &str| {
+        format!("INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
+                 VALUES (99, {transaction}, now(), now(), {namespace}, gen_random_uuid(), 'F', 'null')")
+    };
+    let (shop, bank) = (namespace_id(&db, "shop").await, namespace_id(&db, "bank").await);
+    let own = "pg_current_xact_id()::text::bigint";
+    for script in [
+        row(bank, own),
+        row(shop, "1"),
+        "UPDATE headwater.events SET data = '1'".into(),
+        "DELETE FROM headwater.events".into(),
+        "TRUNCATE headwater.events".into(),
+        format!("SELECT * FROM headwater.events_n{shop}"),
+        format!("SELECT nextval('headwater.sequence_n{bank}')"),
+        format!("SELECT setval('headwater.sequence_n{shop}', 1)"),
+        format!("INSERT INTO headwater.rights (namespace_id) VALUES ({bank})"),
+        format!("INSERT INTO headwater.rights VALUES ({shop}, '1')"),
+        "SELECT * FROM headwater.rights".into(),
+        "SELECT * FROM headwater.subscribers".into(),
+        "SELECT headwater.grant_role('shop', current_user::text, 'admin')".into(),
+        "SELECT headwater.revoke_role('shop', current_user::text)".into(),
+        "SELECT headwater.alter_namespace('shop', notify => false)".into(),
+        "SELECT headwater.create_namespace('mine')".into(),
+    ] {
+        assert_eq!(sqlstate_of(&mut session, &script).await, "42501", "{script}");
+    }
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.apply_grants()").await, "WH015");
+    // The look at what is stored needs the right to be shown, and a right is good for its own namespace.
+    let ids = "ARRAY['018f0000-0000-7000-8000-000000000001'::uuid]";
+    let look = format!(
+        "BEGIN; INSERT INTO headwater.rights (namespace_id) VALUES ({shop}); SELECT headwater.stored_for_producer({bank}, {ids})"
+    );
+    assert_eq!(sqlstate_of(&mut session, &look).await, "WH015");
+    run(&mut session, "ROLLBACK").await;
+    end(&db, role).await;
+}
+
+#[tokio::test]
+async fn a_producer_of_one_namespace_that_consumes_another_reads_only_that() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    db.database.grant("bank", &role.name, GrantKind::Consumer).await.unwrap();
+    let mut session = role.session().await;
+    emit(&mut session, "shop", "A").await;
+    let seen: Vec<String> =
+        sqlx::query_scalar("SELECT DISTINCT event_type FROM headwater.events").fetch_all(&mut session).await.unwrap();
+    assert_eq!(seen, ["Secret"]);
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.emit('bank', 'A')").await, "42501");
+    assert_eq!(sqlstate_of(&mut session, "SELECT * FROM headwater.read_log('shop')").await, "WH015");
+    end(&db, role).await;
+}
+
+#[tokio::test]
+async fn a_producer_carries_a_namespace_over_the_end_of_a_month() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let mut session = role.session().await;
+    let twice = "SELECT headwater.emit('shop', 'A', event_id => '018f0000-0000-7000-8000-000000000009')";
+    let first: i64 = sqlx::query_scalar(twice).fetch_one(&mut session).await.unwrap();
+    // As it is after months without maintenance: no leaf is known to be there, and the last months are not sealed.
+    let as_before = "UPDATE headwater.namespaces SET leaves_until = '2001-01-01', sealed_before = '2001-01-01' WHERE namespace = 'shop'";
+    run(&mut db.session().await, as_before).await;
+    let again: i64 = sqlx::query_scalar(twice).fetch_one(&mut session).await.unwrap();
+    assert_eq!(first, again);
+    emit(&mut session, "shop", "B").await;
+    let kept = "SELECT leaves_until > now() FROM headwater.namespaces WHERE namespace = 'shop'";
+    assert!(sqlx::query_scalar::<_, bool>(kept).fetch_one(&mut db.session().await).await.unwrap());
+    end(&db, role).await;
+}
+
+#[tokio::test]
+async fn a_gapless_namespace_and_due_events_have_producers_too() {
+    let db = two().await;
+    let ledger = NamespaceConfig { ordering: Some(Ordering::Gapless), ..NamespaceConfig::new("ledger") };
+    db.log_with(ledger, LogOptions::default()).await;
+    let role = granted(&db, "ledger", GrantKind::Producer).await;
+    let log = open(&role, "ledger").await;
+    for sequence in 1..=3 {
+        assert_eq!(log.append(Append::new().event(raw("A"))).await.unwrap().events[0].global_sequence, sequence);
+    }
+    let mut session = role.session().await;
+    let due = "SELECT headwater.emit_at('ledger', 'Later', now() + interval '1 day', event_id => '018f0000-0000-7000-8000-00000000000a')";
+    run(&mut session, due).await;
+    run(&mut session, due).await;
+    let waiting: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM headwater.due_events").fetch_one(&mut session).await.unwrap();
+    assert_eq!(waiting, 1, "its own, and not the one of bank");
+    run(&mut db.session().await, "UPDATE headwater.due_events SET fire_at = now() - interval '1 s'").await;
+    let fired: i32 =
+        sqlx::query_scalar("SELECT fired FROM headwater.fire_all_due()").fetch_one(&mut session).await.unwrap();
+    assert_eq!(fired, 1);
+    run(&mut session, due).await;
+    let waiting: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM headwater.due_events").fetch_one(&mut session).await.unwrap();
+    assert_eq!(waiting, 0, "a retry finds it in the log, which its producer cannot read");
+    // A consumer finds none of them, and that is no error.
+    let consumer = granted(&db, "ledger", GrantKind::Consumer).await;
+    let fired = consumer.database().await.fire_all_due(10).await.unwrap();
+    assert_eq!((fired.fired, fired.next_due_in), (0, None));
+    end(&db, role).await;
+    end(&db, consumer).await;
+}
+
+#[tokio::test]
+async fn an_admin_changes_the_settings_of_its_own_namespace() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Admin).await;
+    let database = role.database().await;
+    let changes = NamespaceChanges { max_payload_bytes: Some(5000), ..NamespaceChanges::default() };
+    assert_eq!(database.alter_namespace("shop", &changes).await.unwrap().max_payload_bytes, 5000);
+    let others = database.alter_namespace("bank", &changes).await;
+    assert!(matches!(others, Err(AdminError::NamespaceNotFound(_))), "{others:?}");
+    let listed: Vec<String> = database.namespaces().await.unwrap().into_iter().map(|info| info.name).collect();
+    assert_eq!(listed, ["shop"]);
+    // What is there is found, as programs do at their start; what is not cannot be made.
+    assert_eq!(database.create_namespace(&NamespaceConfig::new("shop")).await.unwrap().name, "shop");
+    for name in ["bank", "void"] {
+        let made = database.create_namespace(&NamespaceConfig::new(name)).await;
+        assert!(matches!(made, Err(AdminError::NotGranted(_))), "{made:?}");
+    }
+    let mine: Vec<_> = database.grants(None).await.unwrap().into_iter().map(|grant| (grant.role, grant.kind)).collect();
+    assert_eq!(mine, [(role.name.clone(), GrantKind::Admin)]);
+    let mut session = role.session().await;
+    let renamed = "UPDATE headwater.namespaces SET namespace = 'stolen'";
+    assert_eq!(sqlstate_of(&mut session, renamed).await, "42501");
+    end(&db, role).await;
+}
+
+#[tokio::test]
+async fn members_have_what_their_group_has_and_set_role_decides() {
+    let db = two().await;
+    let (group, member, stranger) = (granted(&db, "shop", GrantKind::Consumer).await, db.role().await, db.role().await);
+    let join = format!("GRANT {} TO {}; GRANT {} TO {}", group.name, member.name, stranger.name, member.name);
+    run(&mut db.session().await, &join).await;
+    let mut session = member.session().await;
+    run(&mut session, "SELECT * FROM headwater.read_log('shop')").await;
+    run(&mut session, &format!("SET ROLE {}", stranger.name)).await;
+    assert_eq!(sqlstate_of(&mut session, "SELECT * FROM headwater.read_log('shop')").await, "42501");
+    run(&mut session, &format!("SET ROLE {}", group.name)).await;
+    run(&mut session, "SELECT * FROM headwater.read_log('shop')").await;
+    run(&mut session, "RESET ROLE").await;
+    run(
+        &mut db.session().await,
+        &format!("ALTER ROLE {} NOINHERIT; REVOKE {1} FROM {0}; GRANT {1} TO {0}", member.name, group.name),
+    )
+    .await;
+    assert_eq!(sqlstate_of(&mut session, "SELECT * FROM headwater.read_log('shop')").await, "42501");
+    run(&mut session, &format!("SET ROLE {}", group.name)).await;
+    run(&mut session, "SELECT * FROM headwater.read_log('shop')").await;
+    drop(session);
+    for role in [member, stranger] {
+        db.drop_role(role).await;
+    }
+    end(&db, group).await;
+}
+
+/// A function of the application's that runs as its owner has what its owner was granted, and gives its callers no more than it does.
+#[tokio::test]
+async fn a_function_of_the_applications_runs_with_its_owners_grant() {
+    let db = two().await;
+    let (owner, caller) = (granted(&db, "shop", GrantKind::Producer).await, db.role().await);
+    let made = format!(
+        "CREATE FUNCTION public.place_order(id uuid) RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+             AS $$ SELECT headwater.emit('shop', 'OrderPlaced', event_id => id) $$;
+         ALTER FUNCTION public.place_order OWNER TO {}",
+        owner.name
+    );
+    run(&mut db.session().await, &made).await;
+    let mut session = caller.session().await;
+    let call = "SELECT public.place_order('018f0000-0000-7000-8000-00000000000b')";
+    let first: i64 = sqlx::query_scalar(call).fetch_one(&mut session).await.unwrap();
+    let again: i64 = sqlx::query_scalar(call).fetch_one(&mut session).await.unwrap();
+    assert_eq!(first, again, "a retry is known, though neither of them can read");
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.emit('shop', 'A')").await, "42501");
+    run(&mut db.session().await, "DROP FUNCTION public.place_order").await;
+    end(&db, owner).await;
+    db.drop_role(caller).await;
+}
+
+#[tokio::test]
+async fn a_consumer_notes_poison_and_has_the_inbox() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Consumer).await;
+    let database = role.database().await;
+    let inbox = PgInbox::new(database.clone(), database.namespace("shop").await.unwrap());
+    let owner = headwater_core::Instance::new("node");
+    let term = inbox.own(&owner, None, Duration::from_secs(60)).await.unwrap().0.unwrap();
+    assert!(inbox.begin(term, "1", 1).await.unwrap().0);
+    let row = InboxRow { place: (16, 0), global_sequence: Some(1), event: None, error: None };
+    assert_eq!(inbox.receive(term, std::slice::from_ref(&row)).await.unwrap(), 1);
+    assert_eq!(inbox.receive(term, &[row]).await.unwrap(), 0);
+    let page = inbox.page(0, 10).await.unwrap().rows;
+    assert_eq!(page.len(), 1, "and not that of the other namespace");
+    assert_eq!(inbox.head(&owner).await.unwrap().head, page[0].inbox_id);
+    assert_eq!(inbox.tidy(term, 0, page[0].inbox_id, Duration::ZERO).await.unwrap(), 1);
+    assert!(!inbox.evict(term).await.unwrap(), "nobody reads it");
+    assert!(!inbox.begin(term, "1", 2).await.unwrap().0, "another timeline");
+    assert_eq!(database.live_nodes().await.unwrap(), [], "and not those of the other namespace");
+
+    let (note, redeliver) = (
+        "SELECT headwater.note_poison('shop', ARRAY[7], ARRAY['bad'])",
+        "SELECT headwater.redeliver_poison('shop', 7)",
+    );
+    let mut session = role.session().await;
+    let noted: i32 = sqlx::query_scalar(note).fetch_one(&mut session).await.unwrap();
+    assert_eq!((noted, database.poison("shop", true, 10).await.unwrap().len()), (1, 1));
+    assert_eq!(sqlx::query_scalar::<_, i32>(redeliver).fetch_one(&mut session).await.unwrap(), 0);
+    end(&db, role).await;
+
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let mut session = role.session().await;
+    for script in [
+        note,
+        redeliver,
+        "SELECT * FROM headwater.poison_events",
+        "SELECT * FROM headwater.cdc_inbox",
+        "SELECT * FROM headwater.cdc_nodes",
+    ] {
+        assert_eq!(sqlstate_of(&mut session, script).await, "42501", "{script}");
+    }
+    end(&db, role).await;
+}
+
+/// A reader that knows a range to be settled must not take an empty answer for gaps.
+#[tokio::test]
+async fn a_log_is_refused_not_empty_once_the_grant_is_taken_back() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Consumer).await;
+    db.database.grant("bank", &role.name, GrantKind::Consumer).await.unwrap();
+    emit(&mut db.session().await, "shop", "A").await;
+    let log = open(&role, "shop").await;
+    assert_eq!(log.log_page(&LogQuery::after(0)).await.unwrap().events.len(), 1);
+    assert_eq!(db.database.revoke("shop", &role.name, Some(GrantKind::Consumer)).await.unwrap(), 1);
+    assert_eq!(db.database.revoke("shop", &role.name, None).await.unwrap(), 0);
+    let read = log.log_page(&LogQuery::after(0)).await;
+    assert!(matches!(&read, Err(ReadError::NotGranted(_) | ReadError::NamespaceNotFound(_))), "{read:?}");
+    let mut session = role.session().await;
+    let page =
+        format!("SELECT * FROM headwater.log_page({}, 0, NULL, 10, NULL, NULL, NULL)", namespace_id(&db, "shop").await);
+    assert_eq!(sqlstate_of(&mut session, &page).await, "WH015");
+    db.database.grant("shop", &role.name, GrantKind::Consumer).await.unwrap();
+    assert_eq!(log.log_page(&LogQuery::after(0)).await.unwrap().events.len(), 1);
+    log.close().await;
+    end(&db, role).await;
+}
+
+#[tokio::test]
+async fn wrong_roles_and_kinds_are_refused_and_others_grants_are_not_seen() {
+    let db = two().await;
+    let mut owner = db.session().await;
+    for script in [
+        "SELECT headwater.grant_role('shop', 'nobody', 'admin')",
+        "SELECT headwater.grant_role('shop', NULL, 'admin')",
+        "SELECT headwater.grant_role('shop', current_user::text, 'king')",
+        "SELECT headwater.grant_role('shop', current_user::text, NULL)",
+        "SELECT headwater.revoke_role('shop', 'nobody')",
+    ] {
+        assert_eq!(sqlstate_of(&mut owner, script).await, "WH002", "{script}");
+    }
+    assert_eq!(
+        sqlstate_of(&mut owner, "SELECT headwater.grant_role('void', current_user::text, 'admin')").await,
+        "WH001"
+    );
+    let (one, other) =
+        (granted(&db, "shop", GrantKind::Producer).await, granted(&db, "shop", GrantKind::Consumer).await);
+    db.database.grant("shop", &one.name, GrantKind::Producer).await.unwrap();
+    let seen: Vec<String> =
+        one.database().await.grants(Some("shop")).await.unwrap().into_iter().map(|g| g.role).collect();
+    assert_eq!(seen, std::slice::from_ref(&one.name));
+    assert_eq!(db.database.grants(Some("shop")).await.unwrap().len(), 2);
+    let others = one.database().await.grants(Some("bank")).await;
+    assert!(matches!(others, Err(AdminError::NamespaceNotFound(_))), "{others:?}");
+    end(&db, one).await;
+    end(&db, other).await;
+}
+
+/// Any session of a database can LISTEN: what it hears must not name a namespace.
+#[tokio::test]
+async fn wake_ups_tell_no_names() {
+    let db = two().await;
+    let role = db.role().await;
+    let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect(&role.url).await.unwrap();
+    let mut listener = sqlx::postgres::PgListener::connect_with(&pool).await.unwrap();
+    listener.listen("headwater.due").await.unwrap();
+    run(&mut db.session().await, "SELECT headwater.emit_at('bank', 'Soon', now() + interval '1 minute')").await;
+    run(&mut db.session().await, "SELECT headwater.wake_due('bank')").await;
+    run(&mut db.session().await, "SELECT headwater.schedule('bank', 'nightly', 'Night', '0 2 * * *')").await;
+    for _ in 0..3 {
+        assert_eq!(listener.recv().await.unwrap().payload(), namespace_id(&db, "bank").await.to_string());
+    }
+    drop(listener);
+    pool.close().await;
+    db.drop_role(role).await;
+}

@@ -1,0 +1,188 @@
+//! The inbox: one durable slot, one node that receives, all nodes that dispatch. Slots are a server's, so each test has one of its own.
+
+use std::time::Duration;
+
+use crate::common::{Recorder, quick, soon, until};
+use headwater::{
+    CdcMode, CdcOptions, Event, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node, SubscriberStore,
+};
+use headwater_embedded::Server;
+use sqlx::{Connection, PgConnection};
+
+fn inbox(keep_for: Duration) -> Live {
+    Live::Cdc(CdcOptions { mode: CdcMode::Inbox { keep_for }, ..CdcOptions::default() })
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn open(server: &Server, live: Live) -> (Headwater, Namespace) {
+    let headwater = Headwater::builder().live(live).connect(&server.url("headwater")).await.unwrap();
+    headwater.migrate().await.unwrap();
+    headwater.create_namespace(NamespaceConfig::new("shop").notify(false)).await.unwrap();
+    let shop = headwater.namespace("shop").await.unwrap();
+    (headwater, shop)
+}
+
+async fn session(server: &Server) -> PgConnection {
+    PgConnection::connect(&server.url("headwater")).await.unwrap()
+}
+
+async fn start(shop: &Namespace, name: &str, recorder: &Recorder) -> Node {
+    let node = shop.node(name).subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    streaming(&node).await;
+    node
+}
+
+async fn streaming(node: &Node) {
+    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
+}
+
+async fn emit(shop: &Namespace) -> u64 {
+    shop.emit(Event::raw("e", Json::null())).await.unwrap().global_sequence()
+}
+
+async fn number(session: &mut PgConnection, query: &'static str) -> i64 {
+    sqlx::query_scalar(query).fetch_one(session).await.unwrap()
+}
+
+#[tokio::test]
+async fn one_slot_serves_all_nodes_and_the_next_takes_it_over_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (first, shop) = open(&server, inbox(HOUR)).await;
+    let (_second, same) = open(&server, inbox(HOUR)).await;
+    let mut session = session(&server).await;
+    let (ours, theirs) = (Recorder::new("ours"), Recorder::new("theirs"));
+    let a = start(&shop, "a", &ours).await;
+    let b = start(&same, "b", &theirs).await;
+    let mut last = 0;
+    for _ in 0..50 {
+        last = emit(&same).await;
+    }
+    soon(a.wait_for("ours", last)).await.unwrap();
+    soon(b.wait_for("theirs", last)).await.unwrap();
+    assert_eq!((ours.sequences(), theirs.sequences()), ((1..=last).collect(), (1..=last).collect()));
+    assert_eq!(number(&mut session, "SELECT count(*) FROM pg_replication_slots").await, 1);
+    for node in [&a, &b] {
+        let live = node.status().live.unwrap();
+        assert!(live.received > 0, "{live:?}");
+    }
+    until(|| async {
+        let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+        number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox WHERE status <> 'DISPATCHED'").await == 0
+    })
+    .await;
+    let owner: String =
+        sqlx::query_scalar("SELECT owner_node FROM headwater.cdc_slots").fetch_one(&mut session).await.unwrap();
+    assert_eq!(owner, "a");
+    // As a crash.
+    drop(a);
+    first.shutdown().await;
+    until(|| async {
+        let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+        let owner: String =
+            sqlx::query_scalar("SELECT owner_node FROM headwater.cdc_slots").fetch_one(&mut session).await.unwrap();
+        owner == "b"
+    })
+    .await;
+    streaming(&b).await;
+    let before = b.status().live.unwrap().received;
+    for _ in 0..50 {
+        last = emit(&same).await;
+    }
+    soon(b.wait_for("theirs", last)).await.unwrap();
+    until(|| async { b.status().live.unwrap().received > before }).await;
+    assert_eq!(theirs.sequences(), (1..=last).collect::<Vec<_>>());
+    let twice = "SELECT count(*) - count(DISTINCT global_sequence) FROM headwater.cdc_inbox";
+    assert_eq!(number(&mut session, twice).await, 0);
+    b.shutdown().await.unwrap();
+    assert_eq!(same.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_slot_that_is_dropped_under_way_is_made_anew_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (_headwater, shop) = open(&server, inbox(Duration::ZERO)).await;
+    let mut session = session(&server).await;
+    let recorder = Recorder::new("totals");
+    let node = start(&shop, "a", &recorder).await;
+    let mut last = emit(&shop).await;
+    for _ in 0..3 {
+        // The reader is ended and the slot gone before it is back; else it is tried again.
+        let drop_slot = "DO $$ BEGIN
+            LOOP
+                PERFORM pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active;
+                BEGIN
+                    PERFORM pg_drop_replication_slot(slot_name) FROM pg_replication_slots;
+                    EXIT;
+                EXCEPTION WHEN object_in_use THEN
+                    PERFORM pg_sleep(0.01);
+                END;
+            END LOOP; END $$";
+        sqlx::raw_sql(drop_slot).execute(&mut session).await.unwrap();
+        for _ in 0..20 {
+            last = emit(&shop).await;
+        }
+        soon(node.wait_for("totals", last)).await.unwrap();
+        until(|| async {
+            let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+            number(&mut session, "SELECT count(*) FROM pg_replication_slots WHERE active").await == 1
+        })
+        .await;
+        streaming(&node).await;
+    }
+    let before = node.status().live.unwrap().received;
+    last = emit(&shop).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    until(|| async { node.status().live.unwrap().received > before }).await;
+    assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
+    // What was dispatched is not kept.
+    until(|| async {
+        let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+        number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox").await == 0
+    })
+    .await;
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn poison_is_marked_in_the_inbox_and_an_idle_log_writes_nothing_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (_headwater, shop) = open(&server, inbox(HOUR)).await;
+    let mut session = session(&server).await;
+    let recorder = Recorder::new("totals");
+    let node = start(&shop, "a", &recorder).await;
+    emit(&shop).await;
+    let insert = "INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+                                                event_type, headers, data)
+                  SELECT nextval(n.sequence), pg_current_xact_id()::text::bigint, now(), now(), n.namespace_id, gen_random_uuid(),
+                         'Broken', '[1]', '{}' FROM headwater.namespaces n";
+    sqlx::query(insert).execute(&mut session).await.unwrap();
+    let last = emit(&shop).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    assert_eq!(recorder.sequences(), [1, 3]);
+    until(|| async {
+        let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+        number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox").await == 3
+    })
+    .await;
+    let (sequence, error): (i64, String) =
+        sqlx::query_as("SELECT global_sequence, error FROM headwater.cdc_inbox WHERE status = 'POISON'")
+            .fetch_one(&mut session)
+            .await
+            .unwrap();
+    assert_eq!(sequence, 2);
+    assert!(error.contains("JSON"), "{error}");
+    assert_eq!(shop.poison(false, 10).await.unwrap()[0].global_sequence, 2);
+    // Transactions without events of ours make no rows: what is written for them would be WAL again.
+    for _ in 0..20 {
+        sqlx::query("CREATE TABLE theirs ()").execute(&mut session).await.unwrap();
+        sqlx::query("DROP TABLE theirs").execute(&mut session).await.unwrap();
+    }
+    let next = emit(&shop).await;
+    soon(node.wait_for("totals", next)).await.unwrap();
+    until(|| async { recorder.sequences().len() == 3 }).await;
+    assert_eq!(number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox WHERE global_sequence <= 3").await, 3);
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}

@@ -1,0 +1,133 @@
+//! Who owns the slot: a former owner's session that reads it still is ended, or waited for. Slots are a server's, so each test has one of its own.
+
+use crate::common::{Recorder, quick, soon, until};
+use headwater::{
+    CdcMode, CdcOptions, Event, GrantKind, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Plugin,
+    SubscriberStore,
+};
+use headwater_cdc::{Endpoint, Replication, SlotKind};
+use headwater_embedded::Server;
+use sqlx::{Connection, PgConnection};
+
+fn inbox() -> Live {
+    Live::Cdc(CdcOptions { mode: CdcMode::inbox(), ..CdcOptions::default() })
+}
+
+async fn emit(shop: &Namespace) -> u64 {
+    shop.emit(Event::raw("e", Json::null())).await.unwrap().global_sequence()
+}
+
+/// As an owner that lost its machine, or hangs: its session reads the slot, its row says so, and its lease is over.
+async fn former_owner(server: &Server, shop: &Namespace, headwater: &Headwater) -> Replication {
+    let publication = headwater.publish_namespace("shop").await.unwrap();
+    let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+    let slot: String = sqlx::query_scalar(
+        "SELECT format('headwater_n1_d%s', oid) FROM pg_database WHERE datname = current_database()",
+    )
+    .fetch_one(&mut session)
+    .await
+    .unwrap();
+    let options = [("proto_version", "1".to_owned()), ("publication_names", format!("\"{publication}\""))];
+    let endpoint = Endpoint::parse(&server.url("headwater")).unwrap();
+    let reading = Replication::start(&endpoint, &slot, SlotKind::Durable, Plugin::Pgoutput, &options).await.unwrap();
+    let (system, timeline) = reading.system();
+    sqlx::query(
+        "INSERT INTO headwater.cdc_slots (namespace_id, slot, term, owner_node, owner_instance, lease_until, reading, caught_up,
+                                          system_identifier, timeline)
+         VALUES (1, $1, nextval('headwater.terms'), 'former', gen_random_uuid(), clock_timestamp(), true, true, $2, $3)",
+    )
+    .bind(&slot)
+    .bind(system)
+    .bind(timeline as i32)
+    .execute(&mut session)
+    .await
+    .unwrap();
+    emit(shop).await;
+    reading
+}
+
+async fn open(url: &str) -> (Headwater, Namespace) {
+    let headwater = Headwater::builder().live(inbox()).connect(url).await.unwrap();
+    headwater.migrate().await.unwrap();
+    headwater.create_namespace(NamespaceConfig::new("shop").notify(false)).await.unwrap();
+    let shop = headwater.namespace("shop").await.unwrap();
+    (headwater, shop)
+}
+
+#[tokio::test]
+async fn a_former_owners_session_is_ended_by_who_takes_over_own_server() {
+    // Long before the server would do it.
+    let server = Server::builder().setting("wal_sender_timeout", "1h").start().expect("failed to start a server");
+    let (headwater, shop) = open(&server.url("headwater")).await;
+    let _reading = former_owner(&server, &shop, &headwater).await;
+    let recorder = Recorder::new("totals");
+    let node = shop.node("a").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
+    let last = emit(&shop).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    until(|| async { node.status().live.unwrap().received > 0 }).await;
+    let readers = headwater.replication_slots().await.unwrap();
+    assert_eq!(readers[0].application_name.as_deref(), Some("headwater-cdc shop a"));
+    assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
+    let server = Server::builder().setting("wal_sender_timeout", "1h").start().expect("failed to start a server");
+    let (headwater, shop) = open(&server.url("headwater")).await;
+    let mut admin = PgConnection::connect(&server.url("headwater")).await.unwrap();
+    sqlx::raw_sql("CREATE ROLE app LOGIN REPLICATION").execute(&mut admin).await.unwrap();
+    headwater.grant("shop", "app", GrantKind::Consumer).await.unwrap();
+    let reading = former_owner(&server, &shop, &headwater).await;
+    let url = server.url("headwater").replace("headwater@", "app@");
+    let theirs = Headwater::builder().live(inbox()).connect(&url).await.unwrap();
+    let recorder = Recorder::new("totals");
+    let builder = theirs.namespace("shop").await.unwrap().node("a").subscribe(recorder.clone()).config(quick());
+    let node = builder.without_maintenance().start().await.unwrap();
+    until(|| async {
+        let error = node.status().live.and_then(|live| live.error);
+        error.is_some_and(|error| error.contains("waiting for wal_sender_timeout"))
+    })
+    .await;
+    let last = emit(&shop).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    assert_ne!(node.status().live.unwrap().state, LiveState::Streaming);
+    // The server ends it, in its time.
+    drop(reading);
+    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
+    let last = emit(&shop).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
+    node.shutdown().await.unwrap();
+}
+
+/// The slot was made for another plugin than this node asks for: it fails, says so, and leaves the slot to those who can read it.
+#[tokio::test]
+async fn a_node_that_cannot_read_the_slot_does_not_keep_it_from_others_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (_headwater, shop) = open(&server.url("headwater")).await;
+    let streaming = async |node: &headwater::Node| {
+        until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
+    };
+    let first = shop.node("a").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
+    streaming(&first).await;
+    first.shutdown().await.unwrap();
+    let other = CdcOptions { mode: CdcMode::inbox(), plugin: Plugin::Wal2json, ..CdcOptions::default() };
+    let builder = shop.node("b").subscribe(Recorder::new("theirs")).config(quick()).live(Live::Cdc(other));
+    let cannot = builder.start().await.unwrap();
+    until(|| async {
+        cannot.status().live.is_some_and(|live| live.error.is_some_and(|error| error.contains("option")))
+    })
+    .await;
+    let able = shop.node("c").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
+    streaming(&able).await;
+    // It has its events from the inbox like all.
+    streaming(&cannot).await;
+    let last = emit(&shop).await;
+    soon(able.wait_for("ours", last)).await.unwrap();
+    soon(cannot.wait_for("theirs", last)).await.unwrap();
+    able.shutdown().await.unwrap();
+    cannot.shutdown().await.unwrap();
+}

@@ -1,0 +1,133 @@
+//! What the tests of delivery share.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use headwater::{
+    Event, EventObserver, HandlerError, Headwater, Json, Namespace, NamespaceConfig, Node, ReliableDeliveryConfig,
+    SubscriberInfo, SubscriberStore,
+};
+use headwater_conformance::TestDatabase;
+use tokio::sync::watch;
+
+/// A database with the namespace `shop`, opened as a program would.
+pub(crate) struct Shop {
+    pub(crate) db: TestDatabase,
+    pub(crate) headwater: Headwater,
+    pub(crate) shop: Namespace,
+}
+
+impl Shop {
+    pub(crate) async fn open() -> Self {
+        let db = TestDatabase::create().await;
+        let headwater = Headwater::connect(&db.url).await.expect("failed to connect");
+        headwater.create_namespace(NamespaceConfig::new("shop")).await.expect("failed to create a namespace");
+        let shop = headwater.namespace("shop").await.expect("failed to open the namespace");
+        Shop { db, headwater, shop }
+    }
+
+    /// Emits events of these types, one after the other, and says which sequence the last one got.
+    pub(crate) async fn emit(&self, types: &[&str]) -> u64 {
+        let mut last = 0;
+        for event_type in types {
+            last =
+                self.shop.emit(Event::raw(*event_type, Json::null())).await.expect("failed to emit").global_sequence();
+        }
+        last
+    }
+
+    pub(crate) async fn emit_many(&self, events: usize) -> u64 {
+        let append = (0..events)
+            .fold(headwater::Append::new(), |append, n| append.event(Event::raw(format!("e{n}"), Json::null())));
+        self.shop.append_all(append).await.expect("failed to append").events.last().expect("an event").global_sequence
+    }
+
+    pub(crate) async fn info(&self, subscriber_id: &str) -> SubscriberInfo {
+        self.shop.subscribers().subscriber(subscriber_id).await.expect("failed to look at the subscriber")
+    }
+}
+
+/// Retries at once, so that tests need not wait.
+pub(crate) fn quick() -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig {
+        initial_retry_delay: Duration::from_millis(1),
+        max_retry_delay: Duration::from_millis(5),
+        ..ReliableDeliveryConfig::default()
+    }
+}
+
+/// Remembers what it was told, and fails when it is asked to.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    id: String,
+    seen: watch::Sender<Vec<Event>>,
+    failures: Arc<Mutex<VecDeque<HandlerError>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(id: &str) -> Self {
+        Recorder { id: id.into(), seen: watch::Sender::new(Vec::new()), failures: Arc::default() }
+    }
+
+    /// The next events fail with these, one each.
+    pub(crate) fn fail_with(self, failures: impl IntoIterator<Item = HandlerError>) -> Self {
+        self.failures.lock().unwrap().extend(failures);
+        self
+    }
+
+    pub(crate) fn types(&self) -> Vec<String> {
+        self.seen.borrow().iter().map(|event| event.event_type.clone()).collect()
+    }
+
+    pub(crate) fn sequences(&self) -> Vec<u64> {
+        self.seen.borrow().iter().filter_map(|event| event.global_sequence).collect()
+    }
+
+    /// Waits until it has handled so many events.
+    pub(crate) async fn handled(&self, events: usize) {
+        let mut seen = self.seen.subscribe();
+        let waiting = seen.wait_for(|seen| seen.len() >= events);
+        soon(waiting).await.expect("the recorder lives");
+    }
+}
+
+#[async_trait]
+impl EventObserver for Recorder {
+    fn subscriber_id(&self) -> &str {
+        &self.id
+    }
+
+    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        let failure = self.failures.lock().unwrap().pop_front();
+        match failure {
+            Some(failure) => Err(failure),
+            None => {
+                self.seen.send_modify(|seen| seen.push(Event::clone(&event)));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A wait that ends in a failed test rather than never.
+pub(crate) async fn soon<T>(wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("it did not happen within a minute")
+}
+
+/// Waits until a condition holds, looking again and again.
+pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
+    soon(async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// The state of a node's only subscriber, and the detail of it.
+pub(crate) fn state(node: &Node) -> (headwater::RunnerState, String) {
+    let report = node.status().subscribers.remove(0).report;
+    (report.state, report.detail.unwrap_or_default())
+}

@@ -1,0 +1,35 @@
+//! All integration tests of `headwater`, as one binary: it is linked once, and nextest runs each test in a process of its own.
+
+mod at_most;
+mod cdc;
+mod cdc_inbox;
+mod cdc_inbox_behind;
+mod cdc_inbox_owner;
+mod cdc_slot_safety;
+mod common;
+mod delivery;
+mod due;
+mod ended_transactions;
+mod failures;
+mod gaps;
+mod groups;
+mod groups_ahead;
+mod late_in_order;
+mod maintenance;
+mod never_split;
+mod nodes;
+mod ownership;
+mod pg_cron;
+mod pgbouncer;
+mod poison;
+mod projections;
+mod rate_limit;
+mod reconnect;
+mod replaced_nodes;
+mod roles;
+mod schedules;
+mod shared;
+mod shared_batch;
+mod shared_transactional;
+mod transaction_per_key;
+mod transactional;
