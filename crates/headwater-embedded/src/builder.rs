@@ -7,6 +7,7 @@ use crate::binaries::Binaries;
 use crate::folder::Folder;
 use crate::instance::Instance;
 use crate::postmaster::Postmaster;
+use crate::standby::Upstream;
 use crate::watchdog::Watchdog;
 use crate::{EmbeddedError, Server, pidfile, port, settings};
 
@@ -27,7 +28,9 @@ pub struct ServerBuilder {
     fsync: bool,
     port: Option<u16>,
     settings: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
     bin_dir: Option<PathBuf>,
+    upstream: Option<Upstream>,
     start_timeout: Duration,
     stop_timeout: Duration,
 }
@@ -49,10 +52,31 @@ impl ServerBuilder {
             fsync: false,
             port: None,
             settings: Vec::new(),
+            environment: Vec::new(),
             bin_dir: None,
+            upstream: None,
             start_timeout: START_TIMEOUT,
             stop_timeout: STOP_TIMEOUT,
         }
+    }
+
+    /// A streaming standby of `primary`, in a temporary folder: a base backup that follows the primary's WAL, and that
+    /// [`Server::promote`] turns into a primary. Give it the settings of its primary. It takes `pg_basebackup`, which must be in
+    /// the folder of the primary's binaries.
+    ///
+    /// To its primary it is `application_name = headwater_standby`, for `synchronous_standby_names`.
+    pub fn standby_of(primary: &Server) -> Self {
+        let upstream = Some(Upstream::of(primary));
+        Self { bin_dir: Some(primary.bin_dir().to_path_buf()), upstream, ..Self::disposable() }
+    }
+
+    /// Lets a standby stream from another port of this machine than its primary's, such as a proxy in between. The base
+    /// backup still comes from the primary itself.
+    pub fn streaming_from(mut self, port: u16) -> Self {
+        if let Some(upstream) = &mut self.upstream {
+            upstream.stream_port = port;
+        }
+        self
     }
 
     /// Switches fsync (and full page writes) on in a disposable server, for benchmarks. A durable one has no choice.
@@ -70,6 +94,12 @@ impl ServerBuilder {
     /// A setting as in `postgresql.conf`. Given twice, the later one counts.
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// An environment variable of the server process.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
         self
     }
 
@@ -95,6 +125,9 @@ impl ServerBuilder {
     /// Starts the server and returns when it takes connections.
     pub fn start(self) -> Result<Server, EmbeddedError> {
         let mut settings = settings::resolve(self.folder.is_some(), self.fsync, self.settings)?;
+        if let Some(upstream) = &self.upstream {
+            settings.push(upstream.setting());
+        }
         let binaries = Binaries::find(self.bin_dir.as_deref())?;
         // From some minor versions on, only the output plugins that are named can be used; before, naming them is an error.
         if self.folder.is_none() && binaries.know_setting(settings::OUTPUT_PLUGINS.0) {
@@ -112,10 +145,21 @@ impl ServerBuilder {
         let socket_path = socket_home.as_ref().map(TempDir::path);
         let temporary: Vec<_> = folder.temporary().into_iter().chain(socket_path).collect();
         let watchdog = Watchdog::start(&folder.run_as, &binaries, &folder.data_dir, &temporary)?;
-        folder.prepare(&binaries)?;
-        let (start_timeout, stop_timeout) = (self.start_timeout, self.stop_timeout);
-        let mut instance =
-            Instance { folder, socket_home, watchdog, binaries, port: 0, settings, start_timeout, stop_timeout };
+        match &self.upstream {
+            Some(upstream) => upstream.copy_into(&folder, &binaries)?,
+            None => folder.prepare(&binaries)?,
+        }
+        let mut instance = Instance {
+            folder,
+            socket_home,
+            watchdog,
+            binaries,
+            port: 0,
+            settings,
+            environment: self.environment,
+            start_timeout: self.start_timeout,
+            stop_timeout: self.stop_timeout,
+        };
         let postmaster = match self.port {
             Some(port) => {
                 instance.port = port;
@@ -123,7 +167,9 @@ impl ServerBuilder {
             }
             None => launch_on_a_free_port(&mut instance)?,
         };
-        instance.ensure_database()?;
+        if self.upstream.is_none() {
+            instance.ensure_database()?;
+        }
         Ok(Server::new(postmaster, instance))
     }
 }

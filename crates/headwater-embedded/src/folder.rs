@@ -3,7 +3,9 @@
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -84,17 +86,24 @@ impl Folder {
 
     /// Into another name first: a data folder that an interrupted initdb left half made looks much like a whole one.
     fn initdb(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
+        let mut command = self.run_as.command(binaries.program("initdb"));
+        command.args(["-U", HEADWATER, "--auth=trust", "--encoding=UTF8", "--locale=C"]);
+        command.arg(if self.temporary.is_some() { "--no-sync" } else { "--data-checksums" });
+        self.make(command, "")
+    }
+
+    /// Runs a program that makes the data folder, and leaves an empty file of this name in it (if it is not empty). The
+    /// program's folder has another name until all is done.
+    pub(crate) fn make(&self, mut command: Command, mark: &str) -> Result<(), EmbeddedError> {
         let unfinished = self.path.join("pgdata.new");
         if unfinished.exists() {
             fs::remove_dir_all(&unfinished).map_err(EmbeddedError::io("remove", &unfinished))?;
         }
-        fs::create_dir(&unfinished).map_err(EmbeddedError::io("create", &unfinished))?;
+        // PostgreSQL refuses a data folder that others can look into.
+        fs::DirBuilder::new().mode(0o700).create(&unfinished).map_err(EmbeddedError::io("create", &unfinished))?;
         self.run_as.give(&unfinished)?;
-        let program = binaries.program("initdb");
-        let mut command = self.run_as.command(&program);
+        let program = PathBuf::from(command.get_program());
         command.arg("-D").arg(&unfinished);
-        command.args(["-U", HEADWATER, "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-        command.arg(if self.temporary.is_some() { "--no-sync" } else { "--data-checksums" });
         let output = command.output().map_err(EmbeddedError::io("run", &program))?;
         if !output.status.success() {
             let said = [output.stdout, output.stderr].concat();
@@ -103,6 +112,11 @@ impl Folder {
                 status: output.status,
                 output: String::from_utf8_lossy(&said).trim().into(),
             });
+        }
+        if !mark.is_empty() {
+            let mark = unfinished.join(mark);
+            File::create(&mark).map_err(EmbeddedError::io("create", &mark))?;
+            self.run_as.give(&mark)?;
         }
         fs::rename(&unfinished, &self.data_dir).map_err(EmbeddedError::io("rename", &unfinished))?;
         File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(EmbeddedError::io("sync", &self.path))

@@ -30,6 +30,7 @@ pub(crate) struct Instance {
     pub(crate) binaries: Binaries,
     pub(crate) port: u16,
     pub(crate) settings: Vec<(String, String)>,
+    pub(crate) environment: Vec<(String, String)>,
     pub(crate) start_timeout: Duration,
     pub(crate) stop_timeout: Duration,
 }
@@ -66,6 +67,7 @@ impl Instance {
         log.turn_over();
         let offset = log.len();
         let mut command = self.folder.run_as.command("/bin/sh");
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         // exec: the process we have is the postmaster.
         command.args(["-c", r#"umask 077; log=$1; shift; exec "$@" >>"$log" 2>&1"#, "sh"]);
         command.arg(log.path()).arg(self.binaries.program("postgres")).args(self.arguments());
@@ -79,7 +81,7 @@ impl Instance {
                     .unwrap_or_else(|| EmbeddedError::DiedEarly { status, log: last_lines(&text, LOG_LINES) }));
             }
             let file = PidFile::read(&self.folder.data_dir);
-            if file.is_some_and(|file| file.pid == postmaster.pid() && file.status == "ready") {
+            if file.is_some_and(|file| file.pid == postmaster.pid() && file.takes_connections()) {
                 return Ok(postmaster);
             }
             if Instant::now() > deadline {

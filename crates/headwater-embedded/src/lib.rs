@@ -11,7 +11,8 @@
 //!
 //! [`ServerBuilder::disposable`] (what [`Server::builder`] gives) makes a server in a temporary folder,
 //! without fsync, that goes with its [`Server`]. [`ServerBuilder::durable`] keeps its data in a folder of
-//! yours, with every safety of PostgreSQL on.
+//! yours, with every safety of PostgreSQL on. [`ServerBuilder::standby_of`] makes a streaming standby of a server, for
+//! tests of failover: see [`Server::kill`] and [`Server::promote`].
 //!
 //! # Who may connect
 //!
@@ -44,6 +45,7 @@ mod postmaster;
 mod run_as;
 mod server;
 mod settings;
+mod standby;
 mod watchdog;
 mod wire;
 

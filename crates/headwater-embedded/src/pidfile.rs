@@ -23,13 +23,17 @@ const EMPTY_FOR: Duration = Duration::from_secs(2);
 pub(crate) struct PidFile {
     pub(crate) pid: u32,
     pub(crate) port: u16,
-    /// `starting`, `ready`, `stopping`, or nothing yet.
+    /// `starting`, `standby`, `ready`, `stopping`, or nothing yet.
     pub(crate) status: String,
 }
 
 impl PidFile {
     pub(crate) fn read(data_dir: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(path(data_dir)).ok()?)
+    }
+
+    pub(crate) fn takes_connections(&self) -> bool {
+        matches!(self.status.as_str(), "ready" | "standby")
     }
 
     fn parse(text: &str) -> Option<Self> {

@@ -63,6 +63,13 @@ impl Postmaster {
         self.0.try_wait().ok().flatten()
     }
 
+    /// Ends it as a crash of its process would. Its backends notice, and leave by themselves.
+    pub(crate) fn kill(&mut self) {
+        // Both fail only if the process is gone.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
     /// Does nothing to a server that has ended already.
     pub(crate) fn stop(&mut self, mode: Shutdown, patience: Duration) -> Result<(), EmbeddedError> {
         let deadline = Instant::now() + patience;

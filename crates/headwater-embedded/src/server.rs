@@ -79,6 +79,26 @@ impl Server {
         Ok(())
     }
 
+    /// Kills the postmaster as `kill -9` does, and waits until its backends have noticed and left. [`Server::restart`]
+    /// brings it back.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbeddedError::StopTimeout`] if backends stay.
+    pub fn kill(&mut self) -> Result<(), EmbeddedError> {
+        self.postmaster.kill();
+        self.instance.wait_for_backends()
+    }
+
+    /// Turns a standby into a primary, and returns when it takes writes.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbeddedError::Program`] if it is no standby, or takes longer than a start may.
+    pub fn promote(&mut self) -> Result<(), EmbeddedError> {
+        self.instance.promote()
+    }
+
     /// Stops the server and keeps its folder and its port for [`StoppedServer::start`].
     ///
     /// # Errors

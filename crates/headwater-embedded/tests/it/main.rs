@@ -4,3 +4,4 @@ mod common;
 mod disposable;
 mod durable;
 mod owner_dies;
+mod standby;

@@ -1,0 +1,74 @@
+//! Standbys: a base backup of a running server that follows its WAL.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::binaries::Binaries;
+use crate::folder::Folder;
+use crate::instance::Instance;
+use crate::{EmbeddedError, HEADWATER, Server, Shutdown};
+
+/// What a standby calls itself to its primary.
+const NAME: &str = "headwater_standby";
+const POLL: Duration = Duration::from_millis(10);
+
+/// What a standby is made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstream {
+    /// Where the base backup comes from.
+    port: u16,
+    /// Where the WAL comes from.
+    pub(crate) stream_port: u16,
+}
+
+impl Upstream {
+    pub(crate) fn of(primary: &Server) -> Self {
+        Self { port: primary.port(), stream_port: primary.port() }
+    }
+
+    pub(crate) fn setting(&self) -> (String, String) {
+        let conninfo = format!("{} application_name={NAME}", conninfo(self.stream_port));
+        ("primary_conninfo".into(), conninfo)
+    }
+
+    /// Makes the data folder. The WAL that is written meanwhile comes along, so the primary need not keep it.
+    pub(crate) fn copy_into(&self, folder: &Folder, binaries: &Binaries) -> Result<(), EmbeddedError> {
+        let mut command = folder.run_as.command(binaries.program("pg_basebackup"));
+        command.args(["-d", &conninfo(self.port), "-X", "stream", "-c", "fast", "--no-sync"]);
+        folder.make(command, "standby.signal")
+    }
+}
+
+fn conninfo(port: u16) -> String {
+    format!("host=127.0.0.1 port={port} user={HEADWATER} sslmode=disable")
+}
+
+impl Instance {
+    pub(crate) fn promote(&self) -> Result<(), EmbeddedError> {
+        let program = self.binaries.program("pg_ctl");
+        let mut command = self.folder.run_as.command(&program);
+        command.args(["promote", "-s", "-w", "-t", &self.start_timeout.as_secs().max(1).to_string(), "-D"]);
+        let output = command.arg(&self.folder.data_dir).output().map_err(EmbeddedError::io("run", &program))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = [output.stdout, output.stderr].concat();
+        let output_text = String::from_utf8_lossy(&said).trim().into();
+        Err(EmbeddedError::Program { program, status: output.status, output: output_text })
+    }
+
+    /// Waits until no process works in the data folder. Asked as the server's user, who alone may look.
+    pub(crate) fn wait_for_backends(&self) -> Result<(), EmbeddedError> {
+        let script = r#"for p in /proc/[0-9]*; do [ "$p/cwd" -ef "$1" ] && exit 0; done; exit 1"#;
+        let deadline = Instant::now() + self.stop_timeout;
+        let data_dir: &PathBuf = &self.folder.data_dir;
+        while self.folder.run_as.shell(script, &[data_dir]).is_some() {
+            if Instant::now() > deadline {
+                return Err(EmbeddedError::StopTimeout { mode: Shutdown::Immediate, after: self.stop_timeout });
+            }
+            sleep(POLL);
+        }
+        Ok(())
+    }
+}
