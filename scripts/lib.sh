@@ -88,6 +88,15 @@ need_wal2json() {
 # openssl, for tests that make a certificate.
 need_openssl() { have openssl || apt_install openssl; }
 
+# libfaketime, for the torture that steps the server's clock.
+need_faketime() {
+    local library
+    for library in /usr/lib/*/faketime/libfaketime.so.1; do
+        if [ -e "$library" ]; then return; fi
+    done
+    apt_install libfaketime
+}
+
 # Lets Debian's packages of PostgreSQL not set up and start a server, unless they are told otherwise already.
 without_cluster() {
     local conf=/etc/postgresql-common/createcluster.conf

@@ -1,2 +1,2 @@
 -- How many effects each event had, of a subscriber.
-SELECT global_sequence, count(*) FROM torture.effects WHERE subscriber = $1 GROUP BY global_sequence
+SELECT event_id, count(*) FROM torture.effects WHERE subscriber = $1 GROUP BY event_id

@@ -4,14 +4,15 @@
 //! them handles an event first (the owner, or one that was replaced and does not know it yet), all before it have been begun by
 //! then. An event whose first delivery began after that of a later event is late: allowed only if its gap was passed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use super::faults::Fault;
 use super::line::{Line, Mark};
-use super::producers::Fate;
+use super::losses::Losses;
+use super::producers::{Fate, Told};
 use super::subscribers::Subscriber;
 
 /// The clock of the commit is read before the commit is seen, and the record's after its sequence is taken.
@@ -26,6 +27,8 @@ pub(crate) struct Logged {
     pub(crate) stream: Option<String>,
     pub(crate) version: Option<u64>,
     pub(crate) key: Option<String>,
+    /// Whether it is for every node.
+    pub(crate) broadcast: bool,
     pub(crate) recorded_ns: u64,
     pub(crate) committed_ns: u64,
 }
@@ -56,6 +59,8 @@ pub(crate) struct Tally {
     pub(crate) late: u64,
     /// Of these, those whose writer was not open for as long as the subscriber waits: passed in ignorance, during a fault.
     pub(crate) passed_in_ignorance: u64,
+    /// Events that were begun and that the server lost afterwards.
+    pub(crate) lost_by_the_server: u64,
 }
 
 /// What must not be.
@@ -90,12 +95,17 @@ impl Violations {
     }
 }
 
-/// What producers were told must be what the log holds; and streams count from 1 without a hole.
-pub(crate) fn check_log(log: &Log, fates: &[(Uuid, Fate)], violations: &mut Violations) {
+/// What producers were told must be what the log holds, except what the server may have lost; and streams count from 1 without a
+/// hole. Returns how many events the server lost.
+pub(crate) fn check_log(log: &Log, told: &[Told], losses: &Losses, violations: &mut Violations) -> u64 {
     let ids: HashMap<Uuid, u64> = log.iter().map(|(sequence, event)| (event.id, *sequence)).collect();
-    for (id, fate) in fates {
+    let mut lost = 0;
+    for Told { id, fate, ns } in told {
         match (fate, ids.get(id)) {
-            (Fate::Committed, None) => violations.add("acknowledged but not in the log", format!("event {id}")),
+            (Fate::Committed, None) if losses.may_lack(*ns) => lost += 1,
+            (Fate::Committed, None) => {
+                violations.add("acknowledged but not in the log", format!("event {id}, acknowledged at {ns} ns"));
+            }
             (Fate::RolledBack, Some(sequence)) => {
                 violations.add("rolled back but in the log", format!("event {id}, global_sequence {sequence}"));
             }
@@ -112,25 +122,46 @@ pub(crate) fn check_log(log: &Log, fates: &[(Uuid, Fate)], violations: &mut Viol
         }
         *last = version;
     }
+    lost
 }
 
 /// What is known of one subscriber.
 pub(crate) struct Evidence<'a> {
     pub(crate) subscriber: Subscriber,
+    /// Whose, if each node has one.
+    pub(crate) node: Option<&'a str>,
     pub(crate) log: &'a Log,
     /// Its lines, by instance, in the order in which each wrote them.
     pub(crate) books: &'a [Vec<Line>],
-    /// The sequences of its dead letters.
-    pub(crate) dead: &'a BTreeSet<u64>,
+    /// The events of its dead letters.
+    pub(crate) dead: &'a HashSet<Uuid>,
     /// How many effects each event had; of a transactional subscriber.
-    pub(crate) effects: Option<&'a HashMap<u64, u64>>,
+    pub(crate) effects: Option<&'a HashMap<Uuid, u64>>,
+    pub(crate) told: &'a HashMap<Uuid, Fate>,
     pub(crate) faults: &'a [Fault],
+    pub(crate) losses: &'a Losses,
+    /// Whether the server's clock is that of the consumers: else it tells nothing.
+    pub(crate) one_clock: bool,
 }
 
 impl Evidence<'_> {
+    fn is_mine(&self, line: &Line) -> bool {
+        let node = |line: &Line| line.instance.rsplit_once('.').map(|(node, _)| node.to_owned());
+        line.subscriber == self.subscriber.id() && (self.node.is_none() || node(line).as_deref() == self.node)
+    }
+
     fn lines(&self) -> impl Iterator<Item = &Line> {
-        let id = self.subscriber.id();
-        self.books.iter().flatten().filter(move |line| line.subscriber == id)
+        self.books.iter().flatten().filter(|line| self.is_mine(line))
+    }
+
+    /// Whether the log still holds what the line is about.
+    fn is_logged(&self, line: &Line) -> bool {
+        self.log.get(&line.sequence).is_some_and(|event| event.id == line.event)
+    }
+
+    /// The events that are meant for it.
+    fn meant(&self) -> impl Iterator<Item = (&u64, &Logged)> {
+        self.log.iter().filter(|(_, event)| event.broadcast || self.subscriber != Subscriber::Broadcast)
     }
 
     /// Checks everything.
@@ -138,7 +169,12 @@ impl Evidence<'_> {
         let mut tally = Tally { dead_letters: self.dead.len() as u64, ..Tally::default() };
         let mut first: HashMap<u64, &Line> = HashMap::new();
         let mut handled: HashMap<u64, Vec<&Line>> = HashMap::new();
+        let mut lost = HashSet::new();
         for line in self.lines() {
+            if !self.is_logged(line) {
+                self.judge_unlogged(line, &mut lost, violations);
+                continue;
+            }
             let begun = first.entry(line.sequence).or_insert(line);
             if line.ns < begun.ns {
                 *begun = line;
@@ -149,7 +185,7 @@ impl Evidence<'_> {
                 Mark::Failed => tally.failures += 1,
             }
         }
-        tally.handled = handled.len() as u64;
+        (tally.handled, tally.lost_by_the_server) = (handled.len() as u64, lost.len() as u64);
         self.check_loss(&handled, violations);
         self.check_order(&first, &mut tally, violations);
         self.check_one_at_a_time(violations);
@@ -163,18 +199,24 @@ impl Evidence<'_> {
         violations.add_of(law, self.subscriber.id(), detail);
     }
 
+    /// Only what was committed is handled; the server may have lost it since, and then nobody handles it for long.
+    fn judge_unlogged(&self, line: &Line, lost: &mut HashSet<Uuid>, violations: &mut Violations) {
+        match self.told.get(&line.event) {
+            Some(Fate::Committed | Fate::Unknown) if self.losses.may_be_handled(line.ns) => _ = lost.insert(line.event),
+            Some(Fate::Committed | Fate::Unknown) if !self.losses.is_empty() => {
+                self.broken(violations, "handled long after the server lost it", line.to_string());
+            }
+            _ => self.broken(violations, "handled but never committed", line.to_string()),
+        }
+    }
+
     fn check_loss(&self, handled: &HashMap<u64, Vec<&Line>>, violations: &mut Violations) {
-        for (sequence, event) in self.log {
-            if !handled.contains_key(sequence) && !self.dead.contains(sequence) {
+        for (sequence, event) in self.meant() {
+            if !handled.contains_key(sequence) && !self.dead.contains(&event.id) {
                 let open = event.open_for();
                 let detail =
                     format!("global_sequence {sequence}, event {}, its writer was open for {open:?}", event.id);
                 self.broken(violations, "LOST", detail);
-            }
-        }
-        for (sequence, lines) in handled {
-            if !self.log.contains_key(sequence) {
-                self.broken(violations, "handled but never committed", lines[0].to_string());
             }
         }
     }
@@ -184,7 +226,7 @@ impl Evidence<'_> {
         let (mut of_stream, mut of_order) = (HashMap::new(), HashMap::new());
         for (sequence, event) in self.log.iter().rev() {
             let Some(begun) = first.get(sequence).copied() else { continue };
-            if self.subscriber == Subscriber::Shared {
+            if self.subscriber.is_unordered() {
                 continue;
             }
             if let Some(stream) = event.stream.as_deref()
@@ -213,7 +255,7 @@ impl Evidence<'_> {
         };
         if hold_for == Duration::MAX {
             self.broken(violations, "STRICT ORDER", detail());
-        } else if event.open_for() + SLACK < hold_for {
+        } else if self.one_clock && event.open_for() + SLACK < hold_for {
             if self.during_a_fault(event.recorded_ns, by.ns) {
                 tally.passed_in_ignorance += 1;
             } else {
@@ -229,12 +271,12 @@ impl Evidence<'_> {
     /// An instance does not begin an event while it handles an earlier one (of the same key, when it handles keys side by side). What
     /// it was told to drop is begun again from the checkpoint, thus with the same or an earlier event.
     fn check_one_at_a_time(&self, violations: &mut Violations) {
-        if self.subscriber == Subscriber::Shared {
+        if self.subscriber.is_unordered() {
             return;
         }
         for book in self.books {
             let mut open: HashMap<&str, &Line> = HashMap::new();
-            for line in book.iter().filter(|line| line.subscriber == self.subscriber.id()) {
+            for line in book.iter().filter(|line| self.is_mine(line)) {
                 let key = match self.subscriber.is_by_key() {
                     true if line.key == "-" => continue,
                     true => line.key.as_str(),
@@ -266,8 +308,12 @@ impl Evidence<'_> {
                 }
             }
         }
-        // With a checkpoint after each event, a fault costs the event at hand: of the owner, and of one that was replaced.
-        if self.subscriber == Subscriber::Synchronous && tally.duplicates > 2 * self.faults.len() as u64 {
+        // With a checkpoint after each event, a fault costs the event at hand: of the owner, and of one that was replaced. A server that
+        // loses its end loses checkpoints, too.
+        if self.subscriber == Subscriber::Synchronous
+            && self.losses.is_empty()
+            && tally.duplicates > 2 * self.faults.len() as u64
+        {
             let detail = format!("{} events twice in {} faults", tally.duplicates, self.faults.len());
             self.broken(violations, "TWICE TOO OFTEN", detail);
         }
@@ -275,9 +321,9 @@ impl Evidence<'_> {
 
     fn check_effects(&self, violations: &mut Violations) {
         let Some(effects) = self.effects else { return };
-        for sequence in self.log.keys() {
-            let count = effects.get(sequence).copied().unwrap_or_default();
-            let expected = u64::from(!self.dead.contains(sequence));
+        for (sequence, event) in self.log {
+            let count = effects.get(&event.id).copied().unwrap_or_default();
+            let expected = u64::from(!self.dead.contains(&event.id));
             if count != expected {
                 self.broken(
                     violations,
@@ -286,25 +332,27 @@ impl Evidence<'_> {
                 );
             }
         }
-        for sequence in effects.keys().filter(|sequence| !self.log.contains_key(sequence)) {
-            self.broken(violations, "EFFECTS", format!("global_sequence {sequence} has an effect and is no event"));
+        let logged: HashSet<Uuid> = self.log.values().map(|event| event.id).collect();
+        for event in effects.keys().filter(|event| !logged.contains(event)) {
+            self.broken(violations, "EFFECTS", format!("event {event} has an effect and is not in the log"));
         }
     }
 
     fn check_failures(&self, handled: &HashMap<u64, Vec<&Line>>, violations: &mut Violations) {
-        let failed: BTreeSet<u64> =
-            self.lines().filter(|line| line.mark == Mark::Failed).map(|line| line.sequence).collect();
-        let may_fail = self.subscriber == Subscriber::Failing || self.subscriber.is_transactional();
-        for sequence in self.dead {
-            if !may_fail || self.subscriber == Subscriber::Failing && !failed.contains(sequence) {
-                self.broken(violations, "dead letter without a failure", format!("global_sequence {sequence}"));
+        let failed: HashSet<Uuid> =
+            self.lines().filter(|line| line.mark == Mark::Failed).map(|line| line.event).collect();
+        let logged: HashSet<Uuid> = self.log.values().map(|event| event.id).collect();
+        let may_fail = self.subscriber == Subscriber::Failing || self.subscriber.fails_with_the_database();
+        for event in self.dead {
+            if !may_fail || self.subscriber == Subscriber::Failing && !failed.contains(event) {
+                self.broken(violations, "dead letter without a failure", format!("event {event}"));
             }
-            if !self.log.contains_key(sequence) {
-                self.broken(violations, "dead letter of no event", format!("global_sequence {sequence}"));
+            if !logged.contains(event) {
+                self.broken(violations, "dead letter of no event", format!("event {event}"));
             }
         }
-        for sequence in self.log.keys().filter(|sequence| self.subscriber.always_fails(**sequence)) {
-            if !self.dead.contains(sequence) {
+        for (sequence, event) in self.log.iter().filter(|(sequence, _)| self.subscriber.always_fails(**sequence)) {
+            if !self.dead.contains(&event.id) {
                 self.broken(violations, "no dead letter", format!("global_sequence {sequence} always fails"));
             }
             if handled.contains_key(sequence) {
@@ -336,25 +384,56 @@ mod tests {
             stream: stream.map(Into::into),
             version: None,
             key: key.map(Into::into),
+            broadcast: true,
             recorded_ns: SECOND,
             committed_ns: SECOND + open_seconds * SECOND,
         }
     }
 
-    fn line(mark: Mark, subscriber: Subscriber, sequence: u64, ns: u64) -> Line {
-        let (instance, key) = ("node.1".into(), "-".into());
-        Line { mark, subscriber: subscriber.id().into(), instance, term: None, sequence, key, ns }
-    }
+    /// An event that the log does not hold has this id.
+    const UNLOGGED: Uuid = Uuid::nil();
 
     /// The laws that are broken when the events are handled in this order.
     fn broken(subscriber: Subscriber, log: &Log, order: &[u64], faults: &[Fault]) -> Vec<&'static str> {
+        broken_with_losses(subscriber, log, order, faults, &Losses::default())
+    }
+
+    fn broken_with_losses(
+        subscriber: Subscriber,
+        log: &Log,
+        order: &[u64],
+        faults: &[Fault],
+        losses: &Losses,
+    ) -> Vec<&'static str> {
         let handle = |(at, sequence): (usize, &u64)| {
             let ns = (at as u64 + 1) * 10 * SECOND;
-            [line(Mark::Begun, subscriber, *sequence, ns), line(Mark::Handled, subscriber, *sequence, ns + 1)]
+            let event = log.get(sequence).map_or(UNLOGGED, |event| event.id);
+            [(Mark::Begun, ns), (Mark::Handled, ns + 1)].map(|(mark, ns)| Line {
+                mark,
+                subscriber: subscriber.id().into(),
+                instance: "node.1".into(),
+                sequence: *sequence,
+                event,
+                key: "-".into(),
+                ns,
+            })
         };
         let books = [order.iter().enumerate().flat_map(handle).collect()];
-        let (mut violations, dead) = (Violations::default(), BTreeSet::new());
-        Evidence { subscriber, log, books: &books, dead: &dead, effects: None, faults }.check(&mut violations);
+        let (mut violations, dead) = (Violations::default(), HashSet::new());
+        let told = HashMap::from([(UNLOGGED, if losses.is_empty() { Fate::RolledBack } else { Fate::Committed })]);
+        let evidence = Evidence {
+            subscriber,
+            node: Some("node"),
+            log,
+            books: &books,
+            dead: &dead,
+            effects: None,
+            told: &told,
+            faults,
+            losses,
+            one_clock: true,
+        };
+        evidence.check(&mut violations);
         violations.0.into_keys().map(|(law, _)| law).collect()
     }
 
@@ -373,6 +452,15 @@ mod tests {
     fn what_is_lost_or_was_never_there_is_found() {
         assert_eq!(broken(Subscriber::Strict, &three(0), &[1, 3], &[]), ["LOST"]);
         assert_eq!(broken(Subscriber::Strict, &three(0), &[1, 2, 3, 4], &[]), ["handled but never committed"]);
+    }
+
+    #[test]
+    fn what_the_server_lost_may_be_handled_for_a_moment_only() {
+        let losses = Losses::default();
+        losses.add(super::super::losses::Window { from_ns: 35 * SECOND, until_ns: 38 * SECOND });
+        let broken = |order: &[u64]| broken_with_losses(Subscriber::Strict, &three(0), order, &[], &losses);
+        assert_eq!(broken(&[1, 2, 3, 4]), [""; 0]);
+        assert_eq!(broken(&[1, 2, 3, 4, 3, 3, 4]), ["TWICE WITHOUT A FAULT", "handled long after the server lost it"]);
     }
 
     #[test]

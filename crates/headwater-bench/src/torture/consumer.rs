@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clap::Args;
-use headwater::{Event, EventObserver, HandlerError, Headwater, Json, TransactionScope};
+use headwater::{Event, EventObserver, HandlerError, Headwater, Json, NodeOptions, TransactionScope};
 use rand::RngExt;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::{Book, Line, Mark, now_ns};
 use super::live::Source;
-use super::subscribers::{PARTITIONS, Subscriber};
-use super::{LEASE, NAMESPACE};
+use super::subscribers::Subscriber;
+use super::{EVENT_TYPE, NAMESPACE};
 
 /// Connections of the pool: few, so that using them all up is easy.
 const CONNECTIONS: u32 = 6;
@@ -39,6 +39,20 @@ pub(crate) struct Options {
     folder: PathBuf,
     #[arg(long, value_enum)]
     live: Source,
+    #[arg(long)]
+    lease_ms: u64,
+    /// Partitions of those that have some, at first
+    #[arg(long)]
+    partitions: u32,
+    /// How often handlers fail by chance
+    #[arg(long)]
+    failures: f64,
+    /// Looks after the months every second
+    #[arg(long)]
+    maintain: bool,
+    /// Handlers take 20 ms
+    #[arg(long)]
+    slow: bool,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
@@ -91,9 +105,33 @@ async fn open(
 ) -> anyhow::Result<(Headwater, headwater::Node)> {
     let headwater = builder.clone().connect(&options.url).await?;
     let namespace = headwater.namespace(NAMESPACE).await?;
-    let mut node = namespace.node(&options.node).lease(LEASE).live(options.live.live());
+    let mut node = namespace
+        .node(&options.node)
+        .options(NodeOptions { delivery: Subscriber::Broadcast.config(), ..NodeOptions::default() })
+        .lease(Duration::from_millis(options.lease_ms))
+        .live(options.live.live());
+    if options.maintain {
+        node = node.maintain_every(Duration::from_secs(1));
+    }
+    let writer = |subscriber| Writer {
+        subscriber,
+        instance: instance.to_owned(),
+        book: book.clone(),
+        failures: options.failures,
+        slow: options.slow,
+    };
+    let hearing = Arc::new(writer(Subscriber::Broadcast));
+    node = node.on_broadcast(EVENT_TYPE, move |event, _| {
+        let hearing = hearing.clone();
+        async move {
+            hearing.note(Mark::Begun, &event)?;
+            hearing.linger().await;
+            hearing.note(Mark::Handled, &event)?;
+            Ok(())
+        }
+    });
     for subscriber in subscribers {
-        let writer = Writer { subscriber: *subscriber, instance: instance.to_owned(), book: book.clone() };
+        let writer = writer(*subscriber);
         node = match subscriber {
             Subscriber::Transactional | Subscriber::PerKey => {
                 let writer = Arc::new(writer);
@@ -104,20 +142,21 @@ async fn open(
                         sqlx::query(include_str!("../../sql/torture_effect.sql"))
                             .bind(writer.subscriber.id())
                             .bind(event.global_sequence.map(|sequence| sequence as i64))
+                            .bind(event.id)
                             .bind(&writer.instance)
                             .execute(tx)
                             .await?;
-                        linger().await;
+                        writer.linger().await;
                         writer.note(Mark::Handled, &event)?;
                         Ok(())
                     })
                 });
                 match subscriber {
-                    Subscriber::PerKey => node.partitioned(PARTITIONS).transaction_per(TransactionScope::Key),
+                    Subscriber::PerKey => node.partitioned(options.partitions).transaction_per(TransactionScope::Key),
                     _ => node,
                 }
             }
-            Subscriber::Partitioned => node.subscribe_partitioned(subscriber.id(), PARTITIONS, writer),
+            Subscriber::Partitioned => node.subscribe_partitioned(subscriber.id(), options.partitions, writer),
             Subscriber::Shared => node.subscribe_shared(subscriber.id(), writer).visibility(VISIBILITY).prefetch(4),
             _ => node.subscribe(writer),
         }
@@ -145,17 +184,31 @@ struct Writer {
     subscriber: Subscriber,
     instance: String,
     book: Arc<Book>,
+    failures: f64,
+    slow: bool,
 }
 
 impl Writer {
+    /// Handlers take a moment, some of them a longer one.
+    async fn linger(&self) {
+        let dice: f64 = rand::rng().random();
+        if self.slow {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        } else if dice < 0.01 {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        } else if dice < 0.5 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     fn note(&self, mark: Mark, event: &Event) -> std::io::Result<()> {
         let stream = event.stream_id.as_ref().map(|stream| stream.to_string());
         self.book.write(&Line {
             mark,
             subscriber: self.subscriber.id().into(),
             instance: self.instance.clone(),
-            term: None,
             sequence: event.global_sequence.unwrap_or_default(),
+            event: event.id,
             key: event.key.clone().or(stream).unwrap_or("-".into()),
             ns: now_ns(),
         })
@@ -170,25 +223,15 @@ impl EventObserver for Writer {
 
     async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
         self.note(Mark::Begun, &event)?;
-        linger().await;
+        self.linger().await;
         if matches!(self.subscriber, Subscriber::Failing | Subscriber::Shared) {
             let always = self.subscriber.always_fails(event.global_sequence.unwrap_or_default());
-            if always || rand::rng().random_bool(0.1) {
+            if always || rand::rng().random_bool(self.failures) {
                 self.note(Mark::Failed, &event)?;
                 return Err(HandlerError::message("failed as it was told to"));
             }
         }
         self.note(Mark::Handled, &event)?;
         Ok(())
-    }
-}
-
-/// Handlers take a moment, some of them a longer one.
-async fn linger() {
-    let dice: f64 = rand::rng().random();
-    if dice < 0.01 {
-        tokio::time::sleep(Duration::from_millis(60)).await;
-    } else if dice < 0.5 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

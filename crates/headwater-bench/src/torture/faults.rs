@@ -1,19 +1,18 @@
 //! Faults: chosen and timed by the seed, each written down with when it began and when it was over.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
-use headwater_embedded::{Server, Shutdown};
+use headwater_embedded::Shutdown;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 use sqlx::ConnectOptions;
-use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::LEASE;
+use super::arena::{Arena, SharedServer};
 use super::line::now_ns;
 use super::processes::SharedPlace;
 
@@ -29,6 +28,20 @@ pub(crate) enum Kind {
     ExhaustPool,
     RestartFast,
     RestartImmediately,
+    FailOverSynchronous,
+    FailOverAsynchronous,
+    CrashBackend,
+    CrashPostmaster,
+    StrangersLock,
+    TenantsLock,
+    TenantsTransaction,
+    ClockForward,
+    ClockBack,
+    MonthEnds,
+    PreparedOverRestart,
+    ResizeBehindGap,
+    LoseAnswers,
+    LoseCommits,
 }
 
 impl Kind {
@@ -41,6 +54,20 @@ impl Kind {
             Kind::ExhaustPool => "exhaust_pool",
             Kind::RestartFast => "restart_fast",
             Kind::RestartImmediately => "restart_immediately",
+            Kind::FailOverSynchronous => "fail_over_synchronous",
+            Kind::FailOverAsynchronous => "fail_over_asynchronous",
+            Kind::CrashBackend => "crash_backend",
+            Kind::CrashPostmaster => "crash_postmaster",
+            Kind::StrangersLock => "strangers_lock",
+            Kind::TenantsLock => "tenants_lock",
+            Kind::TenantsTransaction => "tenants_transaction",
+            Kind::ClockForward => "clock_forward",
+            Kind::ClockBack => "clock_back",
+            Kind::MonthEnds => "month_ends",
+            Kind::PreparedOverRestart => "prepared_over_restart",
+            Kind::ResizeBehindGap => "resize_behind_gap",
+            Kind::LoseAnswers => "lose_answers",
+            Kind::LoseCommits => "lose_commits",
         }
     }
 }
@@ -60,7 +87,7 @@ pub(crate) struct Fault {
 pub(crate) struct Faults(Mutex<Vec<Fault>>);
 
 impl Faults {
-    fn begin(&self, kind: Kind, target: String, lasts: Duration) {
+    pub(crate) fn begin(&self, kind: Kind, target: String, lasts: Duration) {
         let from_ns = now_ns();
         let until_ns = from_ns + (lasts + AFTERMATH).as_nanos() as u64;
         self.0.lock().expect("no holder of this lock panics").push(Fault { kind, target, from_ns, until_ns });
@@ -77,16 +104,10 @@ impl Faults {
     }
 }
 
-/// What faults are done to.
-pub(crate) struct Victims {
-    pub(crate) places: Vec<SharedPlace>,
-    pub(crate) server: Arc<Mutex<Server>>,
-    pub(crate) connect: PgConnectOptions,
-}
-
 /// Makes faults until `end`, then mends everything: nothing is stopped, nobody is missing.
-pub(crate) async fn run(victims: &Victims, faults: &Arc<Faults>, seed: u64, end: Instant) -> anyhow::Result<()> {
-    let mut dice = StdRng::seed_from_u64(seed);
+pub(crate) async fn run(arena: &Arena, server: &SharedServer, end: Instant) -> anyhow::Result<()> {
+    let mut dice = StdRng::seed_from_u64(arena.seed);
+    let faults = &arena.faults;
     let mut mending = JoinSet::new();
     loop {
         // Some pauses are long enough for a quiet time, in which nothing may be delivered twice.
@@ -96,9 +117,7 @@ pub(crate) async fn run(victims: &Victims, faults: &Arc<Faults>, seed: u64, end:
             break;
         }
         tokio::time::sleep_until(until).await;
-        for place in &victims.places {
-            place.lock().await.check_alive()?;
-        }
+        arena.check_alive().await?;
         let kind = match dice.random_range(0..100) {
             0..24 => Kind::Kill,
             24..40 => Kind::StopShortly,
@@ -108,7 +127,7 @@ pub(crate) async fn run(victims: &Victims, faults: &Arc<Faults>, seed: u64, end:
             86..93 => Kind::RestartFast,
             _ => Kind::RestartImmediately,
         };
-        let place = victims.places[dice.random_range(0..victims.places.len())].clone();
+        let place = arena.places[dice.random_range(0..arena.places.len())].clone();
         let random: f64 = dice.random();
         match kind {
             Kind::Kill => kill(faults, place, random, &mut mending).await?,
@@ -117,10 +136,10 @@ pub(crate) async fn run(victims: &Victims, faults: &Arc<Faults>, seed: u64, end:
                 stop(faults, kind, place, pause, &mut mending).await?;
             }
             Kind::StopBeyondTheLease => {
-                let pause = LEASE + Duration::from_secs_f64(0.5 + 3.0 * random);
+                let pause = place.lock().await.manner.lease + Duration::from_secs_f64(0.5 + 3.0 * random);
                 stop(faults, kind, place, pause, &mut mending).await?;
             }
-            Kind::TerminateBackends => terminate(faults, victims, &mut dice).await,
+            Kind::TerminateBackends => terminate(arena, &mut dice).await,
             Kind::ExhaustPool => {
                 let place = place.lock().await;
                 if place.knows_signals() {
@@ -128,7 +147,7 @@ pub(crate) async fn run(victims: &Victims, faults: &Arc<Faults>, seed: u64, end:
                     place.signal(Signal::USR1)?;
                 }
             }
-            Kind::RestartFast | Kind::RestartImmediately => restart(faults, victims, kind).await?,
+            _ => restart(faults, server, kind).await?,
         }
     }
     while let Some(mended) = mending.join_next().await {
@@ -137,7 +156,7 @@ pub(crate) async fn run(victims: &Victims, faults: &Arc<Faults>, seed: u64, end:
     Ok(())
 }
 
-async fn kill(
+pub(crate) async fn kill(
     faults: &Faults,
     place: SharedPlace,
     random: f64,
@@ -158,7 +177,7 @@ async fn kill(
     Ok(())
 }
 
-async fn stop(
+pub(crate) async fn stop(
     faults: &Faults,
     kind: Kind,
     place: SharedPlace,
@@ -182,11 +201,39 @@ async fn stop(
     Ok(())
 }
 
+/// Does something to a consumer now and then until `end`, while somebody else does something to the server.
+pub(crate) async fn harass(arena: &Arena, dice: &mut StdRng, end: Instant) -> anyhow::Result<()> {
+    let mut mending = JoinSet::new();
+    loop {
+        let until = Instant::now() + Duration::from_secs_f64(dice.random_range(0.3..1.5));
+        if until >= end {
+            break;
+        }
+        tokio::time::sleep_until(until).await;
+        arena.check_alive().await?;
+        let place = arena.places[dice.random_range(0..arena.places.len())].clone();
+        let random: f64 = dice.random();
+        match dice.random_range(0..10) {
+            0..4 => kill(&arena.faults, place, random, &mut mending).await?,
+            4..8 => {
+                let pause = Duration::from_secs_f64(0.1 + random);
+                stop(&arena.faults, Kind::StopShortly, place, pause, &mut mending).await?;
+            }
+            _ => terminate(arena, dice).await,
+        }
+    }
+    tokio::time::sleep_until(end).await;
+    while let Some(mended) = mending.join_next().await {
+        mended??;
+    }
+    Ok(())
+}
+
 /// Ends a few sessions of consumers and producers. While the server restarts there are none to end.
-async fn terminate(faults: &Faults, victims: &Victims, dice: &mut StdRng) {
+async fn terminate(arena: &Arena, dice: &mut StdRng) {
     let deadline = Instant::now() + Duration::from_secs(3);
     let work = async {
-        let mut conn = victims.connect.connect().await?;
+        let mut conn = arena.control.connect().await?;
         let pids: Vec<(i32, String)> =
             sqlx::query_as(include_str!("../../sql/torture_backends.sql")).fetch_all(&mut conn).await?;
         for _ in 0..dice.random_range(1..6) {
@@ -194,7 +241,7 @@ async fn terminate(faults: &Faults, victims: &Victims, dice: &mut StdRng) {
                 break;
             }
             let (pid, name) = &pids[dice.random_range(0..pids.len())];
-            faults.begin(Kind::TerminateBackends, format!("{name} (pid {pid})"), Duration::ZERO);
+            arena.faults.begin(Kind::TerminateBackends, format!("{name} (pid {pid})"), Duration::ZERO);
             sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut conn).await?;
         }
         Ok::<_, sqlx::Error>(())
@@ -204,10 +251,10 @@ async fn terminate(faults: &Faults, victims: &Victims, dice: &mut StdRng) {
     }
 }
 
-async fn restart(faults: &Faults, victims: &Victims, kind: Kind) -> anyhow::Result<()> {
+pub(crate) async fn restart(faults: &Faults, server: &SharedServer, kind: Kind) -> anyhow::Result<()> {
     let mode = if kind == Kind::RestartFast { Shutdown::Fast } else { Shutdown::Immediate };
     faults.begin(kind, "the server".into(), Duration::from_secs(5));
-    let server = victims.server.clone();
+    let server = server.clone();
     let restarted =
         tokio::task::spawn_blocking(move || server.lock().expect("no holder of this lock panics").restart(mode));
     Ok(restarted.await??)

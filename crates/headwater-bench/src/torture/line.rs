@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
+use uuid::Uuid;
 
 /// What happened to an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +28,9 @@ pub(crate) struct Line {
     pub(crate) subscriber: String,
     /// The node and its run.
     pub(crate) instance: String,
-    /// The owner's term; handlers are not told.
-    pub(crate) term: Option<u64>,
     pub(crate) sequence: u64,
+    /// The event's id: a server that lost its end hands a sequence out again.
+    pub(crate) event: Uuid,
     /// What keeps events in order: the key, else the stream, else `-`.
     pub(crate) key: String,
     /// When, since 1970.
@@ -43,9 +44,8 @@ impl fmt::Display for Line {
             Mark::Handled => 'H',
             Mark::Failed => 'F',
         };
-        let term = self.term.map_or("-".into(), |term| term.to_string());
-        let Line { subscriber, instance, sequence, key, ns, .. } = self;
-        write!(f, "{mark} {subscriber} {instance} {term} {sequence} {key} {ns}")
+        let Line { subscriber, instance, sequence, event, key, ns, .. } = self;
+        write!(f, "{mark} {subscriber} {instance} {sequence} {event} {key} {ns}")
     }
 }
 
@@ -54,7 +54,7 @@ impl FromStr for Line {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let fields: Vec<&str> = text.split(' ').collect();
-        let [mark, subscriber, instance, term, sequence, key, ns] = fields[..] else {
+        let [mark, subscriber, instance, sequence, event, key, ns] = fields[..] else {
             bail!("{} fields in line {text:?}", fields.len());
         };
         let mark = match mark {
@@ -67,8 +67,8 @@ impl FromStr for Line {
             mark,
             subscriber: subscriber.into(),
             instance: instance.into(),
-            term: term.parse().ok(),
             sequence: sequence.parse()?,
+            event: event.parse()?,
             key: key.into(),
             ns: ns.parse()?,
         })
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn a_line_is_read_as_it_was_written() {
-        for (mark, term) in [(Mark::Begun, None), (Mark::Handled, Some(7)), (Mark::Failed, None)] {
+        for mark in [Mark::Begun, Mark::Handled, Mark::Failed] {
             let line = Line {
                 mark,
                 subscriber: "strict".into(),
                 instance: "node-1.2".into(),
-                term,
                 sequence: 42,
+                event: Uuid::now_v7(),
                 key: "order-1".into(),
                 ns: 5,
             };

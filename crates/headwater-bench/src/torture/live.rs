@@ -31,19 +31,9 @@ impl Source {
         }
     }
 
-    pub(crate) fn wal_level(self) -> &'static str {
-        match self {
-            Source::Notify => "replica",
-            Source::CdcDirect | Source::CdcInbox => "logical",
-        }
-    }
-
-    /// How many slots so many consumers read.
-    pub(crate) fn slots(self, consumers: usize) -> i64 {
-        match self {
-            Source::Notify => 0,
-            Source::CdcDirect => consumers as i64,
-            Source::CdcInbox => 1,
-        }
+    /// How many slots consumers with these sources read.
+    pub(crate) fn slots(sources: &[Source]) -> i64 {
+        let direct = sources.iter().filter(|source| **source == Source::CdcDirect).count() as i64;
+        direct + i64::from(sources.contains(&Source::CdcInbox))
     }
 }

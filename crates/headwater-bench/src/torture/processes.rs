@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::live::Source;
+use super::mode::Mode;
 use super::subscribers::{ALL, Subscriber};
 
 /// How long a consumer may take to end when it is asked to.
@@ -21,13 +22,23 @@ const LEAVE: Duration = Duration::from_secs(45);
 /// Before that, a signal that it is to handle might end it.
 const SETTLING: Duration = Duration::from_secs(2);
 
+/// How a consumer is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) live: Source,
+    pub(crate) lease: Duration,
+    /// Handlers take their time.
+    pub(crate) slow: bool,
+}
+
 /// A place for a consumer: the process in it changes, the node does not.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) node: String,
     subscribers: String,
     url: String,
-    live: Source,
+    mode: Mode,
+    pub(crate) manner: Manner,
     folder: PathBuf,
     child: Option<Child>,
     started: Instant,
@@ -40,23 +51,25 @@ pub(crate) type SharedPlace = Arc<Mutex<Place>>;
 
 /// Two places with all subscribers, two with half of them each: three processes a subscriber, and not all of a process change hands
 /// together.
-pub(crate) fn places(url: &str, folder: &Path, live: Source) -> Vec<SharedPlace> {
+pub(crate) fn places(url: &str, folder: &Path, mode: Mode, live: Option<Source>) -> Vec<SharedPlace> {
     let half = |odd: usize| ALL.into_iter().enumerate().filter(move |(at, _)| at % 2 == odd).map(|(_, one)| one);
     let sets: [Vec<Subscriber>; 4] = [ALL.to_vec(), ALL.to_vec(), half(0).collect(), half(1).collect()];
-    let place = |(number, subscribers): (usize, Vec<Subscriber>)| {
+    let place = |(number, (subscribers, mut manner)): (usize, (Vec<Subscriber>, Manner))| {
         let ids: Vec<_> = subscribers.into_iter().map(Subscriber::id).collect();
+        manner.live = live.unwrap_or(manner.live);
         Arc::new(Mutex::new(Place {
             node: format!("torture-{}", number + 1),
             subscribers: ids.join(","),
             url: url.to_owned(),
-            live,
+            mode,
+            manner,
             folder: folder.to_owned(),
             child: None,
             started: Instant::now(),
             run: 0,
         }))
     };
-    sets.into_iter().enumerate().map(place).collect()
+    sets.into_iter().zip(mode.manners()).enumerate().map(place).collect()
 }
 
 impl Place {
@@ -68,7 +81,13 @@ impl Place {
         let log = self.folder.join(format!("{}.{}.log", self.node, self.run));
         let child = Command::new(env::current_exe()?)
             .args(["torture-consumer", "--url", &self.url, "--node", &self.node, "--run", &self.run.to_string()])
-            .args(["--live", self.live.name(), "--subscribers", &self.subscribers, "--folder"])
+            .args(["--live", self.manner.live.name(), "--subscribers", &self.subscribers])
+            .args(["--lease-ms", &self.manner.lease.as_millis().to_string()])
+            .args(["--partitions", &self.mode.partitions().to_string()])
+            .args(["--failures", &self.mode.failures().to_string()])
+            .args(self.mode.maintains().then_some("--maintain"))
+            .args(self.manner.slow.then_some("--slow"))
+            .arg("--folder")
             .arg(&self.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -1,9 +1,11 @@
 //! Producers: emits, streams with exact versions, transactions of their own that dawdle, roll back, use savepoints or are prepared.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater::{Append, AppendError, Event, ExpectedVersion, Json, Namespace};
+use headwater_core::headers;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -13,11 +15,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use super::NAMESPACE;
+use super::line::now_ns;
+use super::{EVENT_TYPE, NAMESPACE};
 
 const KEYS: u32 = 12;
-/// Between events of one producer, on average.
-const PAUSE: Duration = Duration::from_millis(40);
+/// A transaction of a producer's own ends within this: on a connection that lost its answers it would not.
+const TRANSACTION: Duration = Duration::from_secs(15);
 
 /// What a producer knows of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +33,53 @@ pub(crate) enum Fate {
     Unknown,
 }
 
+/// What a producer was told of an event, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) id: Uuid,
+    pub(crate) fate: Fate,
+    pub(crate) ns: u64,
+}
+
 /// What the producers know.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    pub(crate) events: Vec<(Uuid, Fate)>,
+    pub(crate) events: Vec<Told>,
+    /// Prepared transactions that were committed or rolled back.
+    pub(crate) ended: HashSet<String>,
+    /// Whether a server may have lost what it acknowledged.
+    pub(crate) lossy: bool,
+    /// Whether no transactions are prepared for now: each would make all before it safe.
+    pub(crate) unprepared: bool,
     /// What must not have happened.
     pub(crate) violations: Vec<String>,
     pub(crate) transactions: u64,
     pub(crate) rollbacks: u64,
     pub(crate) savepoints: u64,
     pub(crate) prepared: u64,
+}
+
+impl Known {
+    pub(crate) fn note(&mut self, ids: &[Uuid], fate: Fate) {
+        let ns = now_ns();
+        self.events.extend(ids.iter().map(|id| Told { id: *id, fate, ns }));
+    }
+}
+
+/// Emits so many events, one after the other, as fast as it goes.
+pub(crate) async fn burst(namespace: &Namespace, known: &Mutex<Known>, count: u32) {
+    for number in 0..count {
+        let event = Event { key: Some(format!("key-{}", number % KEYS)), ..Event::raw(EVENT_TYPE, Json::null()) };
+        let id = event.id;
+        let fate = match namespace.emit(event).await {
+            Ok(_) => Fate::Committed,
+            Err(_) => Fate::Unknown,
+        };
+        known.lock().expect("no holder of this lock panics").note(&[id], fate);
+        if fate == Fate::Unknown {
+            return;
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +94,7 @@ enum Kind {
 pub(crate) fn start(
     namespace: &Namespace,
     connect: &PgConnectOptions,
+    pause: Duration,
     seed: u64,
     known: &Arc<Mutex<Known>>,
     stop: &watch::Receiver<bool>,
@@ -65,6 +106,7 @@ pub(crate) fn start(
         let producer = Producer {
             number,
             namespace: namespace.clone(),
+            pause,
             connect: connect.clone().application_name("torture-writer").disable_statement_logging(),
             dice: StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64)),
             known: known.clone(),
@@ -78,6 +120,7 @@ pub(crate) fn start(
 struct Producer {
     number: usize,
     namespace: Namespace,
+    pause: Duration,
     connect: PgConnectOptions,
     dice: StdRng,
     known: Arc<Mutex<Known>>,
@@ -88,11 +131,12 @@ impl Producer {
     async fn run(mut self, kind: Kind) {
         let mut versions = [0; 4];
         while !*self.stop.borrow() {
-            let pause = PAUSE.mul_f64(self.dice.random_range(0.0..2.0));
+            let pause = self.pause.mul_f64(self.dice.random_range(0.0..2.0));
             match kind {
                 Kind::Emits => self.emit().await,
                 Kind::Streams => self.append(&mut versions).await,
                 Kind::Transactions => self.transaction().await,
+                Kind::Prepared if self.ask(|known| known.unprepared) => {}
                 Kind::Prepared => self.prepare().await,
             }
             // A wait that ends early ends the loop.
@@ -101,7 +145,10 @@ impl Producer {
     }
 
     fn event(&mut self) -> Event {
-        let event = Event::raw("Tortured", Json::null());
+        let mut event = Event::raw(EVENT_TYPE, Json::null());
+        if self.dice.random_bool(0.3) {
+            event.headers.insert(headers::BROADCAST.into(), "true".into());
+        }
         if !self.dice.random_bool(0.7) {
             return event;
         }
@@ -109,8 +156,11 @@ impl Producer {
     }
 
     fn note(&self, ids: &[Uuid], fate: Fate) {
-        let mut known = self.known.lock().expect("no holder of this lock panics");
-        known.events.extend(ids.iter().map(|id| (*id, fate)));
+        self.count(|known| known.note(ids, fate));
+    }
+
+    fn ask(&self, question: impl Fn(&Known) -> bool) -> bool {
+        question(&self.known.lock().expect("no holder of this lock panics"))
     }
 
     fn count(&self, count: impl Fn(&mut Known)) {
@@ -133,7 +183,7 @@ impl Producer {
     async fn append(&mut self, versions: &mut [u64; 4]) {
         let at = self.dice.random_range(0..versions.len());
         let stream = format!("own-{}-{at}", self.number);
-        let event = Event::raw("Tortured", Json::null());
+        let event = Event::raw(EVENT_TYPE, Json::null());
         let id = event.id;
         match self.namespace.append(stream.as_str(), ExpectedVersion::Exact(versions[at]), [event]).await {
             Ok(appended) => {
@@ -152,9 +202,13 @@ impl Producer {
                 }
             }
             Err(error) => {
-                self.count(|known| {
-                    known.violations.push(format!("an append to {stream} by its only writer failed: {error}"))
-                });
+                // A server that lost the stream's end knows a lower version.
+                let lost = |known: &Known| known.lossy && matches!(error, AppendError::Conflict { .. });
+                if !self.ask(lost) {
+                    self.count(|known| {
+                        known.violations.push(format!("an append to {stream} by its only writer failed: {error}"))
+                    });
+                }
                 if let AppendError::Conflict { actual, .. } = error {
                     versions[at] = actual;
                 }
@@ -179,7 +233,10 @@ impl Producer {
         let stream = self.dice.random_bool(0.7).then(|| format!("tx-{}-{}", self.number, self.dice.random_range(0..3)));
         let (mut kept, mut taken_back) = (Vec::new(), Vec::new());
         let commit = self.dice.random_bool(0.75);
-        let outcome = self.try_transaction(stream.as_deref(), commit, &mut kept, &mut taken_back).await;
+        let mut committing = false;
+        let work = self.try_transaction(stream.as_deref(), commit, &mut committing, &mut kept, &mut taken_back);
+        // Dropped, it closes its connection, and is rolled back unless the commit was sent.
+        let outcome = timeout(TRANSACTION, work).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         self.note(&taken_back, Fate::RolledBack);
         match outcome {
             Ok(()) if commit => {
@@ -193,12 +250,12 @@ impl Producer {
                 self.count(|known| known.rollbacks += 1);
                 self.note(&kept, Fate::RolledBack);
             }
-            Err(committing) => self.note(&kept, if committing { Fate::Unknown } else { Fate::RolledBack }),
+            Err(_) => self.note(&kept, if committing { Fate::Unknown } else { Fate::RolledBack }),
         }
     }
 
     async fn follow(&mut self, stream: &str) {
-        let event = Event::raw("Tortured", Json::null());
+        let event = Event::raw(EVENT_TYPE, Json::null());
         let id = event.id;
         let fate = match self.namespace.append(stream, ExpectedVersion::Any, [event]).await {
             Ok(_) => Fate::Committed,
@@ -207,43 +264,46 @@ impl Producer {
         self.note(&[id], fate);
     }
 
-    /// An error says whether the commit was sent.
+    /// Says in `committing` whether the commit was sent.
     async fn try_transaction(
         &mut self,
         stream: Option<&str>,
         commit: bool,
+        committing: &mut bool,
         kept: &mut Vec<Uuid>,
         taken_back: &mut Vec<Uuid>,
-    ) -> Result<(), bool> {
+    ) -> Result<(), sqlx::Error> {
+        let failed = |error: AppendError| sqlx::Error::Protocol(error.to_string());
         let mut conn = self.connect().await;
-        let mut tx = conn.begin().await.map_err(|_| false)?;
+        let mut tx = conn.begin().await?;
         for _ in 0..self.dice.random_range(1..4) {
-            let id = self.append_in(&mut tx, stream).await.map_err(|_| false)?;
+            let id = self.append_in(&mut tx, stream).await.map_err(failed)?;
             kept.push(id);
             if self.dice.random_bool(0.3) {
                 self.count(|known| known.savepoints += 1);
-                let mut savepoint = tx.begin().await.map_err(|_| false)?;
-                let id = self.append_in(&mut savepoint, stream).await.map_err(|_| false)?;
+                let mut savepoint = tx.begin().await?;
+                let id = self.append_in(&mut savepoint, stream).await.map_err(failed)?;
                 if self.dice.random_bool(0.5) {
-                    savepoint.rollback().await.map_err(|_| false)?;
+                    savepoint.rollback().await?;
                     taken_back.push(id);
                 } else {
-                    savepoint.commit().await.map_err(|_| false)?;
+                    savepoint.commit().await?;
                     kept.push(id);
                 }
             }
         }
         sleep(self.dawdle()).await;
-        match commit {
-            true => tx.commit().await.map_err(|_| true),
+        if !commit {
             // A rollback that fails is one all the same.
-            false => tx.rollback().await.map_err(|_| false),
+            return tx.rollback().await;
         }
+        *committing = true;
+        tx.commit().await
     }
 
     async fn append_in(&mut self, conn: &mut PgConnection, stream: Option<&str>) -> Result<Uuid, AppendError> {
         let event = match stream {
-            Some(_) => Event::raw("Tortured", Json::null()),
+            Some(_) => Event::raw(EVENT_TYPE, Json::null()),
             None => self.event(),
         };
         let id = event.id;
@@ -280,7 +340,7 @@ impl Producer {
             // To the driver it is still open; a rollback of nothing is only a warning.
             tx.rollback().await
         };
-        let prepared = prepare.await.is_ok();
+        let prepared = timeout(TRANSACTION, prepare).await.is_ok_and(|prepared| prepared.is_ok());
         sleep(self.dawdle()).await;
         let commit = self.dice.random_bool(0.7);
         let verb = if commit { "COMMIT" } else { "ROLLBACK" };
@@ -289,12 +349,13 @@ impl Producer {
         let mut sure = prepared;
         loop {
             let mut conn = self.connect().await;
-            let end = sqlx::raw_sql(sqlx::AssertSqlSafe(format!("{verb} PREPARED '{name}'"))).execute(&mut conn).await;
-            match end {
+            let end = sqlx::AssertSqlSafe(format!("{verb} PREPARED '{name}'"));
+            let end = timeout(TRANSACTION, sqlx::raw_sql(end).execute(&mut conn)).await;
+            match end.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
                 Ok(_) => break,
                 // It never was, or an earlier try got through.
                 Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42704") => {
-                    if !sure {
+                    if !sure || self.ask(|known| known.lossy) {
                         fate = Fate::Unknown;
                     } else {
                         self.count(|known| known.violations.push(format!("prepared transaction {name} is gone")));
@@ -307,6 +368,7 @@ impl Producer {
                 }
             }
         }
+        self.count(|known| _ = known.ended.insert(name.clone()));
         self.note(&[id], fate);
         sleep(Duration::from_millis(self.dice.random_range(50..800))).await;
     }

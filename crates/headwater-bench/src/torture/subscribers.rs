@@ -27,11 +27,11 @@ pub(crate) enum Subscriber {
     PerKey,
     /// Claimed by workers, which fail now and then.
     Shared,
+    /// Given every broadcast, in each node: one subscriber a node, which every consumer has.
+    Broadcast,
 }
 
-/// Partitions at first.
-pub(crate) const PARTITIONS: u32 = 6;
-
+/// Those that consumers are told to have.
 pub(crate) const ALL: [Subscriber; 10] = [
     Subscriber::Synchronous,
     Subscriber::Batched,
@@ -58,6 +58,7 @@ impl Subscriber {
             Subscriber::Partitioned => "partitioned",
             Subscriber::PerKey => "per-key",
             Subscriber::Shared => "shared",
+            Subscriber::Broadcast => "broadcast",
         }
     }
 
@@ -78,7 +79,9 @@ impl Subscriber {
         match self {
             Subscriber::Synchronous | Subscriber::Eager | Subscriber::Failing => common,
             // Handlers fail with the database: long enough to outlive a restart of it.
-            Subscriber::Transactional | Subscriber::PerKey => ReliableDeliveryConfig { max_retries: 200, ..common },
+            Subscriber::Transactional | Subscriber::PerKey | Subscriber::Broadcast => {
+                ReliableDeliveryConfig { max_retries: 200, ..common }
+            }
             // Each fault costs attempts of what it interrupts.
             Subscriber::Shared => ReliableDeliveryConfig { max_retries: 200, concurrency: 4, ..common },
             Subscriber::Batched | Subscriber::Partitioned => {
@@ -96,9 +99,11 @@ impl Subscriber {
             Subscriber::Eager => Duration::ZERO,
             Subscriber::Batched => Duration::from_millis(300),
             Subscriber::Transactional | Subscriber::Failing | Subscriber::PerKey => Duration::from_secs(1),
-            Subscriber::Synchronous | Subscriber::Keyed | Subscriber::Partitioned | Subscriber::Shared => {
-                Duration::from_secs(5)
-            }
+            Subscriber::Synchronous
+            | Subscriber::Keyed
+            | Subscriber::Partitioned
+            | Subscriber::Shared
+            | Subscriber::Broadcast => Duration::from_secs(5),
         }
     }
 
@@ -110,6 +115,16 @@ impl Subscriber {
     /// Whether its effects are in the transaction of its checkpoint.
     pub(crate) fn is_transactional(self) -> bool {
         matches!(self, Subscriber::Transactional | Subscriber::PerKey)
+    }
+
+    /// Whether events come to it in no order.
+    pub(crate) fn is_unordered(self) -> bool {
+        self == Subscriber::Shared
+    }
+
+    /// Whether a dead letter of it may be an accident: its handlers fail with the database.
+    pub(crate) fn fails_with_the_database(self) -> bool {
+        self.is_transactional() || self == Subscriber::Broadcast
     }
 
     /// Whether the handler never succeeds with this event.
