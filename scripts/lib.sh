@@ -199,12 +199,15 @@ target_dir() {
     cargo metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
 }
 
-# Builds headwater-test-server, for with_server.
+# Builds headwater-test-server, for with_server: alone, since it needs few crates. Built with --workspace, all crates would be compiled with
+# other features than the tests have, whose dependencies count too, and then again for the tests.
 build_test_server() {
-    # --workspace: with the features the tests use, so that nothing is built twice.
-    cargo build --quiet --workspace --locked --bin headwater-test-server
+    cargo build --quiet --locked -p headwater-embedded --bin headwater-test-server
     TEST_SERVER=$(target_dir)/debug/headwater-test-server
 }
+
+# Most tests wait more than they compute: two for each processor.
+export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$((2 * $(nproc)))}
 
 # Runs a command beside a disposable server, which it finds in HEADWATER_TEST_URL.
 with_server() { "$TEST_SERVER" -- "$@"; }

@@ -14,6 +14,8 @@ use crate::sql;
 
 /// A connection that was idle for longer is tried before it is used.
 const PING_AFTER: Duration = Duration::from_secs(1);
+/// A call without an answer is given up, unless the options say otherwise.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -22,6 +24,9 @@ pub struct DatabaseOptions {
     pub max_connections: u32,
     /// How long to wait for a connection before giving up.
     pub acquire_timeout: Duration,
+    /// How long subscribers, queues and handler transactions wait for the answer to one call, a commit included. Then the call has
+    /// failed, and is made again: shorter finds dead connections sooner, and takes slow answers for lost ones.
+    pub call_timeout: Duration,
     /// What the sessions call themselves: it names them where they hold others back.
     pub application_name: String,
     /// Whether the url leads to a pooler in transaction mode, as PgBouncer has it. Each call is then a transaction of its own, which costs
@@ -34,6 +39,7 @@ impl Default for DatabaseOptions {
         DatabaseOptions {
             max_connections: 10,
             acquire_timeout: Duration::from_secs(10),
+            call_timeout: CALL_TIMEOUT,
             application_name: "headwater".into(),
             transaction_pooler: false,
         }
@@ -46,6 +52,7 @@ pub struct Database {
     pub(crate) pool: PgPool,
     pub(crate) owned: bool,
     pub(crate) pooler: bool,
+    pub(crate) call_timeout: Duration,
 }
 
 impl Database {
@@ -87,12 +94,18 @@ impl Database {
                 })
             })
             .connect_lazy_with(connect);
-        Ok(Database { pool, owned: true, pooler: options.transaction_pooler })
+        let pooler = options.transaction_pooler;
+        Ok(Database { pool, owned: true, pooler, call_timeout: options.call_timeout })
     }
 
     /// Uses a pool that the application has, and leaves it open when it is closed.
     pub fn from_pool(pool: PgPool) -> Self {
-        Database { pool, owned: false, pooler: false }
+        Database { pool, owned: false, pooler: false, call_timeout: CALL_TIMEOUT }
+    }
+
+    /// Waits this long for the answer to one call: see [`DatabaseOptions::call_timeout`].
+    pub fn with_call_timeout(self, call_timeout: Duration) -> Self {
+        Database { call_timeout, ..self }
     }
 
     /// The pool, for the application's own queries and transactions.

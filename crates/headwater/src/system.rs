@@ -220,6 +220,13 @@ impl HeadwaterBuilder {
         self
     }
 
+    /// How long subscribers, queues and handler transactions wait for the answer to one call, a commit included (default 10 s). Then the
+    /// call has failed, and is made again: shorter finds dead connections sooner, and takes slow answers for lost ones.
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
+        self.database.call_timeout = timeout;
+        self
+    }
+
     /// Whether the url leads to a pooler in transaction mode, as PgBouncer has it. Its nodes then hold no session locks, and listen only where
     /// they are told to (`NodeBuilder::wake_ups`).
     pub fn transaction_pooler(mut self, yes: bool) -> Self {
@@ -263,10 +270,10 @@ impl HeadwaterBuilder {
         Ok(Headwater { database, log_options: self.log, live: self.live, open: Arc::default() })
     }
 
-    /// Uses a pool that the application has; the settings of connections are the pool's. Each call, but no transaction of a handler, then begins with a question whether its connection is in a
+    /// Uses a pool that the application has; the settings of connections are the pool's, and [`call_timeout`](Self::call_timeout) is ours. Each call, but no transaction of a handler, then begins with a question whether its connection is in a
     /// transaction that nobody ends, which is a round trip more: sqlx gives one back so when a future is dropped that begins a transaction.
     pub fn with_pool(self, pool: PgPool) -> Headwater {
-        let database = Database::from_pool(pool);
+        let database = Database::from_pool(pool).with_call_timeout(self.database.call_timeout);
         Headwater { database, log_options: self.log, live: self.live, open: Arc::default() }
     }
 }

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use self::claim::Types;
 use self::settle::HandedBack;
 use crate::Database;
-use crate::subscribers::call::{CALL_TIMEOUT, calling, no_answer};
+use crate::subscribers::call::{calling, in_time};
 
 type Result<T> = std::result::Result<T, SubscriberError>;
 
@@ -103,7 +103,8 @@ impl PgQueue {
 
     /// As [`claim`](PgQueue::claim), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
     pub async fn claim_in(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        in_time(claim::claim(conn, &self.inner, request, Types::Names, Transaction::Callers)).await
+        in_time(&self.inner.database, claim::claim(conn, &self.inner, request, Types::Names, Transaction::Callers))
+            .await
     }
 
     /// As [`claim`](PgQueue::claim), on a connection of the caller's that is in no transaction. A worker that keeps one saves what a pool asks of
@@ -113,13 +114,13 @@ impl PgQueue {
             let message = "the connection of `claim_on` is in a transaction: end that first, or use `claim_in`";
             return Err(SubscriberError::InvalidInput(message.into()));
         }
-        in_time(claim::claim(conn, &self.inner, request, Types::Names, Transaction::Own)).await
+        in_time(&self.inner.database, claim::claim(conn, &self.inner, request, Types::Names, Transaction::Own)).await
     }
 
     /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. Also an event that was
     /// settled before is an error, so that the same transaction a second time has no effects. After an error, roll back.
     pub async fn ack_in(&self, conn: &mut PgConnection, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
-        in_time(settle::ack_once(conn, &self.inner, claim_id, sequences)).await
+        in_time(&self.inner.database, settle::ack_once(conn, &self.inner, claim_id, sequences)).await
     }
 
     /// As [`nack`](PgQueue::nack), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
@@ -131,13 +132,12 @@ impl PgQueue {
         delay: Duration,
         error: &str,
     ) -> Result<()> {
-        in_time(settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error })).await
+        in_time(
+            &self.inner.database,
+            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error }),
+        )
+        .await
     }
-}
-
-/// For a connection of the caller's, which is for the caller to give up.
-async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(no_answer(CALL_TIMEOUT)))
 }
 
 /// PostgreSQL counts in i64; what is above is beyond any event.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use headwater_core::{Fault, SubscriberError};
 
-/// A call without an answer is given up.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same for calls of operators that go through many events or letters.
+use crate::Database;
+
+/// Instead of the database's `call_timeout`, for calls of operators that go through many events or letters.
 pub(super) const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) fn no_answer(within: Duration) -> SubscriberError {
@@ -14,11 +14,20 @@ pub(crate) fn no_answer(within: Duration) -> SubscriberError {
     SubscriberError::Unavailable(Fault { message, retryable: true, source: None })
 }
 
+/// Runs a call on a connection of the caller's, which is for the caller to give up.
+pub(crate) async fn in_time<T>(
+    database: &Database,
+    call: impl Future<Output = Result<T, SubscriberError>>,
+) -> Result<T, SubscriberError> {
+    let timeout = database.call_timeout;
+    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| Err(no_answer(timeout)))
+}
+
 /// Runs a call on a connection of the pool, and again on the next if that one turns out to be dead: after a restart of the server, all
 /// that the pool has are. (A macro, since the future of an async closure is not `Send`.)
 macro_rules! calling {
     ($database:expr, $conn:ident => $call:expr) => {
-        $crate::subscribers::call::calling!($database, $crate::subscribers::call::CALL_TIMEOUT, $conn => $call)
+        $crate::subscribers::call::calling!($database, $database.call_timeout, $conn => $call)
     };
     ($database:expr, $timeout:expr, $conn:ident => $call:expr) => {{
         let deadline = tokio::time::Instant::now() + $timeout;

@@ -13,7 +13,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::{CALL_TIMEOUT, PgSubscribers, Result, calling, no_answer, not_json, storable};
+use super::{PgSubscribers, Result, calling, no_answer, not_json, storable};
 use crate::error::{is_disconnect, subscriber_error};
 use crate::sql;
 
@@ -37,10 +37,10 @@ struct HeldLocks {
 }
 
 impl Session {
-    pub(super) async fn close(&self) {
+    pub(super) async fn close(&self, timeout: Duration) {
         if let Some(locks) = self.0.lock().await.take() {
             // It is gone either way.
-            _ = tokio::time::timeout(CALL_TIMEOUT, locks.conn.close()).await;
+            _ = tokio::time::timeout(timeout, locks.conn.close()).await;
         }
     }
 }
@@ -124,9 +124,10 @@ impl PgSubscribers {
     where
         F: Future<Output = Result<(Locks, T)>>,
     {
-        let deadline = Instant::now() + CALL_TIMEOUT;
+        let timeout = self.inner.database.call_timeout;
+        let deadline = Instant::now() + timeout;
         let session = self.session(instance);
-        let Ok(mut slot) = timeout_at(deadline, session.0.lock()).await else { return Err(no_answer(CALL_TIMEOUT)) };
+        let Ok(mut slot) = timeout_at(deadline, session.0.lock()).await else { return Err(no_answer(timeout)) };
         let mut used_before = slot.is_some();
         loop {
             let work = async {
@@ -147,7 +148,7 @@ impl PgSubscribers {
                     used_before = false;
                 }
                 Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(no_answer(CALL_TIMEOUT)),
+                Err(_) => return Err(no_answer(timeout)),
             }
         }
     }
@@ -161,10 +162,11 @@ impl PgSubscribers {
 
     pub(super) async fn release_leases(&self, instance: &Instance, partitions: &[PartitionId]) -> Result<()> {
         if self.inner.options.session_locks {
-            let deadline = Instant::now() + CALL_TIMEOUT;
+            let timeout = self.inner.database.call_timeout;
+            let deadline = Instant::now() + timeout;
             let session = self.session(instance);
             let Ok(mut slot) = timeout_at(deadline, session.0.lock()).await else {
-                return Err(no_answer(CALL_TIMEOUT));
+                return Err(no_answer(timeout));
             };
             if let Some(mut locks) = slot.take() {
                 let held = &locks.held.partitions;
@@ -182,7 +184,7 @@ impl PgSubscribers {
                     }
                     Ok(Err(error)) if !is_disconnect(&error) => return Err(subscriber_error(error)),
                     Ok(Err(_)) => {}
-                    Err(_) => return Err(no_answer(CALL_TIMEOUT)),
+                    Err(_) => return Err(no_answer(timeout)),
                 }
             }
         }

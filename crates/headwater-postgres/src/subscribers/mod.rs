@@ -26,7 +26,7 @@ use headwater_core::{
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use self::call::{CALL_TIMEOUT, SCAN_TIMEOUT, calling, no_answer};
+use self::call::{SCAN_TIMEOUT, calling, in_time, no_answer};
 use self::keep::Session;
 use crate::Database;
 use crate::error::subscriber_error;
@@ -82,7 +82,7 @@ impl PgSubscribers {
     /// all. It waits for a takeover that is under way, and is fenced by it. It moves the checkpoint from `from_position` and `from_gaps`
     /// only: the same move a second time is fenced, for the first may have been committed after all. After an error, roll back.
     pub async fn advance_in(&self, conn: &mut PgConnection, fence: &Fence, advance: &Advance) -> Result<()> {
-        in_time(checkpoint::advance_in(conn, self.id(), fence, advance)).await
+        in_time(self.database(), checkpoint::advance_in(conn, self.id(), fence, advance)).await
     }
 
     /// Notes, in a transaction of the caller's, that these events (in order) are settled ahead of the checkpoint, which is at `from`, a position and a ledger:
@@ -95,7 +95,7 @@ impl PgSubscribers {
         from: (u64, &Gaps),
         sequences: &[u64],
     ) -> Result<()> {
-        in_time(checkpoint::settle_ahead_in(conn, self.id(), fence, from, sequences)).await
+        in_time(self.database(), checkpoint::settle_ahead_in(conn, self.id(), fence, from, sequences)).await
     }
 
     /// Forgets what was [settled ahead](PgSubscribers::settle_ahead_in), and the checkpoint has passed.
@@ -112,7 +112,8 @@ impl PgSubscribers {
         global_sequence: u64,
         failure: Option<&Attempt>,
     ) -> Result<()> {
-        match in_time(dead_letters::redriven(conn, self.id(), fence, global_sequence, failure)).await? {
+        match in_time(self.database(), dead_letters::redriven(conn, self.id(), fence, global_sequence, failure)).await?
+        {
             true => Ok(()),
             false => Err(SubscriberError::Fenced(fence.subscriber_id.clone())),
         }
@@ -132,7 +133,7 @@ impl PgSubscribers {
     pub async fn close(&self) {
         let sessions: Vec<_> = self.lock_sessions().drain().map(|(_, session)| session).collect();
         for session in sessions {
-            session.close().await;
+            session.close(self.inner.database.call_timeout).await;
         }
     }
 
@@ -266,11 +267,6 @@ impl SubscriberStore for PgSubscribers {
     async fn audit(&self, subscriber_ids: &[String]) -> Result<AuditReport> {
         calling!(self.inner.database, SCAN_TIMEOUT, conn => audit::audit(conn, &self.inner.info, subscriber_ids))
     }
-}
-
-/// For a connection of the caller's, which is for the caller to give up.
-async fn in_time<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(no_answer(CALL_TIMEOUT)))
 }
 
 /// A write that matched nothing: says why.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
-use super::{CALL_TIMEOUT, PgSubscribers, Result, no_answer};
+use super::{PgSubscribers, Result, no_answer};
 use crate::error::subscriber_error;
 use crate::{pooler, sql};
 
@@ -16,12 +16,12 @@ impl PgSubscribers {
         loop {
             // Of ours, and a number.
             let begin = AssertSqlSafe(sql::BEGIN_LIMITED.replace("$1", &idle_ms.to_string()));
-            match tokio::time::timeout(CALL_TIMEOUT, self.inner.database.begin(begin)).await {
+            match tokio::time::timeout(self.inner.database.call_timeout, self.inner.database.begin(begin)).await {
                 Ok(Ok(tx)) => return Ok(tx),
                 // A connection of the pool that died meanwhile: after a restart of the server, all have.
                 Ok(Err(error)) if crate::error::is_disconnect(&error) && tries > 0 => tries -= 1,
                 Ok(Err(error)) => return Err(subscriber_error(error)),
-                Err(_) => return Err(no_answer(CALL_TIMEOUT)),
+                Err(_) => return Err(no_answer(self.inner.database.call_timeout)),
             }
         }
     }
@@ -30,9 +30,9 @@ impl PgSubscribers {
     /// What follows would then be no part of it.
     pub async fn is_open(&self, tx: &mut Transaction<'static, Postgres>) -> Result<bool> {
         let ask = sqlx::query_scalar(sql::STILL_HANDLING).fetch_one(&mut **tx);
-        match tokio::time::timeout(CALL_TIMEOUT, ask).await {
+        match tokio::time::timeout(self.inner.database.call_timeout, ask).await {
             Ok(open) => open.map_err(subscriber_error),
-            Err(_) => Err(no_answer(CALL_TIMEOUT)),
+            Err(_) => Err(no_answer(self.inner.database.call_timeout)),
         }
     }
 
@@ -44,7 +44,7 @@ impl PgSubscribers {
             }
             _ = tx.rollback().await;
         };
-        _ = tokio::time::timeout(CALL_TIMEOUT, rollback).await;
+        _ = tokio::time::timeout(self.inner.database.call_timeout, rollback).await;
     }
 
     /// Commits. After an error, whether it was committed is unknown.
@@ -53,9 +53,9 @@ impl PgSubscribers {
             self.inner.database.forget_statements(&mut tx).await?;
             tx.commit().await
         };
-        match tokio::time::timeout(CALL_TIMEOUT, commit).await {
+        match tokio::time::timeout(self.inner.database.call_timeout, commit).await {
             Ok(result) => result.map_err(subscriber_error),
-            Err(_) => Err(no_answer(CALL_TIMEOUT)),
+            Err(_) => Err(no_answer(self.inner.database.call_timeout)),
         }
     }
 }

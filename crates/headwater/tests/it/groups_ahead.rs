@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{Shop, quick, soon, until};
+use crate::common::{Shop, SlowCommit, quick, soon, until};
 use headwater::{
     Append, Event, HandlerError, Json, NodeBuilder, ReliableDeliveryConfig, SubscriberStore, TransactionScope,
 };
@@ -13,7 +13,10 @@ const EVENTS: u64 = 1_000;
 const KEYS: u64 = 100;
 
 async fn with_backlog() -> (Shop, u64) {
-    let shop = Shop::open().await;
+    with_backlog_in(Shop::open().await).await
+}
+
+async fn with_backlog_in(shop: Shop) -> (Shop, u64) {
     let table = "CREATE TABLE effects (sequence bigint NOT NULL, tx xid8 NOT NULL DEFAULT pg_current_xact_id())";
     sqlx::raw_sql(table).execute(shop.headwater.pool()).await.unwrap();
     let keyed = |n: u64| Event { key: Some(format!("k{}", n % KEYS)), ..Event::raw("e", Json::null()) };
@@ -179,14 +182,11 @@ async fn a_group_that_fails_becomes_dead_letters_and_the_others_are_done() {
 /// A commit that takes longer than the client waits, and succeeds: the next try must find that out.
 #[tokio::test]
 async fn a_slow_commit_has_its_effects_once() {
-    let (shop, last) = with_backlog().await;
-    let slow = "CREATE SEQUENCE commits;
-        CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('commits') = 5 THEN PERFORM pg_sleep(12); END IF; RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON headwater.settled_ahead DEFERRABLE INITIALLY DEFERRED
-            FOR EACH ROW EXECUTE FUNCTION dawdle()";
-    sqlx::raw_sql(slow).execute(shop.headwater.pool()).await.unwrap();
+    let (shop, last) = with_backlog_in(Shop::open_impatient().await).await;
+    let mut commit = SlowCommit::of(&shop, "headwater.settled_ahead", 5).await;
     let node = node(&shop, "one").start().await.unwrap();
+    commit.is_given_up().await;
+    commit.let_go().await;
     soon(node.wait_for("keys", last)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(effects(&shop).await, (EVENTS as i64, EVENTS as i64, KEYS as i64));

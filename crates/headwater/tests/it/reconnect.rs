@@ -125,7 +125,7 @@ async fn half_open_connections_are_found_out_own_server() {
     let (direct, shop) = on_server(&server.url("headwater")).await;
     let network = Network::before(server.port()).await;
     let url = server.url("headwater").replace(&server.port().to_string(), &network.port.to_string());
-    let headwater = Headwater::connect(&url).await.unwrap();
+    let headwater = Headwater::builder().call_timeout(Duration::from_secs(1)).connect(&url).await.unwrap();
     let through = headwater.namespace("shop").await.unwrap();
     let recorder = Recorder::new("survivor");
     let node: Node = through.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
@@ -137,6 +137,6 @@ async fn half_open_connections_are_found_out_own_server() {
     network.dead.store(false, Ordering::Release);
     soon(node.wait_for("survivor", second)).await.unwrap();
     assert_eq!(recorder.sequences().last(), Some(&second));
-    _ = tokio::time::timeout(Duration::from_secs(30), node.shutdown()).await;
+    _ = tokio::time::timeout(Duration::from_secs(5), node.shutdown()).await;
     direct.shutdown().await;
 }

@@ -133,10 +133,12 @@ async fn without_prefetch_a_worker_claims_what_it_handles_and_nothing_else() {
 
 #[tokio::test]
 async fn a_claim_that_hangs_holds_up_neither_handlers_nor_acks() {
-    let shop = Shop::open().await;
+    let shop = Shop::open_impatient().await;
     let last = shop.emit_many(20).await;
     let witness = Witness::closed();
-    let node = witness.node(&shop, "one").batch_size(5).prefetch(5).start().await.unwrap();
+    // The server makes a claim that its client gave up: it is for others when its time has come.
+    let visibility = Duration::from_secs(1);
+    let node = witness.node(&shop, "one").batch_size(5).prefetch(5).visibility(visibility).start().await.unwrap();
     witness.began(1).await;
     assert_eq!(held(&shop).await, (1, 10));
     // Whoever claims now waits for this transaction.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Shop, quick, soon, until};
+use crate::common::{Shop, SlowCommit, quick, soon, until};
 use headwater::{
     ClaimRequest, DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, SubscriberError,
     SubscriberStore, TransactionScope,
@@ -13,7 +13,10 @@ use sqlx::PgConnection;
 use tokio::sync::{Semaphore, mpsc};
 
 async fn with_table() -> Shop {
-    let shop = Shop::open().await;
+    with_table_in(Shop::open().await).await
+}
+
+async fn with_table_in(shop: Shop) -> Shop {
     sqlx::raw_sql("CREATE TABLE effects (event_id uuid NOT NULL)").execute(shop.headwater.pool()).await.unwrap();
     shop
 }
@@ -190,7 +193,8 @@ async fn a_worker_that_dies_before_its_commit_leaves_no_effect_and_another_has_i
     let shop = with_table().await;
     let last = shop.emit_many(3).await;
     let (one, mut begun, _let_go) = held(&shop, "one");
-    let one = one.start().await.unwrap();
+    // What it had sent before it died may extend its claim once more.
+    let one = one.visibility(Duration::from_secs(1)).start().await.unwrap();
     soon(begun.recv()).await.unwrap();
     drop(one);
     expire(&shop).await;
@@ -276,12 +280,8 @@ async fn a_constraint_that_fails_at_the_commit_is_the_handlers_failure() {
 /// A commit that takes longer than the client waits, and succeeds: the next try must find that out.
 #[tokio::test]
 async fn a_slow_commit_has_its_effect_once() {
-    let shop = with_table().await;
-    let slow = "CREATE SEQUENCE commits;
-        CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('commits') = 1 THEN PERFORM pg_sleep(12); END IF; RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION dawdle()";
-    sqlx::raw_sql(slow).execute(shop.headwater.pool()).await.unwrap();
+    let shop = with_table_in(Shop::open_impatient().await).await;
+    let mut commit = SlowCommit::of(&shop, "effects", 1).await;
     let tries = Arc::new(AtomicU32::new(0));
     let counted = tries.clone();
     let node = shop
@@ -292,13 +292,15 @@ async fn a_slow_commit_has_its_effect_once() {
             Box::pin(async move { effect(&event, tx).await })
         })
         .config(quick())
-        // Extended many times meanwhile.
-        .visibility(Duration::from_secs(2))
+        // Extended meanwhile.
+        .visibility(Duration::from_secs(1))
         .start()
         .await
         .unwrap();
     shop.emit_many(2).await;
     let last = shop.emit(&["b"]).await;
+    commit.is_given_up().await;
+    commit.let_go().await;
     settled(&shop, last).await;
     node.shutdown().await.unwrap();
     assert_eq!(effects(&shop).await, (3, 3));

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::common::{Shop, quick, soon, until};
+use crate::common::{Shop, SlowCommit, quick, soon, until};
 use headwater::{Event, HandlerError, Json, ReliableDeliveryConfig, StartFrom, SubscriberStore, TransactionScope};
 use sqlx::PgConnection;
 
 async fn with_table() -> Shop {
-    let shop = Shop::open().await;
+    with_table_in(Shop::open().await).await
+}
+
+async fn with_table_in(shop: Shop) -> Shop {
     sqlx::raw_sql("CREATE TABLE effects (event_id uuid NOT NULL)").execute(shop.headwater.pool()).await.unwrap();
     shop
 }
@@ -254,12 +257,8 @@ async fn a_constraint_that_fails_at_the_commit_is_the_handlers_failure() {
 /// A commit that takes longer than the client waits, and succeeds: the next try must find that out.
 #[tokio::test]
 async fn a_slow_commit_has_its_effect_once() {
-    let shop = with_table().await;
-    let slow = "CREATE SEQUENCE commits;
-        CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('commits') = 1 THEN PERFORM pg_sleep(12); END IF; RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION dawdle()";
-    sqlx::raw_sql(slow).execute(shop.headwater.pool()).await.unwrap();
+    let shop = with_table_in(Shop::open_impatient().await).await;
+    let mut commit = SlowCommit::of(&shop, "effects", 1).await;
     let node = shop
         .shop
         .node("n1")
@@ -270,6 +269,8 @@ async fn a_slow_commit_has_its_effect_once() {
         .unwrap();
     shop.emit(&["a"]).await;
     let last = shop.emit(&["b"]).await;
+    commit.is_given_up().await;
+    commit.let_go().await;
     soon(node.wait_for("slow", last)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(effects(&shop).await, (2, 2));

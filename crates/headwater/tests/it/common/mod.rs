@@ -23,6 +23,18 @@ impl Shop {
     pub(crate) async fn open() -> Self {
         let db = TestDatabase::create().await;
         let headwater = Headwater::connect(&db.url).await.expect("failed to connect");
+        Self::with(db, headwater).await
+    }
+
+    /// As `open`, but a call that is not answered within half a second has failed.
+    pub(crate) async fn open_impatient() -> Self {
+        let db = TestDatabase::create().await;
+        let builder = Headwater::builder().call_timeout(Duration::from_millis(500));
+        let headwater = builder.connect(&db.url).await.expect("failed to connect");
+        Self::with(db, headwater).await
+    }
+
+    async fn with(db: TestDatabase, headwater: Headwater) -> Self {
         headwater.create_namespace(NamespaceConfig::new("shop")).await.expect("failed to create a namespace");
         let shop = headwater.namespace("shop").await.expect("failed to open the namespace");
         Shop { db, headwater, shop }
@@ -46,6 +58,44 @@ impl Shop {
 
     pub(crate) async fn info(&self, subscriber_id: &str) -> SubscriberInfo {
         self.shop.subscribers().subscriber(subscriber_id).await.expect("failed to look at the subscriber")
+    }
+}
+
+/// A commit that hangs until it is let go, and then succeeds: the client, an impatient one, has given it up long before.
+pub(crate) struct SlowCommit {
+    holder: sqlx::PgConnection,
+}
+
+impl SlowCommit {
+    /// The `nth` row that is inserted into `table` from now on makes its transaction hang at the commit.
+    pub(crate) async fn of(shop: &Shop, table: &str, nth: i64) -> Self {
+        let trigger = format!(
+            "CREATE SEQUENCE commits;
+             CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF nextval('commits') = {nth} THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
+             CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED
+                 FOR EACH ROW EXECUTE FUNCTION dawdle()"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(trigger)).execute(shop.headwater.pool()).await.unwrap();
+        let mut holder = shop.db.session().await;
+        sqlx::query("SELECT pg_advisory_lock(4711)").execute(&mut holder).await.unwrap();
+        SlowCommit { holder }
+    }
+
+    /// Waits until it hangs for twice as long as an impatient client waits, by the clock of the server.
+    pub(crate) async fn is_given_up(&mut self) {
+        soon(async {
+            let hangs = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'commit%'
+                             AND wait_event = 'advisory' AND clock_timestamp() > query_start + interval '1 second')";
+            while !sqlx::query_scalar::<_, bool>(hangs).fetch_one(&mut self.holder).await.unwrap() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+
+    pub(crate) async fn let_go(mut self) {
+        sqlx::query("SELECT pg_advisory_unlock(4711)").execute(&mut self.holder).await.unwrap();
     }
 }
 
