@@ -23,7 +23,7 @@ use super::outcome::Outcome;
 use super::processes::{self, SharedPlace};
 use super::producers::{self, Known};
 use super::subscribers::{ALL, Subscriber};
-use super::{NAMESPACE, crash, failover};
+use super::{NAMESPACE, Options, crash, failover};
 
 /// After the faults, everything must be handled within this.
 pub(crate) const DRAIN: Duration = Duration::from_secs(90);
@@ -44,6 +44,8 @@ enum Stage {
 pub(crate) struct Arena {
     pub(crate) seed: u64,
     pub(crate) seconds: u64,
+    /// Whether servers may lose nothing that they acknowledged.
+    pub(crate) safe: bool,
     pub(crate) mode: Mode,
     pub(crate) folder: PathBuf,
     pub(crate) places: Vec<SharedPlace>,
@@ -65,13 +67,8 @@ pub(crate) fn configured(builder: ServerBuilder) -> ServerBuilder {
 }
 
 impl Arena {
-    pub(crate) async fn prepare(
-        seed: u64,
-        seconds: u64,
-        mode: Mode,
-        folder: PathBuf,
-        live: Option<Source>,
-    ) -> anyhow::Result<Self> {
+    pub(crate) async fn prepare(seed: u64, mode: Mode, folder: PathBuf, options: &Options) -> anyhow::Result<Self> {
+        let live = options.live;
         let builder = configured(Server::builder());
         let (stage, url, control) = match mode {
             Mode::Plain => {
@@ -92,13 +89,13 @@ impl Arena {
                 (Stage::Pair(Box::new(pair)), url.clone(), url)
             }
             Mode::Hostile => {
-                let enemies = Enemies::start(builder).await?;
+                let enemies = Enemies::start(builder, &options.only).await?;
                 let (url, control) = (enemies.url(), enemies.control_url());
                 (Stage::Hostile(Box::new(enemies)), url, control)
             }
         };
-        let options = |url: &str| anyhow::Ok(url.parse::<PgConnectOptions>()?.disable_statement_logging());
-        let (clients, control) = (options(&url)?, options(&control)?);
+        let connect = |url: &str| anyhow::Ok(url.parse::<PgConnectOptions>()?.disable_statement_logging());
+        let (clients, control) = (connect(&url)?, connect(&control)?);
         let headwater = Headwater::builder().application_name("torture-producer").connect(&url).await?;
         headwater.migrate().await?;
         headwater.create_namespace(NamespaceConfig::new(NAMESPACE)).await?;
@@ -113,7 +110,8 @@ impl Arena {
         let stage = Some(stage);
         Ok(Arena {
             seed,
-            seconds,
+            seconds: options.seconds,
+            safe: options.safe,
             mode,
             folder,
             places,

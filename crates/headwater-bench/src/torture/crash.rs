@@ -37,19 +37,21 @@ pub(crate) async fn run(arena: &Arena, server: &SharedServer, end: Instant) -> a
     let mut dice = StdRng::seed_from_u64(arena.seed);
     let mut rounds = 0;
     loop {
-        let synchronous = rounds % 2 == 0;
-        commit_safely(arena, synchronous).await?;
+        let synchronous = arena.safe || rounds % 2 == 1;
+        if !arena.safe {
+            commit_safely(arena, synchronous).await?;
+        }
         let calm = Instant::now() + Duration::from_secs_f64(dice.random_range(1.5..3.5));
         harass(arena, &mut dice, calm.min(end)).await?;
         if Instant::now() >= end {
             break;
         }
+        let from_ns = now_ns().saturating_sub((3 * WAL_WRITER_DELAY + Duration::from_secs(1)).as_nanos() as u64);
         // Nothing is written then but by those who wait for it, so that there is something to lose.
         let writer = if synchronous { None } else { Some(stop_wal_writer(arena).await?) };
         producers::burst(&arena.namespace, &arena.known, dice.random_range(20..200)).await;
         // Some of it is handled by then.
         sleep(Duration::from_millis(dice.random_range(0..400))).await;
-        let from_ns = now_ns().saturating_sub((3 * WAL_WRITER_DELAY + Duration::from_secs(1)).as_nanos() as u64);
         if dice.random_bool(0.7) {
             kill_backend(arena, &mut dice, writer).await?;
         } else {

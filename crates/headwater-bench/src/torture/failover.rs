@@ -94,7 +94,7 @@ pub(crate) async fn run(arena: &Arena, pair: &mut Pair, end: Instant) -> anyhow:
     // Since then, what is acknowledged may not be on the standby.
     let mut unsafe_since = now_ns();
     while Instant::now() < end {
-        let synchronous = rounds % 2 == 1;
+        let synchronous = arena.safe || rounds % 2 == 1;
         replicate(arena, pair, if synchronous { SYNCHRONOUS } else { ASYNCHRONOUS }).await?;
         if synchronous {
             prove_synchronous(arena, pair).await?;

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use self::arena::Arena;
+use self::hostile::Enemy;
 pub(crate) use self::line::now_ns;
 use self::live::Source;
 use self::mode::Mode;
@@ -68,6 +69,12 @@ pub(crate) struct Options {
     /// held gap, lost answers
     #[arg(long, group = "mode")]
     hostile: bool,
+    /// Only with synchronous replication, or synchronous_commit on: nothing that was acknowledged is lost
+    #[arg(long)]
+    safe: bool,
+    /// Only these enemies; without it, all
+    #[arg(long, value_enum, value_delimiter = ',', requires = "hostile", value_name = "ENEMY")]
+    only: Vec<Enemy>,
 }
 
 impl Options {
@@ -91,7 +98,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     };
     std::fs::create_dir_all(&folder)?;
 
-    let arena = Arena::prepare(seed, options.seconds, mode, folder.clone(), options.live).await?;
+    let arena = Arena::prepare(seed, mode, folder.clone(), &options).await?;
     let outcome = arena.go(!options.no_faults).await;
     if (outcome.is_err() || outcome.as_ref().is_ok_and(|outcome| !outcome.violations.is_empty()))
         && options.keep.is_none()

@@ -11,6 +11,7 @@ mod tenants;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use headwater::{GrantKind, Headwater, NamespaceConfig};
 use headwater_embedded::ServerBuilder;
 use rand::SeedableRng;
@@ -31,8 +32,26 @@ const TENANT: &str = "torture_tenant";
 /// The namespace of the tenant.
 const ELSEWHERE: &str = "elsewhere";
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Enemy {
+    /// Take advisory locks of every shape
+    Strangers,
+    /// Lock tables, and leave transactions open in another namespace
+    Tenants,
+    /// Steps forwards and back; months end
+    Clock,
+    /// Prepared transactions stay over restarts
+    Prepared,
+    /// Groups are resized behind a held gap, with a member stopped
+    Resizes,
+    /// The network loses answers
+    Answers,
+}
+
 /// The server among them.
 pub(crate) struct Enemies {
+    /// Those that come; if there are none, all.
+    only: Vec<Enemy>,
     server: SharedServer,
     /// Between clients and the server.
     proxy: Proxy,
@@ -40,13 +59,13 @@ pub(crate) struct Enemies {
 }
 
 impl Enemies {
-    pub(crate) async fn start(builder: ServerBuilder) -> anyhow::Result<Self> {
+    pub(crate) async fn start(builder: ServerBuilder, only: &[Enemy]) -> anyhow::Result<Self> {
         let clock = Clock::new()?;
         // A server that is to stop waits that long for one who follows the WAL and whose answers are lost.
         let builder = clock.install(builder).setting("wal_sender_timeout", "5s");
         let server = tokio::task::spawn_blocking(|| builder.start()).await?.context("failed to start a server")?;
         let proxy = Proxy::start(server.port()).await?;
-        Ok(Enemies { server: Arc::new(Mutex::new(server)), proxy, clock })
+        Ok(Enemies { only: only.to_vec(), server: Arc::new(Mutex::new(server)), proxy, clock })
     }
 
     /// Where clients connect.
@@ -84,13 +103,16 @@ impl Enemies {
         violations: &mut Violations,
     ) -> anyhow::Result<(u64, u64)> {
         let dice = |number: u64| StdRng::seed_from_u64(arena.seed.wrapping_mul(100).wrapping_add(number));
+        let Enemies { only, server, proxy, clock } = self;
+        // Who does not come has nothing to do until the end, which is now.
+        let until = |enemy| if only.is_empty() || only.contains(&enemy) { end } else { Instant::now() };
         let (strangers, tenants, clock, prepared, resizes, answers) = tokio::join!(
-            strangers::run(arena, dice(0), end),
-            tenants::run(arena, dice(1), end, violations),
-            self.clock.run(arena, dice(2), end),
-            prepared::run(arena, &self.server, dice(3), end),
-            resize::run(arena, dice(4), end),
-            answers::run(arena, &self.proxy, dice(5), end),
+            strangers::run(arena, dice(0), until(Enemy::Strangers)),
+            tenants::run(arena, dice(1), until(Enemy::Tenants), violations),
+            clock.run(arena, dice(2), until(Enemy::Clock)),
+            prepared::run(arena, server, dice(3), until(Enemy::Prepared)),
+            resize::run(arena, dice(4), until(Enemy::Resizes)),
+            answers::run(arena, proxy, dice(5), until(Enemy::Answers)),
         );
         let resizes = resizes?;
         Ok((strangers? + tenants? + clock? + prepared? + resizes + answers?, resizes))
