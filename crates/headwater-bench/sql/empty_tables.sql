@@ -1,2 +1,2 @@
 -- Every round starts with empty tables, so that nobody pays for what the others wrote.
-TRUNCATE headwater.events, headwater.streams, bench.notified, bench.counted, pgmq.q_bench
+TRUNCATE headwater_private.events, headwater_private.streams, bench.notified, bench.counted, pgmq.q_bench

@@ -1,2 +1,2 @@
 -- The sequence of a namespace, and how far it is.
-SELECT sequence::oid AS oid, pg_sequence_last_value(sequence) AS last_value FROM headwater.namespaces WHERE namespace = $1
+SELECT sequence::oid AS oid, pg_sequence_last_value(sequence) AS last_value FROM headwater_private.namespaces WHERE namespace = $1

@@ -1,6 +1,6 @@
 //! One stream for all nodes: a durable slot, an inbox.
 //!
-//! Who has authority: the slot's row in the database (`headwater.cdc_slots`), by the database's clock. It names the owner, which alone receives, until when, and in which term; each
+//! Who has authority: the slot's row in the database (`headwater_private.cdc_slots`), by the database's clock. It names the owner, which alone receives, until when, and in which term; each
 //! stream has a term of its own. An owner keeps its lease; the others stand by, and take the slot when its lease is over, or as soon as nobody reads it though its owner had begun to.
 //! Whatever an owner writes carries its term: one that was replaced without knowing it (paused, cut off) stores nothing, and so acknowledges nothing. Whoever takes over ends the session that reads
 //! the slot still, since the server lets one session at a time read it (55006); a role that may not do that waits until the server does, after wal_sender_timeout, and says so.

@@ -30,7 +30,7 @@ pub enum CdcMode {
     /// Each node, from a temporary slot of its own: nothing is stored, and nothing left behind.
     #[default]
     Direct,
-    /// One node at a time, from one durable slot of the namespace, into the table `headwater.cdc_inbox`, which all nodes read: one stream, however many
+    /// One node at a time, from one durable slot of the namespace, into the table `headwater_private.cdc_inbox`, which all nodes read: one stream, however many
     /// nodes; and a second write of each event.
     Inbox {
         /// How long what was dispatched stays there.

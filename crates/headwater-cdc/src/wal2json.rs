@@ -20,7 +20,7 @@ pub(crate) fn options() -> Vec<(&'static str, String)> {
         ("include-xids", "true"),
         ("include-types", "false"),
         ("actions", "insert"),
-        ("add-tables", "headwater.*"),
+        ("add-tables", "headwater_private.*"),
     ]
     .map(|(name, value)| (name, value.to_owned()))
     .into()

@@ -9,11 +9,11 @@ impl TestDatabase {
     /// from those that the namespace has.
     pub async fn past_months(&self, namespace: &str, months: u32, events_each: u32) {
         let script = format!(
-            "DO $$ DECLARE ns headwater.namespaces := headwater.namespace_row('{namespace}'); at timestamptz; BEGIN
+            "DO $$ DECLARE ns headwater_private.namespaces := headwater_private.namespace_row('{namespace}'); at timestamptz; BEGIN
                  FOR i IN REVERSE {months} .. 1 LOOP
                      at := (date_trunc('month', now() AT TIME ZONE 'UTC') - i * interval '1 month') AT TIME ZONE 'UTC';
-                     PERFORM headwater.create_leaf(ns.namespace_id, at);
-                     INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+                     PERFORM headwater_private.create_leaf(ns.namespace_id, at);
+                     INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
                                                    event_type, data)
                      SELECT nextval(ns.sequence), i, at + n * interval '1 second', at + n * interval '1 second', ns.namespace_id,
                             gen_random_uuid(), 'past', to_jsonb(n)
@@ -27,14 +27,14 @@ impl TestDatabase {
     /// Makes events of this month events of a past one: as if it had been so many months ago that they were appended.
     pub async fn backdate(&self, namespace: &str, first_sequence: u64, last_sequence: u64, months_ago: u32) {
         let script = format!(
-            "DO $$ DECLARE ns headwater.namespaces := headwater.namespace_row('{namespace}');
+            "DO $$ DECLARE ns headwater_private.namespaces := headwater_private.namespace_row('{namespace}');
                  at timestamptz := (date_trunc('month', now() AT TIME ZONE 'UTC') - {months_ago} * interval '1 month') AT TIME ZONE 'UTC';
              BEGIN
-                 PERFORM headwater.create_leaf(ns.namespace_id, at);
-                 UPDATE headwater.events e SET recorded_at = at + interval '1 day'
+                 PERFORM headwater_private.create_leaf(ns.namespace_id, at);
+                 UPDATE headwater_private.events e SET recorded_at = at + interval '1 day'
                   WHERE e.namespace_id = ns.namespace_id AND e.global_sequence BETWEEN {first_sequence} AND {last_sequence};
-                 UPDATE headwater.streams s SET first_at = e.first_at, last_at = e.last_at
-                   FROM (SELECT e.stream_id, min(e.recorded_at) AS first_at, max(e.recorded_at) AS last_at FROM headwater.events e
+                 UPDATE headwater_private.streams s SET first_at = e.first_at, last_at = e.last_at
+                   FROM (SELECT e.stream_id, min(e.recorded_at) AS first_at, max(e.recorded_at) AS last_at FROM headwater_private.events e
                           WHERE e.namespace_id = ns.namespace_id AND e.stream_id IS NOT NULL GROUP BY e.stream_id) e
                   WHERE s.namespace_id = ns.namespace_id AND s.stream_id = e.stream_id;
              END $$"
@@ -45,7 +45,7 @@ impl TestDatabase {
     /// Lets a namespace keep this month and so many before it, on whatever day that is: older ones are due.
     pub async fn keep_months(&self, namespace: &str, months: u32) {
         let script = format!(
-            "UPDATE headwater.namespaces
+            "UPDATE headwater_private.namespaces
                 SET retention = now() - (date_trunc('month', now() AT TIME ZONE 'UTC') - {months} * interval '1 month') AT TIME ZONE 'UTC'
               WHERE namespace = '{namespace}'"
         );

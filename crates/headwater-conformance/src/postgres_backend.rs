@@ -50,4 +50,8 @@ impl SubscriberBackend for PostgresBackend {
         };
         Ok(SubscriberHandles { stores: [open(), open()], log: Arc::new(log) })
     }
+
+    async fn hand_out(&self, namespace: &str, up_to: u64) {
+        self.database.hand_out(namespace, up_to).await;
+    }
 }

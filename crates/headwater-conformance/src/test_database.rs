@@ -51,6 +51,13 @@ impl TestDatabase {
         self.log_with(NamespaceConfig::new(namespace), LogOptions::default()).await
     }
 
+    /// Hands out the sequences of a namespace up to this one, as appends do that are rolled back: positions up to there can be written.
+    pub async fn hand_out(&self, namespace: &str, up_to: u64) {
+        let set = "SELECT setval(n.sequence, $2) FROM headwater_private.namespaces n WHERE n.namespace = $1";
+        let set = sqlx::query(set).bind(namespace).bind(i64::try_from(up_to).expect("a sequence"));
+        set.execute(self.database.pool()).await.expect("failed to hand out sequences");
+    }
+
     /// The log of a new namespace.
     pub async fn log_with(&self, config: NamespaceConfig, options: LogOptions) -> PgLog {
         self.database.create_namespace(&config).await.expect("failed to create the namespace");

@@ -24,7 +24,8 @@ pub(crate) struct Manner {
     pub(crate) notify: bool,
     /// Give up after waiting so long for a lock.
     pub(crate) patience_ms: Option<i32>,
-    /// Whether events without streams may take the short way: in a namespace with a sequence, outside of the caller's transaction.
+    /// Whether events without streams may take the short way: as the owner of the tables, in a namespace with a sequence, outside of the
+    /// caller's transaction.
     pub(crate) short_way: bool,
 }
 

@@ -114,7 +114,7 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
     let Some(raised) = database_error(&error) else { return SubscriberError::Unavailable(fault(error)) };
     match raised.code() {
         "WH001" => SubscriberError::NamespaceNotFound(detail(raised).namespace),
-        "WH002" => SubscriberError::InvalidInput(message(raised)),
+        "WH002" | "WH016" => SubscriberError::InvalidInput(message(raised)),
         "WH015" | "42501" => SubscriberError::NotGranted(not_granted(raised)),
         "WH006" => SubscriberError::Read(read_error(error)),
         "WH011" => SubscriberError::Fenced(detail(raised).subscriber_id),

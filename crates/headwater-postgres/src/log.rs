@@ -109,8 +109,15 @@ macro_rules! reading {
 }
 
 impl PgLog {
-    pub(crate) fn start(database: Database, info: NamespaceInfo, months: Months, options: LogOptions) -> Self {
-        let coalescer = Coalescer::start(&database, &info, &options);
+    /// `is_owner`: the role owns Headwater's tables, so that appends may take the short way.
+    pub(crate) fn start(
+        database: Database,
+        info: NamespaceInfo,
+        is_owner: bool,
+        months: Months,
+        options: LogOptions,
+    ) -> Self {
+        let coalescer = Coalescer::start(&database, &info, is_owner, &options);
         PgLog {
             inner: Arc::new(Inner {
                 database,

@@ -1,15 +1,17 @@
 //! Migrations: embedded, versioned, checksummed, safe when many processes start at once.
 //!
-//! The database has the authority: its table of migrations says what it is. One transaction under one advisory lock
+//! The database has the authority: its table of migrations says what it is. One transaction under one lock
 //! does it all, so whoever comes second finds it done, and a failure leaves nothing half made. Tables migrate and are
 //! frozen once shipped; functions are replaced whole, never by an older build.
+
+use std::time::Duration;
 
 use headwater_core::AdminError;
 use sha2::{Digest, Sha256};
 use sqlx::{PgConnection, Row};
 
 use crate::Database;
-use crate::error::admin_error;
+use crate::error::{admin_error, sqlstate};
 use crate::sql;
 
 /// What a migration did.
@@ -23,16 +25,43 @@ pub struct Migrated {
     pub functions_replaced: bool,
 }
 
+/// How often processes that start for the first time at once may get into each other's way.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
 const KNOWN: i64 = sql::MIGRATIONS.len() as i64;
 
 impl Database {
     /// Brings the database's schema to this build's version; does nothing if it is there.
     pub async fn migrate(&self) -> Result<Migrated, AdminError> {
+        self.prepare_to_migrate().await?;
         let mut tx = self.begin("BEGIN").await.map_err(admin_error)?;
         let migrated = migrate(&mut tx).await?;
         self.forget_statements(&mut tx).await.map_err(admin_error)?;
         tx.commit().await.map_err(admin_error)?;
         Ok(migrated)
+    }
+
+    /// Makes the schema and the table that a migration locks, in a transaction of its own, so that whoever comes second finds it. PostgreSQL lets
+    /// two of them get into each other's way, which one of them is told: it tries again.
+    async fn prepare_to_migrate(&self) -> Result<(), AdminError> {
+        for _ in 1..TRIES {
+            match self.make_migrations_table().await {
+                Err(error) if matches!(sqlstate(&error), Some("23505" | "42P06" | "42P07" | "XX000")) => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                made => return made.map_err(admin_error),
+            }
+        }
+        self.make_migrations_table().await.map_err(admin_error)
+    }
+
+    async fn make_migrations_table(&self) -> Result<(), sqlx::Error> {
+        let mut tx = self.begin("BEGIN").await?;
+        if !sqlx::query_scalar(sql::SCHEMA_VERSION).fetch_one(&mut *tx).await? {
+            sqlx::raw_sql(sql::MIGRATIONS_TABLE).execute(&mut *tx).await?;
+        }
+        tx.commit().await
     }
 
     /// The database's schema version; 0: not migrated.
@@ -61,8 +90,8 @@ async fn schema_version(conn: &mut PgConnection) -> Result<i64, AdminError> {
 }
 
 async fn migrate(conn: &mut PgConnection) -> Result<Migrated, AdminError> {
+    sqlx::raw_sql(sql::MIGRATE_SAFELY).execute(&mut *conn).await.map_err(admin_error)?;
     sqlx::query(sql::MIGRATION_LOCK).execute(&mut *conn).await.map_err(admin_error)?;
-    sqlx::raw_sql(sql::MIGRATIONS_TABLE).execute(&mut *conn).await.map_err(admin_error)?;
     let applied = applied(conn).await?;
     let from = applied.last().map_or(0, |(version, _)| *version);
     if from > KNOWN {
@@ -104,11 +133,11 @@ async fn replace_functions(conn: &mut PgConnection) -> Result<bool, AdminError> 
             return Ok(false);
         }
     }
-    sqlx::raw_sql(sql::DEFER_FUNCTION_CHECKS).execute(&mut *conn).await.map_err(admin_error)?;
     for (_, text) in sql::FUNCTIONS {
         sqlx::raw_sql(*text).execute(&mut *conn).await.map_err(admin_error)?;
     }
-    // New functions and tables are for those who have grants, and for nobody else.
+    sqlx::raw_sql(sql::OWN_FUNCTIONS).execute(&mut *conn).await.map_err(admin_error)?;
+    // New functions are for those who have grants, and for nobody else.
     sqlx::query(sql::APPLY_GRANTS).execute(&mut *conn).await.map_err(admin_error)?;
     sqlx::query(sql::NOTE_FUNCTIONS)
         .bind(sql::FUNCTIONS_REVISION)

@@ -110,7 +110,11 @@ impl Database {
     /// Opens the log of a namespace. Cheap to clone, costly to open: open it once.
     pub async fn open_log(&self, name: &str, options: LogOptions) -> Result<PgLog, AdminError> {
         options.validate()?;
-        let info = self.namespace(name).await?;
+        self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let row = sqlx::query(sql::NAMESPACE).bind(name).fetch_one(&mut *conn).await.map_err(admin_error);
+        let row = conn.end(row, admin_error).await?;
+        let (info, is_owner) = (namespace_info(&row)?, row.get("is_owner"));
         let mut conn = self.pin().await.map_err(admin_error)?;
         let maintained = sqlx::query(sql::MAINTAIN_NAMESPACE).bind(name).execute(&mut *conn).await.map_err(admin_error);
         let months = match maintained {
@@ -118,7 +122,7 @@ impl Database {
             Err(error) => Err(error),
         };
         let months = conn.end(months, admin_error).await?;
-        Ok(PgLog::start(self.clone(), info, months, options))
+        Ok(PgLog::start(self.clone(), info, is_owner, months, options))
     }
 }
 

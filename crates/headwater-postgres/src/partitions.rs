@@ -133,7 +133,10 @@ impl Database {
         let mut work =
             Maintenance { conn: connected.map_err(admin_error)?, pooler: self.pooler, namespace: namespace.to_owned() };
         let done = work.run(info.id.into(), allow_loss).await;
-        // The lock goes with the session.
+        if !matches!(done, Ok(Maintained { busy: true, .. })) {
+            // If this fails, the lease ends by itself.
+            _ = work.one(sqlx::query(sql::END_MAINTENANCE).bind(i32::from(info.id))).await;
+        }
         _ = work.conn.close().await;
         done
     }
@@ -151,16 +154,22 @@ impl Maintenance {
         let mut done = Maintained::default();
         if !self.pooler {
             sqlx::raw_sql(sql::BEGIN_MAINTENANCE).execute(&mut self.conn).await.map_err(admin_error)?;
-            if !self.one(sqlx::query(sql::MAINTENANCE_LOCK).bind(namespace_id)).await?.get::<bool, _>(0) {
-                return Ok(Maintained { busy: true, ..done });
-            }
+        }
+        if !self.one(sqlx::query(sql::TAKE_MAINTENANCE).bind(namespace_id)).await?.get::<bool, _>(0) {
+            return Ok(Maintained { busy: true, ..done });
         }
         let namespace = self.namespace.clone();
         self.one(sqlx::query(sql::MAINTAIN_NAMESPACE).bind(&namespace)).await?;
         done.sealed = self.one(sqlx::query(sql::SEAL_MONTHS).bind(&namespace)).await?.get::<i32, _>(0) as u32;
-        self.trim(allow_loss, &mut done).await?;
-        self.drop_leaves(&mut done).await?;
-        Ok(done)
+        // Only the owner of the tables trims and drops; for others, this is where it ends.
+        match self.trim(allow_loss, &mut done).await {
+            Err(AdminError::NotGranted(_)) if !allow_loss => return Ok(done),
+            trimmed => trimmed?,
+        }
+        match self.drop_leaves(&mut done).await {
+            Err(AdminError::NotGranted(_)) if !allow_loss => Ok(done),
+            dropped => dropped.map(|()| done),
+        }
     }
 
     async fn trim(&mut self, allow_loss: bool, done: &mut Maintained) -> Result<(), AdminError> {

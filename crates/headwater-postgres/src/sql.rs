@@ -33,6 +33,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0016_cdc_owner",
     "0017_poison_resets",
     "0018_handled_types",
+    "0019_wall",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -40,6 +41,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "ack",
     "ack_claims",
     "ack_once",
+    "advance",
+    "advance_in",
     "advance_streams",
     "alter_namespace",
     "append",
@@ -47,26 +50,34 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_due",
     "append_event_log",
     "append_runs",
+    "append_streams",
     "append_writes",
     "apply_grants",
     "audit_gaps",
     "audit_queues",
     "audit_subscribers",
+    "authorize",
+    "begin_maintenance",
+    "bury",
     "cancel_due",
     "causation_chain",
     "cdc_begin",
     "cdc_caught_up",
     "cdc_evict",
     "cdc_fence",
+    "cdc_inbox_head",
+    "cdc_inbox_page",
     "cdc_orphans",
     "cdc_own",
     "cdc_receive",
     "cdc_release",
     "cdc_report",
+    "cdc_status",
     "cdc_tidy",
     "check_claim",
     "check_event",
     "check_grant",
+    "check_granted",
     "check_max_events",
     "check_name",
     "check_namespace_settings",
@@ -90,6 +101,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "close_gaps",
     "correlation_page",
     "count_dead_letters",
+    "count_gaps",
     "count_month",
     "create_leaf",
     "create_namespace",
@@ -103,12 +115,15 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cron_value",
     "cron_walk",
     "dead_letter_queue_name_for_namespace",
+    "delete_state",
     "discard",
+    "doctor_namespaces",
     "drop_cron_job",
     "drop_steps",
     "emit",
     "emit_at",
     "end_claim",
+    "end_maintenance",
     "enter_log",
     "equip_leaf",
     "event_json",
@@ -123,37 +138,56 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "fire_schedules",
     "fire_tasks",
     "first_due",
+    "forget_ahead",
     "forget_claims",
     "forget_nodes",
+    "gap_events",
+    "get_state",
+    "get_state_for_update",
     "grant_role",
-    "granted",
+    "granted_to",
+    "group_members",
     "group_status",
     "heartbeat",
     "held_claim",
     "horizon",
+    "import_advance",
+    "import_begin",
+    "import_checksum",
+    "import_range",
+    "import_verified",
+    "is_node",
+    "is_parked",
     "join_groups",
     "keep_leases",
     "kept_position",
+    "latch",
     "leave_groups",
     "leaves",
     "ledger_at",
     "ledger_holds",
     "ledger_with",
     "letters_handled",
+    "letters_to_redrive",
+    "list_due",
+    "list_losses",
+    "list_namespaces",
+    "load_subscriber",
     "lock_queue",
     "lock_subscribers",
     "log_bounds",
     "log_page",
     "log_page_back",
+    "long_transactions",
     "look_at",
     "look_by",
     "maintain",
-    "maintain_by_owner",
     "maintain_namespace",
     "matches_pattern",
     "matching_letters",
     "member_lock",
     "merge_open",
+    "month_bounds",
     "month_holders",
     "nack",
     "namespace_row",
@@ -165,17 +199,22 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "note_dropped",
     "note_handled",
     "note_poison",
+    "open_namespace",
     "partition_of",
     "partitions",
     "partman_drop",
     "partman_months",
     "partman_of",
     "pause_schedule",
+    "pause_self",
     "pause_subscriber",
+    "paused_subscribers",
     "plan_runs",
+    "poison",
     "position_at",
     "prune_runs",
     "publish_namespace",
+    "put_state",
     "queue_lags",
     "queue_letters",
     "queue_name_for_namespace",
@@ -184,17 +223,20 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "read_log",
     "read_stream",
     "reap_unhandled",
+    "record_gaps",
     "redeliver_in_order",
     "redeliver_poison",
     "redrivable_letters",
     "redrive",
+    "redriven",
     "refuse_sealed",
     "register_node",
     "register_subscriber",
     "release_leases",
     "remove_subscriber",
+    "require_in_log",
+    "require_owner",
     "require_proof",
-    "require_reader",
     "require_shared",
     "reset_active",
     "reset_on_poison",
@@ -213,18 +255,19 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "schedule_status",
     "seal_months",
     "set_cron_job",
+    "settle_ahead_in",
     "settle_resize",
     "stale_nodes",
     "stop_node",
     "store_due",
     "stored_append",
     "stored_events",
-    "stored_for_producer",
     "stream_bounds",
     "stream_page",
     "stream_page_back",
     "subscriber_lags",
     "subscriber_lock",
+    "subscriber_position",
     "subscriber_status",
     "take_new",
     "take_open",
@@ -243,7 +286,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 9;
+pub(crate) const FUNCTIONS_REVISION: i64 = 10;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
@@ -283,7 +326,6 @@ pub(crate) const COUNT_MONTH: &str = sql!("statements", "count_month");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
 pub(crate) const DATABASE_OID: &str = sql!("statements", "database_oid");
 pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
-pub(crate) const DEFER_FUNCTION_CHECKS: &str = sql!("statements", "defer_function_checks");
 pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
 pub(crate) const DOCTOR_NAMESPACES: &str = sql!("statements", "doctor_namespaces");
@@ -333,7 +375,8 @@ pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
 pub(crate) const LONG_TRANSACTIONS: &str = sql!("statements", "long_transactions");
 pub(crate) const LOSSES: &str = sql!("statements", "losses");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
-pub(crate) const MAINTENANCE_LOCK: &str = sql!("statements", "maintenance_lock");
+pub(crate) const END_MAINTENANCE: &str = sql!("statements", "end_maintenance");
+pub(crate) const TAKE_MAINTENANCE: &str = sql!("statements", "take_maintenance");
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
 pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
 pub(crate) const MONTHS: &str = sql!("statements", "months");
@@ -346,7 +389,9 @@ pub(crate) const NOTE_DROPPED: &str = sql!("statements", "note_dropped");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
 pub(crate) const NOTE_POISON: &str = sql!("statements", "note_poison");
+pub(crate) const MIGRATE_SAFELY: &str = sql!("session", "migrate_safely");
 pub(crate) const NOTICE_LOSS: &str = sql!("session", "notice_loss");
+pub(crate) const OWN_FUNCTIONS: &str = sql!("statements", "own_functions");
 pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
 pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");

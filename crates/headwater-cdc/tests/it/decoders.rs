@@ -197,11 +197,11 @@ async fn a_month_that_begins_later_is_in_it() {
     let streams = streams(&db, &log).await;
     log.append(Event::raw("Now", Json::null()).into()).await.expect("failed to append");
     // A leaf that is made while the stream runs, with a row of its month.
-    let row = "SELECT headwater.create_leaf((SELECT namespace_id FROM headwater.namespaces), '2031-05-01');
-               INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+    let row = "SELECT headwater_private.create_leaf((SELECT namespace_id FROM headwater_private.namespaces), '2031-05-01');
+               INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
                                              event_type, data)
                SELECT nextval(n.sequence), pg_current_xact_id()::text::bigint, now(), '2031-05-05', n.namespace_id,
-                      gen_random_uuid(), 'Later', '{}' FROM headwater.namespaces n";
+                      gen_random_uuid(), 'Later', '{}' FROM headwater_private.namespaces n";
     sqlx::raw_sql(row).execute(&mut db.session().await).await.expect("failed to insert");
     same_as_the_log(&streams, &log).await;
     assert!(streams.iter().all(|stream| stream.feed.status().state == LiveState::Streaming));

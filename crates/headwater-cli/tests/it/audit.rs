@@ -38,11 +38,11 @@ async fn an_audit_finds_what_was_lost() {
     }
     sql(
         &cli,
-        "UPDATE headwater.subscribers SET settled_events = settled_events - 1, settled_sum = settled_sum - 4
+        "UPDATE headwater_private.subscribers SET settled_events = settled_events - 1, settled_sum = settled_sum - 4
           WHERE subscriber_id = 'count';
-         UPDATE headwater.subscribers SET settled_sum = settled_sum + 1 WHERE subscriber_id = 'sum';
-         INSERT INTO headwater.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
-         SELECT namespace_id, 2, 2, 'aborted' FROM headwater.namespaces WHERE namespace = 'shop'",
+         UPDATE headwater_private.subscribers SET settled_sum = settled_sum + 1 WHERE subscriber_id = 'sum';
+         INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
+         SELECT namespace_id, 2, 2, 'aborted' FROM headwater_private.namespaces WHERE namespace = 'shop'",
     )
     .await;
     let said = cli.run(["audit", "-n", "shop"]).fails(7, "error: the audit found 3 things that must not be");

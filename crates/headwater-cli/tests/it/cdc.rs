@@ -107,12 +107,15 @@ async fn who_has_the_slot_and_is_paused_is_replaced_and_writes_no_more() {
     cli.emit(1..=2);
     assert_eq!([(); 2].map(|()| first.sequence()), [1, 2]);
     first.signal(Signal::STOP);
-    sqlx::query("UPDATE headwater.cdc_slots SET lease_until = clock_timestamp()").execute(&mut session).await.unwrap();
+    sqlx::query("UPDATE headwater_private.cdc_slots SET lease_until = clock_timestamp()")
+        .execute(&mut session)
+        .await
+        .unwrap();
     // While the one that is paused has its connection: the server would end it after a minute.
     slots_until(&cli, |slots| is_read_by(slots, "n2"));
     cli.emit(3..=4);
     assert_eq!([(); 4].map(|()| second.sequence()), [1, 2, 3, 4]);
-    let term = "SELECT term FROM headwater.cdc_slots WHERE owner_node = 'n2'";
+    let term = "SELECT term FROM headwater_private.cdc_slots WHERE owner_node = 'n2'";
     let term_of_second: i64 = sqlx::query_scalar(term).fetch_one(&mut session).await.unwrap();
     first.signal(Signal::CONT);
     cli.emit(5..=6);
@@ -122,7 +125,7 @@ async fn who_has_the_slot_and_is_paused_is_replaced_and_writes_no_more() {
     assert_eq!(state_of("n2", "streaming")["receives"], true);
     let now: i64 = sqlx::query_scalar(term).fetch_one(&mut session).await.unwrap();
     assert_eq!(now, term_of_second, "it was nobody else's in between");
-    let twice = "SELECT count(*) - count(DISTINCT global_sequence) FROM headwater.cdc_inbox";
+    let twice = "SELECT count(*) - count(DISTINCT global_sequence) FROM headwater_private.cdc_inbox";
     assert_eq!(sqlx::query_scalar::<_, i64>(twice).fetch_one(&mut session).await.unwrap(), 0);
     first.stop(Signal::TERM).ok();
     second.stop(Signal::TERM).ok();
@@ -150,10 +153,10 @@ async fn the_doctor_says_what_is_missing() {
 async fn poison_is_listed_and_redelivered() {
     let cli = Cli::with_shop().await;
     cli.emit(1..=1);
-    let insert = "INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+    let insert = "INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
                                                 event_type, headers, data)
                   SELECT nextval(n.sequence), pg_current_xact_id()::text::bigint, now(), now(), n.namespace_id, gen_random_uuid(),
-                         'Broken', '[1]', '{}' FROM headwater.namespaces n";
+                         'Broken', '[1]', '{}' FROM headwater_private.namespaces n";
     let mut session = cli.db.session().await;
     sqlx::query(insert).execute(&mut session).await.unwrap();
     cli.emit(3..=3);
@@ -161,7 +164,7 @@ async fn poison_is_listed_and_redelivered() {
     assert_eq!(cli.run(["cdc", "poison", "-n", "shop", "--json"]).ok().json()["global_sequence"], 2);
     cli.run(["cdc", "redeliver", "-n", "shop", "2"]).fails(2, "not repaired");
     cli.run(["cdc", "redeliver", "-n", "shop", "9"]).fails(2, "there is no event 9");
-    sqlx::query("UPDATE headwater.events SET headers = NULL WHERE global_sequence = 2")
+    sqlx::query("UPDATE headwater_private.events SET headers = NULL WHERE global_sequence = 2")
         .execute(&mut session)
         .await
         .unwrap();
@@ -175,7 +178,7 @@ async fn poison_is_listed_and_redelivered() {
     sqlx::query(insert).execute(&mut session).await.unwrap();
     cli.emit(4..=4);
     assert_eq!(cli.consume_all("m", &[]).ok().sequences(), [5]);
-    sqlx::query("UPDATE headwater.events SET headers = NULL").execute(&mut session).await.unwrap();
+    sqlx::query("UPDATE headwater_private.events SET headers = NULL").execute(&mut session).await.unwrap();
     let redelivered = cli.run(["cdc", "redeliver", "-n", "shop", "--in-order", "4"]).ok();
     assert_eq!(redelivered.out, "moved 0 partitions back, and 1 partition will be told late\n", "nobody runs it");
     assert_eq!(cli.run(["consume", "-n", "shop", "-s", "m", "--count", "1"]).ok().sequences(), [4]);

@@ -104,13 +104,13 @@ async fn partitions_and_retention_are_looked_at() {
     assert!(message(&found(&cli, "retention")).contains("(slow: stands at 0)"));
     cli.run(["partitions", "maintain", "-n", "shop", "--force", "--yes"]).ok();
     assert!(message(&found(&cli, "loss")).ends_with("not handled by slow"));
-    run(&mut session, "UPDATE headwater.months SET dropped_at = NULL, trimmed_at = now() - interval '2 days' WHERE dropped_at IS NOT NULL").await;
+    run(&mut session, "UPDATE headwater_private.months SET dropped_at = NULL, trimmed_at = now() - interval '2 days' WHERE dropped_at IS NOT NULL").await;
     assert_eq!(found(&cli, "not_dropped").len(), 1);
     run(
         &mut session,
-        "CREATE TABLE headwater.events_n1_default PARTITION OF headwater.events_n1 DEFAULT;
+        "CREATE TABLE headwater_private.events_n1_default PARTITION OF headwater_private.events_n1 DEFAULT;
          DO $$ DECLARE leaf text; BEGIN
-             FOR leaf IN SELECT l.leaf FROM headwater.leaves(1) l WHERE l.starts_at > now() LOOP EXECUTE 'DROP TABLE headwater.' || leaf; END LOOP;
+             FOR leaf IN SELECT l.leaf FROM headwater_private.leaves(1) l WHERE l.starts_at > now() LOOP EXECUTE 'DROP TABLE headwater_private.' || leaf; END LOOP;
          END $$",
     )
     .await;
@@ -127,7 +127,7 @@ async fn subscribers_due_events_and_nodes_are_looked_at() {
         "SELECT headwater.register_subscriber('shop', 'queue', mode => 'shared'); SELECT headwater.emit('shop', 'bad');
          SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM headwater.claim('shop', 'queue') c;
          SELECT headwater.pause_subscriber('shop', 'queue');
-         SELECT headwater.emit_at('shop', 'late', now() + interval '1 day'); UPDATE headwater.due_events SET failures = 1, error = 'x'",
+         SELECT headwater.emit_at('shop', 'late', now() + interval '1 day'); UPDATE headwater_private.due_events SET failures = 1, error = 'x'",
     )
     .await;
     assert!(message(&found(&cli, "dead_letters")).ends_with("queue (1)"));
@@ -135,6 +135,6 @@ async fn subscribers_due_events_and_nodes_are_looked_at() {
     assert!(message(&found(&cli, "due_events")).starts_with("1 due events"));
     assert!(found(&cli, "stale_nodes").is_empty());
     assert!(found(&cli, "pg_partman").is_empty());
-    run(&mut session, "UPDATE headwater.namespaces SET partitions = 'pg_partman'").await;
+    run(&mut session, "UPDATE headwater_private.namespaces SET partitions = 'pg_partman'").await;
     assert_eq!(found(&cli, "pg_partman")[0]["mend"], "CREATE EXTENSION pg_partman");
 }

@@ -132,13 +132,13 @@ async fn nodes_that_are_not_heard_of_are_named() {
     run(
         &mut session,
         "SELECT headwater.register_node('shop', 'alive'), headwater.register_node('shop', 'silent'), headwater.register_node('shop', 'done');
-         SELECT headwater.stop_node('shop', 'done', incarnation) FROM headwater.nodes WHERE node_id = 'done'",
+         SELECT headwater.stop_node('shop', 'done', incarnation) FROM headwater_private.nodes WHERE node_id = 'done'",
     )
     .await;
     assert_eq!(found(&cli, "stale_nodes"), [""; 0]);
     run(
         &mut session,
-        "UPDATE headwater.nodes SET last_heartbeat = last_heartbeat - 6 * heartbeat_every WHERE node_id IN ('silent', 'done')",
+        "UPDATE headwater_private.nodes SET last_heartbeat = last_heartbeat - 6 * heartbeat_every WHERE node_id IN ('silent', 'done')",
     )
     .await;
     assert_eq!(found(&cli, "stale_nodes"), ["not heard of: silent (restart them)"]);

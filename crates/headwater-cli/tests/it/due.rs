@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// Lets what waits be due.
 async fn time_passes(cli: &Cli) {
-    let due = "UPDATE headwater.due_events SET fire_at = clock_timestamp() - interval '1 second'";
+    let due = "UPDATE headwater_private.due_events SET fire_at = clock_timestamp() - interval '1 second'";
     sqlx::query(due).execute(&mut cli.db.session().await).await.unwrap();
 }
 

@@ -55,16 +55,16 @@ async fn an_import_that_is_killed_goes_on_where_it_was() {
         import.wait().unwrap();
         run(&mut holder, "ROLLBACK").await;
         // What is stored, and how far the import says it is, are one: also once the killed one's session has noticed.
-        let apart = "SELECT count(*) FROM headwater.imports i WHERE i.events <> (SELECT count(*) FROM headwater.events e WHERE e.headers ? 'import')";
+        let apart = "SELECT count(*) FROM headwater_private.imports i WHERE i.events <> (SELECT count(*) FROM headwater_private.events e WHERE e.headers ? 'import')";
         assert_eq!(count(&mut session, apart).await, 0);
     }
     let said = cli.run(ARGS.into_iter().chain(["--json"])).ok().json();
     assert_eq!((&said["name"], &said["events"]), (&serde_json::json!("public.old_events"), &serde_json::json!(500)));
     assert!(said["new_events"].as_u64().unwrap() < 500, "{said}");
     let in_order = "SELECT count(*) FROM (SELECT (e.headers ->> 'source_id')::bigint AS id, row_number() OVER (ORDER BY e.global_sequence) AS nth
-                                            FROM headwater.events e WHERE e.headers ? 'import') e WHERE e.id = e.nth";
+                                            FROM headwater_private.events e WHERE e.headers ? 'import') e WHERE e.id = e.nth";
     assert_eq!(count(&mut session, in_order).await, 500);
-    assert_eq!(count(&mut session, "SELECT count(*) FROM headwater.events").await, 500);
+    assert_eq!(count(&mut session, "SELECT count(*) FROM headwater_private.events").await, 500);
 
     let again = cli.run(ARGS).ok();
     assert_eq!(again.out, "import public.old_events: 500 events, 0 of them new, all as in the source\n");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Lets eight days pass.
 async fn time_passes(cli: &Cli) {
-    let passes = "UPDATE headwater.nodes
+    let passes = "UPDATE headwater_private.nodes
                      SET last_heartbeat = last_heartbeat - interval '8 days', stopped_at = stopped_at - interval '8 days'";
     sqlx::query(passes).execute(&mut cli.db.session().await).await.unwrap();
 }

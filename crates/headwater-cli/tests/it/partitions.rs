@@ -40,7 +40,7 @@ async fn months_are_listed_and_those_that_are_due_go() {
 async fn what_is_held_goes_by_force_alone_and_the_subscriber_shows_it() {
     let cli = old_shop().await;
     let behind = "SELECT headwater.register_subscriber('shop', 'slow');
-                  UPDATE headwater.subscribers SET position = 1, settled_events = 1, settled_sum = 1";
+                  UPDATE headwater_private.subscribers SET position = 1, settled_events = 1, settled_sum = 1";
     sqlx::raw_sql(behind).execute(cli.db.database.pool()).await.unwrap();
     cli.run(["partitions", "maintain", "-n", "shop"]).ok();
     let preview = cli.run(["partitions", "maintain", "-n", "shop", "--dry-run"]).ok();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Makes what is scheduled due, since a time.
 async fn due_since(cli: &Cli, time: &str) {
-    let due = "UPDATE headwater.schedules SET next_due_at = $1::timestamptz, fire_at = $1::timestamptz";
+    let due = "UPDATE headwater_private.schedules SET next_due_at = $1::timestamptz, fire_at = $1::timestamptz";
     sqlx::query(due).bind(time).execute(&mut cli.db.session().await).await.unwrap();
 }
 

@@ -165,18 +165,3 @@ pub(crate) async fn one_that_a_reset_kept_and_nobody_settled_is_named(test: &Tes
     let lost = AuditFinding::CountDiffers { subscriber_id, after, position, in_log: 1, settled: 0, missing };
     assert_eq!(test.first().findings("s").await, [lost]);
 }
-
-pub(crate) async fn what_is_to_come_before_a_start_is_counted(test: &TestSubscribers) {
-    let last = sequence(&test.append(1).await[0]);
-    let start = last + 1_000;
-    test.first().start("s", StartFrom::After(start)).await;
-    let fence = test.first().own("s").await;
-    let late = sequence(&test.append(1).await[0]);
-    assert_eq!(test.first().findings("s").await, []);
-    let mut pending_gaps = test.first().load(&fence).await.unwrap().pending_gaps;
-    pending_gaps.remove(last + 1, late);
-    let advance =
-        Advance { position: start, pending_gaps, late_events: 1, late_sequence_sum: late, ..Advance::default() };
-    test.first().advance(&fence, &advance).await.unwrap();
-    assert_eq!(test.first().findings("s").await, []);
-}

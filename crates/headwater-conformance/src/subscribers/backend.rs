@@ -20,11 +20,18 @@ pub struct SubscriberHandles {
 pub trait SubscriberBackend: Send + Sync {
     /// Makes a namespace, and opens its log and the store of its subscribers.
     async fn create(&self, config: NamespaceConfig) -> Result<SubscriberHandles, AdminError>;
+
+    /// Hands out sequences up to this one without events, as appends do that are rolled back. A backend that refuses positions beyond the head of
+    /// its log must do so; others need not.
+    async fn hand_out(&self, namespace: &str, up_to: u64) {
+        _ = (namespace, up_to);
+    }
 }
 
 /// The store that a law is tried on: empty, as its log, and nobody else's.
 pub struct TestSubscribers {
     backend: Arc<dyn SubscriberBackend>,
+    namespace: String,
     /// The log.
     pub log: Arc<dyn EventLog>,
     processes: [Process; 2],
@@ -48,7 +55,12 @@ impl TestSubscribers {
             Process { store: first, instance: Instance::new("first") },
             Process { store: second, instance: Instance::new("second") },
         ];
-        TestSubscribers { backend, log, processes }
+        TestSubscribers { backend, namespace: namespace.to_owned(), log, processes }
+    }
+
+    /// Lets positions up to this one be written.
+    pub(crate) async fn hand_out(&self, up_to: u64) {
+        self.backend.hand_out(&self.namespace, up_to).await;
     }
 
     /// One process.

@@ -36,6 +36,7 @@ pub(crate) async fn a_checkpoint_never_moves_back(test: &TestSubscribers) {
 }
 
 pub(crate) async fn a_ledger_changes_where_the_position_stays(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append(2).await;
     let fence = test.first().begin_and_own("s").await;
     let advance = settled(0, &events);
@@ -48,6 +49,7 @@ pub(crate) async fn a_ledger_changes_where_the_position_stays(test: &TestSubscri
 }
 
 pub(crate) async fn the_last_event_stays_where_none_is_given(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append(1).await;
     let fence = test.first().begin_and_own("s").await;
     test.first().advance(&fence, &settled(0, &events)).await.unwrap();
@@ -70,6 +72,7 @@ pub(crate) async fn the_next_owner_goes_on_from_there(test: &TestSubscribers) {
 }
 
 pub(crate) async fn a_full_ledger_survives(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let fence = test.first().begin_and_own("s").await;
     let pending_gaps: Gaps = (1..=1_000).map(|number| (number * 10, number * 10 + number % 5)).collect();
     let position = i64::MAX as u64;
@@ -97,6 +100,7 @@ pub(crate) async fn the_lag_is_what_lies_ahead(test: &TestSubscribers) {
 
 /// A move that was on its way for long must not bring back what was settled since.
 pub(crate) async fn a_ledger_does_not_grow_where_the_position_stays(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let fence = test.first().begin_and_own("s").await;
     let advance = |ranges: &[(u64, u64)]| Advance {
         position: 20,

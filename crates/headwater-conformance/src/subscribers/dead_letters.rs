@@ -13,6 +13,7 @@ use crate::same_meaning;
 use crate::support::{stored, whole_log};
 
 pub(crate) async fn a_letter_is_kept_whole(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let given = Event {
         key: Some("customer-5".into()),
         actor_id: Some("ada".into()),
@@ -43,6 +44,7 @@ pub(crate) async fn a_letter_is_kept_whole(test: &TestSubscribers) {
 }
 
 pub(crate) async fn burying_again_adds_what_is_new(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append(1).await;
     let fence = test.first().begin_and_own("s").await;
     let first = dead(&fence, &events[0], "first");
@@ -59,6 +61,7 @@ pub(crate) async fn burying_again_adds_what_is_new(test: &TestSubscribers) {
 }
 
 pub(crate) async fn one_that_was_done_with_may_die_again(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append(1).await;
     let fence = test.first().begin_and_own("s").await;
     test.first().bury(&fence, &[dead(&fence, &events[0], "first")]).await.unwrap();
@@ -70,6 +73,7 @@ pub(crate) async fn one_that_was_done_with_may_die_again(test: &TestSubscribers)
 
 /// Delivered again after a crash, it finds its key parked by its own letter.
 pub(crate) async fn none_waits_behind_itself(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append_keys(&["a"]).await;
     let fence = test.first().begin_and_own("s").await;
     test.first().bury(&fence, &[parking(&fence, &events[0], "no")]).await.unwrap();
@@ -98,6 +102,7 @@ async fn fill(test: &TestSubscribers) -> (Vec<Event>, Fence) {
 }
 
 pub(crate) async fn each_filter_finds_its_own(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, _) = fill(test).await;
     let at = |place: usize| sequence(&events[place - 1]);
     let of_s = || DeadLetterQuery { subscriber_id: Some("s".into()), ..all() };
@@ -129,6 +134,7 @@ pub(crate) async fn each_filter_finds_its_own(test: &TestSubscribers) {
 }
 
 pub(crate) async fn letters_come_by_subscriber_and_sequence(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, _) = fill(test).await;
     let listed = test.second().dead_letters(&all()).await.unwrap();
     let whose: Vec<_> = listed.iter().map(|letter| letter.subscriber_id.as_str()).collect();
@@ -147,6 +153,7 @@ pub(crate) async fn those_not_done_with_are_counted(test: &TestSubscribers) {
 }
 
 pub(crate) async fn what_is_discarded_is_done_with(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, _) = fill(test).await;
     let query = DeadLetterQuery { subscriber_id: Some("s".into()), order_key: Some("b".into()), ..all() };
     assert_eq!(test.second().discard(&query, "customer left").await.unwrap(), 2);
@@ -183,6 +190,7 @@ pub(crate) async fn a_key_is_parked_until_its_letters_are_done_with(test: &TestS
 }
 
 pub(crate) async fn many_are_kept_at_once(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append(30).await;
     let fence = test.first().begin_and_own("s").await;
     let letters: Vec<_> = events.iter().rev().map(|event| dead(&fence, event, "no")).collect();

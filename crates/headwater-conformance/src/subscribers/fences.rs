@@ -35,24 +35,28 @@ async fn writes_nothing(test: &TestSubscribers, fence: &Fence) {
 }
 
 pub(crate) async fn an_owner_that_was_followed_writes_nothing(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (stale, present) = taken_over(test).await;
     writes_nothing(test, &stale).await;
     test.second().load(&present).await.unwrap();
 }
 
 pub(crate) async fn a_term_that_never_was_writes_nothing(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (_, present) = taken_over(test).await;
     let future = Fence { term: present.term.map(|term| term + 1), ..present };
     writes_nothing(test, &future).await;
 }
 
 pub(crate) async fn after_a_reset_the_owner_writes_nothing(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (_, present) = taken_over(test).await;
     test.second().reset("s", 0).await.unwrap();
     writes_nothing(test, &present).await;
 }
 
 pub(crate) async fn the_present_term_writes(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (_, present) = taken_over(test).await;
     let events = test.append(1).await;
     let store = test.second();
@@ -82,6 +86,7 @@ pub(crate) async fn without_a_lease_nothing_is_fenced(test: &TestSubscribers) {
 }
 
 pub(crate) async fn one_that_was_removed_is_not_written(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (_, present) = taken_over(test).await;
     let events = test.append(1).await;
     test.first().remove("s", true).await.unwrap();

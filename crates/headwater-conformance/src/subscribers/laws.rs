@@ -118,7 +118,6 @@ macro_rules! __with_subscriber_laws {
                 a_reset_begins_to_count_anew,
                 what_a_reset_kept_may_come_late,
                 one_that_a_reset_kept_and_nobody_settled_is_named,
-                what_is_to_come_before_a_start_is_counted,
             }
         }
     };

@@ -165,6 +165,7 @@ pub(crate) async fn leases_without_length_are_refused(test: &TestSubscribers) {
 
 /// Whoever gets on is alive, also when asking for the lease finds no room beside the work.
 pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let fence = test.first().begin_and_own("s").await;
     let left = async || test.second().subscriber("s").await.unwrap().lease_left.expect("the lease runs");
     let mut before = left().await;
@@ -188,6 +189,7 @@ pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscrib
 }
 
 pub(crate) async fn a_move_makes_no_lease(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     test.first().begin("s").await;
     let none = Fence { subscriber_id: "s".into(), partition: 0, term: None };
     let present = Fence { term: Some(test.first().position("s").await.unwrap().term), ..none.clone() };

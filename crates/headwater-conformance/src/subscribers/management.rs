@@ -61,6 +61,7 @@ pub(crate) async fn a_reset_moves_forwards(test: &TestSubscribers) {
 }
 
 pub(crate) async fn a_reset_keeps_dead_letters(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append(1).await;
     let fence = test.first().begin_and_own("s").await;
     test.first().bury(&fence, &[dead(&fence, &events[0], "no")]).await.unwrap();
@@ -69,6 +70,7 @@ pub(crate) async fn a_reset_keeps_dead_letters(test: &TestSubscribers) {
 }
 
 pub(crate) async fn one_that_is_removed_is_forgotten(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let events = test.append(2).await;
     let fence = test.first().begin_and_own("s").await;
     test.first().begin("t").await;
@@ -121,6 +123,7 @@ pub(crate) async fn a_reset_beyond_the_log_has_what_is_to_come_in_its_ledger(tes
     let pending_gaps = Gaps::from_iter([(last, last)]);
     let advance = Advance { position: last, pending_gaps, ..Advance::default() };
     test.first().advance(&fence, &advance).await.unwrap();
+    test.hand_out(last + 2).await;
     test.first().reset("s", last + 2).await.unwrap();
     let loaded = test.first().position("s").await.unwrap();
     // In one piece, for a transaction that compares.

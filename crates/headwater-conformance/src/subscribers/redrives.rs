@@ -34,6 +34,7 @@ pub(crate) async fn nothing_is_due_before_it_is_asked_for(test: &TestSubscribers
 }
 
 pub(crate) async fn one_letter(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, fence) = fill(test).await;
     assert_eq!(test.second().redrive(&one(&events[4])).await.unwrap(), 1);
     assert!(test.first().ask_for("s", fence.term, LONG).await.redrives, "its owner is told");
@@ -44,6 +45,7 @@ pub(crate) async fn one_letter(test: &TestSubscribers) {
 }
 
 pub(crate) async fn what_is_handled_is_done_with(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, fence) = fill(test).await;
     test.second().redrive(&one(&events[4])).await.unwrap();
     test.first().redriven(&fence, sequence(&events[4]), None).await.unwrap();
@@ -56,6 +58,7 @@ pub(crate) async fn what_is_handled_is_done_with(test: &TestSubscribers) {
 }
 
 pub(crate) async fn what_fails_again_is_dead_again(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, fence) = fill(test).await;
     test.second().redrive(&one(&events[4])).await.unwrap();
     test.first().redriven(&fence, sequence(&events[4]), Some(attempt("still no"))).await.unwrap();
@@ -97,6 +100,7 @@ pub(crate) async fn all_of_them(test: &TestSubscribers) {
 }
 
 pub(crate) async fn those_behind_one_that_fails_again_wait_again(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, fence) = fill(test).await;
     test.second().redrive(&one(&events[0])).await.unwrap();
     test.first().redriven(&fence, sequence(&events[0]), Some(attempt("still no"))).await.unwrap();
@@ -116,6 +120,7 @@ pub(crate) async fn one_that_is_parked_keeps_its_place(test: &TestSubscribers) {
 }
 
 pub(crate) async fn what_waits_behind_a_discarded_one_is_delivered(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, fence) = fill(test).await;
     test.second().discard(&one(&events[0]), "no use").await.unwrap();
     assert!(test.first().ask_for("s", fence.term, LONG).await.redrives);
@@ -131,6 +136,7 @@ pub(crate) async fn what_waits_behind_a_discarded_one_is_delivered(test: &TestSu
 }
 
 pub(crate) async fn what_was_discarded_meanwhile_stays_so(test: &TestSubscribers) {
+    test.hand_out(10_000).await;
     let (events, fence) = fill(test).await;
     test.second().redrive(&one(&events[4])).await.unwrap();
     test.second().discard(&one(&events[4]), "no use").await.unwrap();

@@ -31,7 +31,9 @@ pub(crate) async fn now_is_after_what_is_stored(test: &TestSubscribers) {
 
 pub(crate) async fn after_is_just_there(test: &TestSubscribers) {
     let events = test.append(3).await;
-    for start in [0, sequence(&events[1]), sequence(&events[2]) + 1_000] {
+    let last = sequence(&events[2]) + 1_000;
+    test.hand_out(last).await;
+    for start in [0, sequence(&events[1]), last] {
         let subscriber_id = format!("after-{start}");
         test.first().start(&subscriber_id, StartFrom::After(start)).await;
         assert_eq!(test.second().position(&subscriber_id).await.unwrap().position, start);
@@ -113,6 +115,7 @@ pub(crate) async fn each_namespace_has_its_own(test: &TestSubscribers) {
 /// It may be in flight, and whoever chose the start cannot have seen it.
 pub(crate) async fn what_is_to_come_before_a_start_is_in_the_ledger(test: &TestSubscribers) {
     let last = sequence(&test.append(2).await[1]);
+    test.hand_out(last + 3).await;
     test.first().start("s", StartFrom::After(last + 3)).await;
     assert_eq!(test.first().position("s").await.unwrap().pending_gaps.ranges(), [(last + 1, last + 3)]);
     test.first().start("t", StartFrom::After(last)).await;

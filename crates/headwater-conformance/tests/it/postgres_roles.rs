@@ -59,6 +59,10 @@ impl SubscriberBackend for Roles {
         };
         Ok(SubscriberHandles { stores: [open(), open()], log: Arc::new(log) })
     }
+
+    async fn hand_out(&self, namespace: &str, up_to: u64) {
+        self.owner.hand_out(namespace, up_to).await;
+    }
 }
 
 log_laws! { mod log => Roles::start() }

@@ -1,16 +1,16 @@
--- headwater.ack_claims(namespace_id, subscriber_id, claim_ids, newest, newest_ended)
+-- headwater_private.ack_claims(namespace_id, subscriber_id, claim_ids, newest, newest_ended)
 -- Acks whole claims for claim_with_care, which holds the queue's lock; the newest is its own to end.
 -- Raises: WH014. Locks, writes: claims, redriven dead letters.
-CREATE OR REPLACE FUNCTION headwater.ack_claims(
-    namespace_id int, subscriber_id text, claim_ids uuid[], newest headwater.claims, newest_ended boolean
-) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.ack_claims(
+    namespace_id int, subscriber_id text, claim_ids uuid[], newest headwater_private.claims, newest_ended boolean
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lost    uuid[];
     acked   uuid[];
     letters bigint[];
 BEGIN
     WITH gone AS (
-        DELETE FROM headwater.claims c
+        DELETE FROM headwater_private.claims c
          WHERE c.claim_id = ANY (claim_ids) AND NOT c.done AND c.number <> newest.number
            -- Not for an index, as in held_claim.
            AND c.namespace_id IS NOT DISTINCT FROM ack_claims.namespace_id
@@ -26,10 +26,10 @@ BEGIN
     END IF;
     SELECT array_agg(a.claim_id) INTO lost FROM unnest(claim_ids) AS a(claim_id) WHERE (a.claim_id = ANY (acked)) IS NOT TRUE;
     IF lost IS NOT NULL THEN
-        PERFORM headwater.claim_lost(ack_claims.subscriber_id, lost);
+        PERFORM headwater_private.claim_lost(ack_claims.subscriber_id, lost);
     END IF;
     IF letters IS NOT NULL THEN
-        PERFORM headwater.letters_handled(ack_claims.namespace_id, ack_claims.subscriber_id, letters);
+        PERFORM headwater_private.letters_handled(ack_claims.namespace_id, ack_claims.subscriber_id, letters);
     END IF;
 END
 $$;

@@ -2,17 +2,17 @@
 -- As headwater.ack, in a transaction with effects: an event that was settled before makes it fail, so that the same ack a second time (the commit of the first
 -- may have been slow) takes its effects back.
 -- Raises: WH001, WH002, WH014 if the claim, or one of these events of it, is lost. Locks, writes: see ack.
-CREATE OR REPLACE FUNCTION headwater.ack_once(namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.ack_once(namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    claim headwater.claims;
+    claim headwater_private.claims;
 BEGIN
     IF ack_once.sequences IS NOT NULL THEN
-        claim := headwater.held_claim((headwater.namespace_row(ack_once.namespace)).namespace_id, ack_once.subscriber_id, ack_once.claim_id,
+        claim := headwater_private.held_claim((headwater_private.open_namespace(ack_once.namespace, caller, 'consumer')).namespace_id, ack_once.subscriber_id, ack_once.claim_id,
                                       ack_once.sequences);
-        IF NOT ack_once.sequences <@ headwater.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence,
+        IF NOT ack_once.sequences <@ headwater_private.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence,
                                                                  claim.sequences, claim.event_types) THEN
-            PERFORM headwater.claim_lost(ack_once.subscriber_id, ARRAY[ack_once.claim_id]);
+            PERFORM headwater_private.claim_lost(ack_once.subscriber_id, ARRAY[ack_once.claim_id]);
         END IF;
     END IF;
     PERFORM headwater.ack(ack_once.namespace, ack_once.subscriber_id, ack_once.claim_id, ack_once.sequences);

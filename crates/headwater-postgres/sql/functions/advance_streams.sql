@@ -1,12 +1,12 @@
--- headwater.advance_streams(namespace_id, write_request, write_stream, write_count, write_expected, recorded_at)
+-- headwater_private.advance_streams(namespace_id, write_request, write_stream, write_count, write_expected, recorded_at)
 -- Checks each write's expected version and moves the streams of the requests that pass (see append_batch for the arrays).
 -- Answers: bases, the version of each write's stream before; succeeded, by request, NULL if all passed.
 -- Raises: nothing. Locks: the rows of the streams, in order of their ids. Writes: these rows.
-CREATE OR REPLACE FUNCTION headwater.advance_streams(
+CREATE OR REPLACE FUNCTION headwater_private.advance_streams(
     namespace_id int, write_request int[], write_stream text[], write_count int[], write_expected bigint[],
     recorded_at timestamptz,
     OUT bases bigint[], OUT succeeded boolean[]
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     made  text[] := '{}';
@@ -16,7 +16,7 @@ BEGIN
     -- is undone, and judged one by one below.
     IF 0 < ALL (write_expected) THEN
         BEGIN
-            UPDATE headwater.streams s
+            UPDATE headwater_private.streams s
                SET version = s.version + w.count, first_at = least(s.first_at, recorded_at), last_at = greatest(s.last_at, recorded_at)
               FROM (SELECT u.stream, u.count, u.expected
                       FROM unnest(write_stream, write_count, write_expected) AS u(stream, count, expected)
@@ -36,7 +36,7 @@ BEGIN
     -- New streams first, with the version that they will have. Who meets another's uncommitted one waits here.
     IF write_expected IS NULL OR 0 = ANY (write_expected) OR array_position(write_expected, NULL) IS NOT NULL THEN
         WITH inserted AS (
-            INSERT INTO headwater.streams AS s (namespace_id, stream_id, version, first_at, last_at)
+            INSERT INTO headwater_private.streams AS s (namespace_id, stream_id, version, first_at, last_at)
             SELECT namespace_id, w.stream, sum(w.count), recorded_at, recorded_at
               FROM unnest(write_stream, write_count, write_expected) AS w(stream, count, expected)
              WHERE coalesce(w.expected, 0) = 0
@@ -48,7 +48,7 @@ BEGIN
     END IF;
 
     WITH locked AS MATERIALIZED (
-        SELECT s.stream_id, s.version FROM headwater.streams s
+        SELECT s.stream_id, s.version FROM headwater_private.streams s
          WHERE s.namespace_id = namespace_id AND s.stream_id = ANY (write_stream) AND s.stream_id <> ALL (made)
          ORDER BY s.stream_id FOR NO KEY UPDATE
     ), judged AS (
@@ -67,7 +67,7 @@ BEGIN
            END
       INTO bases, succeeded FROM judged j;
 
-    UPDATE headwater.streams s
+    UPDATE headwater_private.streams s
        SET version = s.version + w.count, first_at = least(s.first_at, recorded_at), last_at = greatest(s.last_at, recorded_at)
       FROM (SELECT w.stream, sum(w.count) AS count
               FROM unnest(write_stream, write_request, write_count) AS w(stream, request, count)
@@ -76,7 +76,7 @@ BEGIN
      WHERE s.namespace_id = namespace_id AND s.stream_id = w.stream AND s.stream_id <> ALL (made);
 
     IF succeeded IS NOT NULL AND made <> '{}' THEN
-        DELETE FROM headwater.streams s
+        DELETE FROM headwater_private.streams s
          USING unnest(write_stream, write_request) AS w(stream, request)
          WHERE NOT succeeded[w.request] AND s.namespace_id = namespace_id AND s.stream_id = w.stream
            AND s.stream_id = ANY (made);

@@ -9,13 +9,14 @@ CREATE OR REPLACE FUNCTION headwater.alter_namespace(
     retention         interval DEFAULT NULL,
     max_payload_bytes int DEFAULT NULL,
     metadata          jsonb DEFAULT NULL,
-    keep_for_ever     boolean DEFAULT false
-) RETURNS headwater.namespaces LANGUAGE plpgsql AS $$
+    keep_for_ever     boolean DEFAULT false,
+    caller headwater.caller DEFAULT current_user
+) RETURNS headwater_private.namespaces LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(alter_namespace.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(alter_namespace.namespace, caller, 'admin');
 BEGIN
-    PERFORM headwater.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata, NULL);
-    UPDATE headwater.namespaces n
+    PERFORM headwater_private.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata, NULL);
+    UPDATE headwater_private.namespaces n
        SET notify = coalesce(alter_namespace.notify, n.notify),
            retention = CASE WHEN keep_for_ever THEN NULL ELSE coalesce(alter_namespace.retention, n.retention) END,
            max_payload_bytes = coalesce(alter_namespace.max_payload_bytes, n.max_payload_bytes),

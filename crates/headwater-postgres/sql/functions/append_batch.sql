@@ -44,27 +44,28 @@ CREATE OR REPLACE FUNCTION headwater.append_batch(
     notify         boolean,
     patience_ms    int,
     OUT sequences bigint[], OUT bases bigint[], OUT succeeded boolean[], OUT retried boolean,
-    OUT versions bigint[], OUT echoes int[], OUT recorded_at timestamptz, OUT transaction_id bigint
-) LANGUAGE plpgsql AS $$
+    OUT versions bigint[], OUT echoes int[], OUT recorded_at timestamptz, OUT transaction_id bigint,
+    caller headwater.caller DEFAULT current_user
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    ns       headwater.namespaces;
+    ns       headwater_private.namespaces;
     several  boolean := coalesce(request[cardinality(request)] > 1, false);
     last_seq bigint;
     too_big  int;
     done     text;
 BEGIN
     -- Assignments where PERFORM would do: plpgsql evaluates them without the machinery of a query.
-    SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace = append_batch.namespace;
-    IF NOT FOUND THEN
-        ns := headwater.namespace_row(namespace);
+    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace = append_batch.namespace;
+    IF NOT FOUND OR pg_has_role(caller, current_user, 'USAGE') IS NOT TRUE THEN
+        ns := headwater_private.open_namespace(namespace, caller, 'producer');
     END IF;
     retried := false;
     transaction_id := pg_current_xact_id()::text::bigint;
     IF octet_length(data[1]) > ns.max_payload_bytes OR cardinality(data) > 1 THEN
         SELECT max(octet_length(d)) INTO too_big FROM unnest(data) d WHERE octet_length(d) > ns.max_payload_bytes;
         IF too_big IS NOT NULL THEN
-            PERFORM headwater.fail('WH004',
+            PERFORM headwater_private.fail('WH004',
                 format('payload of %s bytes is larger than the %s that namespace %L allows', too_big, ns.max_payload_bytes, namespace),
                 jsonb_build_object('bytes', too_big, 'limit', ns.max_payload_bytes),
                 'keep large data elsewhere and refer to it, or raise max_payload_bytes with headwater.alter_namespace');
@@ -75,26 +76,26 @@ BEGIN
     END IF;
     -- The lock, then the clock, then the sequence: the proofs of horizon and maintain_namespace rest on that order.
     IF ns.sequence IS NOT NULL THEN
-        done := headwater.enter_log(ns.namespace_id, ns.sequence);
+        done := headwater_private.enter_log(ns.namespace_id, ns.sequence);
     ELSE
-        SELECT c.last_sequence INTO last_seq FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+        SELECT c.last_sequence INTO last_seq FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
     END IF;
     -- Never in a sealed month, whatever the clock does.
     recorded_at := greatest(clock_timestamp(), ns.sealed_before);
     IF recorded_at >= ns.leaves_until THEN
         PERFORM headwater.maintain_namespace(namespace);
-        ns := headwater.namespace_row(namespace);
+        ns := headwater_private.namespace_row(namespace);
     END IF;
 
     -- The leaf's unique index finds an event that is stored already; what is in older leaves it cannot see.
     IF ns.sealed_before < date_trunc('month', recorded_at, 'UTC')
        OR ns.sealed_max_id >= ANY (event_id) THEN
         IF several THEN
-            IF EXISTS (SELECT FROM headwater.stored_events(ns.namespace_id, event_id)) THEN
+            IF EXISTS (SELECT FROM headwater_private.stored_events(ns.namespace_id, event_id)) THEN
                 RAISE unique_violation USING MESSAGE = 'the batch holds events that are stored already';
             END IF;
         ELSE
-            SELECT s.* INTO sequences, versions FROM headwater.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
+            SELECT s.* INTO sequences, versions FROM headwater_private.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
             IF sequences IS NOT NULL THEN
                 retried := true;
                 RETURN;
@@ -105,7 +106,7 @@ BEGIN
     BEGIN
         IF write_stream IS NOT NULL THEN
             SELECT s.* INTO bases, succeeded
-              FROM headwater.advance_streams(ns.namespace_id, write_request, write_stream, write_count, write_expected, recorded_at) s;
+              FROM headwater_private.advance_streams(ns.namespace_id, write_request, write_stream, write_count, write_expected, recorded_at) s;
         END IF;
         IF succeeded IS NULL THEN
             IF ns.sequence IS NOT NULL THEN
@@ -123,11 +124,11 @@ BEGIN
                                       WITH ORDINALITY AS r(request, ord) ORDER BY r.ord);
         END IF;
         IF ns.sequence IS NULL THEN
-            UPDATE headwater.counters c
+            UPDATE headwater_private.counters c
                SET last_sequence = coalesce((SELECT max(s) FROM unnest(sequences) s), last_seq)
              WHERE c.namespace_id = ns.namespace_id;
         END IF;
-        INSERT INTO headwater.events (global_sequence, stream_version, transaction_id, created_at, recorded_at, namespace_id,
+        INSERT INTO headwater_private.events (global_sequence, stream_version, transaction_id, created_at, recorded_at, namespace_id,
                                       schema_version, event_id, correlation_id, causation_id, event_type, stream_id, key,
                                       actor_id, headers, data)
         -- By subscript: plpgsql holds its arguments as expanded arrays, which is faster than to unnest thirteen of them.
@@ -140,7 +141,7 @@ BEGIN
         IF several THEN
             RAISE;
         END IF;
-        SELECT s.* INTO sequences, versions FROM headwater.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
+        SELECT s.* INTO sequences, versions FROM headwater_private.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
         IF sequences IS NULL THEN
             RAISE;
         END IF;
@@ -150,12 +151,12 @@ BEGIN
 
     -- A conflict may be the echo of success: the same append, sent again.
     IF NOT several AND NOT succeeded[1] THEN
-        SELECT s.* INTO sequences, versions FROM headwater.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
+        SELECT s.* INTO sequences, versions FROM headwater_private.stored_append(ns.namespace_id, event_id, event_type, stream_id) s;
         retried := sequences IS NOT NULL;
         RETURN;
     ELSIF succeeded IS NOT NULL THEN
         echoes := ARRAY(SELECT DISTINCT r.request FROM unnest(request, event_id) AS r(request, event_id)
-                          JOIN headwater.find_events(ns.namespace_id, event_id) f ON f.event_id = r.event_id
+                          JOIN headwater_private.stored_events(ns.namespace_id, event_id) f ON f.event_id = r.event_id
                          WHERE NOT succeeded[r.request]);
     END IF;
     IF notify AND ns.notify THEN

@@ -1,11 +1,11 @@
--- headwater.append_due(namespace, event_ids, notify, patience_ms)
+-- headwater_private.append_due(namespace, event_ids, notify, patience_ms)
 -- Appends waiting events to the log, in the given order, as one batch, and removes them from those that wait. `notify` and `patience_ms` are
 -- those of append_batch. Answers how many were appended: one that is in the log already is not, but no longer waits either.
 -- Raises: what append_batch raises; of several, one that cannot be appended fails all. Locks, writes: see append_batch; the events' rows.
-CREATE OR REPLACE FUNCTION headwater.append_due(namespace text, event_ids uuid[], notify boolean, patience_ms int)
-RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.append_due(namespace text, event_ids uuid[], notify boolean, patience_ms int)
+RETURNS int LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(append_due.namespace);
+    ns      headwater_private.namespaces := headwater_private.namespace_row(append_due.namespace);
     e       record;
     retried boolean;
 BEGIN
@@ -27,7 +27,7 @@ BEGIN
                    (row_number() OVER (PARTITION BY d.stream_id ORDER BY i.ord))::int AS write_offset
               FROM (SELECT u.event_id, row_number() OVER (ORDER BY u.ord) AS ord
                       FROM unnest(append_due.event_ids) WITH ORDINALITY AS u(event_id, ord)) i
-              JOIN headwater.due_events d ON d.namespace_id = ns.namespace_id AND d.event_id = i.event_id) x;
+              JOIN headwater_private.due_events d ON d.namespace_id = ns.namespace_id AND d.event_id = i.event_id) x;
     IF e.ids IS NULL THEN
         RETURN 0;
     END IF;
@@ -35,7 +35,7 @@ BEGIN
         CASE WHEN cardinality(e.ids) > 1 THEN e.requests END, e.ids, e.types, e.data, e.streams, e.writes, e.offsets, e.schema_versions,
         e.keys, e.actors, e.correlations, e.causations, e.headers, e.created, e.write_requests, e.write_streams, e.write_counts, NULL,
         append_due.notify, append_due.patience_ms) b;
-    DELETE FROM headwater.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = ANY (e.ids);
+    DELETE FROM headwater_private.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = ANY (e.ids);
     RETURN CASE WHEN retried THEN 0 ELSE cardinality(e.ids) END;
 END
 $$;

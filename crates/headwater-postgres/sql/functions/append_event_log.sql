@@ -9,11 +9,13 @@ CREATE OR REPLACE FUNCTION headwater.append_event_log(
     p_payload           jsonb,
     p_producer_node_id  text,
     p_scheduled_task_id uuid DEFAULT NULL,
-    p_metadata          jsonb DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql AS $$
+    p_metadata          jsonb DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM headwater_private.open_namespace(p_namespace, caller, 'producer');
     IF jsonb_typeof(p_metadata) NOT IN ('object', 'null') THEN
-        PERFORM headwater.fail('WH002', format('invalid p_metadata %s', left(p_metadata::text, 80)),
+        PERFORM headwater_private.fail('WH002', format('invalid p_metadata %s', left(p_metadata::text, 80)),
             jsonb_build_object('what', 'p_metadata', 'value', left(p_metadata::text, 80)), 'p_metadata is a JSON object');
     END IF;
     RETURN headwater.emit(p_namespace, p_event_type, p_payload, headers =>

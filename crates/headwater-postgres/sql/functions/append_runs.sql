@@ -1,10 +1,10 @@
--- headwater.append_runs(namespace, task_ids, due_ats, event_ids, outcome, notify, patience_ms)
+-- headwater_private.append_runs(namespace, task_ids, due_ats, event_ids, outcome, notify, patience_ms)
 -- Appends the events of schedules for some of their due times, in the given order, as one batch, and writes their runs. `notify` and `patience_ms` are those of
 -- append_batch. Answers how many were appended: one that is in the log already is not, but its run is written all the same.
 -- Raises: what append_batch raises; of several, one that cannot be appended fails all. Locks, writes: see append_batch; schedule_runs.
-CREATE OR REPLACE FUNCTION headwater.append_runs(
+CREATE OR REPLACE FUNCTION headwater_private.append_runs(
     namespace text, task_ids uuid[], due_ats timestamptz[], event_ids uuid[], outcome text, notify boolean, patience_ms int
-) RETURNS int LANGUAGE plpgsql AS $$
+) RETURNS int LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     e record;
     b record;
@@ -24,11 +24,11 @@ BEGIN
       FROM (SELECT s.*, r.due_at AS run_due_at, r.ord, (count(s.stream_id) OVER (ORDER BY r.ord))::int AS write,
                    (row_number() OVER (PARTITION BY s.stream_id ORDER BY r.ord))::int AS write_offset
               FROM unnest(append_runs.task_ids, append_runs.due_ats) WITH ORDINALITY AS r(task_id, due_at, ord)
-              JOIN headwater.schedules s ON s.task_id = r.task_id) x;
+              JOIN headwater_private.schedules s ON s.task_id = r.task_id) x;
     SELECT a.* INTO b FROM headwater.append_batch(append_runs.namespace,
         CASE WHEN cardinality(append_runs.event_ids) > 1 THEN e.requests END, append_runs.event_ids, e.types, e.data, e.streams, e.writes, e.offsets, NULL,
         e.keys, NULL, NULL, NULL, e.headers, NULL, e.write_requests, e.write_streams, e.write_counts, NULL, append_runs.notify, append_runs.patience_ms) a;
-    INSERT INTO headwater.schedule_runs AS t (task_id, run_id, due_at, ran_at, global_sequence, attempts, outcome)
+    INSERT INTO headwater_private.schedule_runs AS t (task_id, run_id, due_at, ran_at, global_sequence, attempts, outcome)
     SELECT r.task_id, r.event_id, r.due_at, clock_timestamp(), r.sequence, 1, append_runs.outcome
       FROM unnest(append_runs.task_ids, append_runs.due_ats, append_runs.event_ids, b.sequences) AS r(task_id, due_at, event_id, sequence)
     ON CONFLICT (task_id, run_id) DO UPDATE

@@ -2,20 +2,20 @@
 -- Public: in docs/sql.md.
 -- Events where a gap was recorded as permanent: there must be none, but for what is or was poison.
 -- Raises: WH001. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.audit_gaps(namespace text, max_events int DEFAULT 1000)
-RETURNS TABLE (global_sequence bigint, event_id uuid) LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater.audit_gaps(namespace text, max_events int DEFAULT 1000, caller headwater.caller DEFAULT current_user)
+RETURNS TABLE (global_sequence bigint, event_id uuid) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(audit_gaps.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(audit_gaps.namespace, caller, 'consumer');
 BEGIN
     RETURN QUERY
     SELECT DISTINCT f.global_sequence, f.event_id FROM (
         SELECT e.global_sequence, e.event_id
-          FROM headwater.permanent_gaps g
-          JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= g.first_sequence
+          FROM headwater_private.permanent_gaps g
+          JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= g.first_sequence
            AND e.global_sequence <= g.last_sequence AND e.recorded_at >= ns.kept_from
          WHERE g.namespace_id = ns.namespace_id AND g.proof <> 'poison'
-           AND NOT EXISTS (SELECT FROM headwater.poison_events p
+           AND NOT EXISTS (SELECT FROM headwater_private.poison_events p
                             WHERE p.namespace_id = ns.namespace_id AND p.global_sequence = e.global_sequence)
          LIMIT audit_gaps.max_events) f
      ORDER BY f.global_sequence;

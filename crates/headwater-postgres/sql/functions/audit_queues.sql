@@ -9,19 +9,19 @@
 --   frontier_beyond_log the frontier has passed what the log has not got yet: it would be lost
 --   letter_forgotten    a redriven dead letter is noted as queued, and is in no claim or retry
 -- Raises: WH001. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.audit_queues(namespace text, subscriber_ids text[] DEFAULT NULL)
+CREATE OR REPLACE FUNCTION headwater.audit_queues(namespace text, subscriber_ids text[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, problem text, first_sequence bigint, last_sequence bigint, events bigint)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(audit_queues.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(audit_queues.namespace, caller, 'consumer');
 BEGIN
     RETURN QUERY
     WITH queues AS MATERIALIZED (
         SELECT s.subscriber_id, coalesce((n.state).frontier, s.position) AS frontier, s.position AS began_at,
                coalesce((n.state).gaps, s.pending_gaps) AS gaps, coalesce((n.state).open, '{}') AS open
-          FROM headwater.subscribers s
-          LEFT JOIN LATERAL (SELECT c.state FROM headwater.claims c
+          FROM headwater_private.subscribers s
+          LEFT JOIN LATERAL (SELECT c.state FROM headwater_private.claims c
                               WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
                               ORDER BY c.number DESC LIMIT 1) n ON true
          WHERE s.namespace_id = ns.namespace_id AND s.partition = 0 AND s.mode = 'shared'
@@ -29,13 +29,13 @@ BEGIN
     ), held AS MATERIALIZED (
         SELECT c.subscriber_id, c.of_letter, h.sequence
           FROM queues q
-          JOIN headwater.claims c ON c.namespace_id = ns.namespace_id AND c.subscriber_id = q.subscriber_id AND NOT c.done
-         CROSS JOIN LATERAL unnest(headwater.claimed_sequences(c.namespace_id, c.first_sequence, c.last_sequence, c.sequences,
+          JOIN headwater_private.claims c ON c.namespace_id = ns.namespace_id AND c.subscriber_id = q.subscriber_id AND NOT c.done
+         CROSS JOIN LATERAL unnest(headwater_private.claimed_sequences(c.namespace_id, c.first_sequence, c.last_sequence, c.sequences,
                                                                c.event_types)) AS h(sequence)
          UNION ALL
         SELECT r.subscriber_id, r.of_letter, h.sequence
           FROM queues q
-          JOIN headwater.retries r ON r.namespace_id = ns.namespace_id AND r.subscriber_id = q.subscriber_id
+          JOIN headwater_private.retries r ON r.namespace_id = ns.namespace_id AND r.subscriber_id = q.subscriber_id
          CROSS JOIN LATERAL unnest(r.sequences) AS h(sequence)
     ), passed AS (
         SELECT q.subscriber_id, o.last_sequence FROM queues q CROSS JOIN LATERAL unnest(q.open) o
@@ -50,7 +50,7 @@ BEGIN
         SELECT h.subscriber_id, 'held_and_open', h.sequence
           FROM held h
           JOIN queues q ON q.subscriber_id = h.subscriber_id AND q.open <> '{}'
-          JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence = h.sequence
+          JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence = h.sequence
          WHERE NOT h.of_letter
            AND EXISTS (SELECT FROM unnest(q.open) o
                         WHERE o.event_type = e.event_type AND h.sequence BETWEEN o.first_sequence AND o.last_sequence)
@@ -62,13 +62,13 @@ BEGIN
         -- A queue may begin ahead of the log; what is in flight there is in its gaps.
         SELECT q.subscriber_id, 'frontier_beyond_log', q.frontier
           FROM queues q
-         CROSS JOIN (SELECT greatest((SELECT max(e.global_sequence) FROM headwater.events e WHERE e.namespace_id = ns.namespace_id),
-                                     (SELECT max(m.high_sequence) FROM headwater.months m WHERE m.namespace_id = ns.namespace_id), 0) AS last) l
+         CROSS JOIN (SELECT greatest((SELECT max(e.global_sequence) FROM headwater_private.events e WHERE e.namespace_id = ns.namespace_id),
+                                     (SELECT max(m.high_sequence) FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id), 0) AS last) l
          WHERE q.frontier > greatest(l.last, q.began_at, q.gaps[cardinality(q.gaps)])
          UNION ALL
         SELECT d.subscriber_id, 'letter_forgotten', d.global_sequence
           FROM queues q
-          JOIN headwater.dead_letters d ON d.namespace_id = ns.namespace_id AND d.subscriber_id = q.subscriber_id
+          JOIN headwater_private.dead_letters d ON d.namespace_id = ns.namespace_id AND d.subscriber_id = q.subscriber_id
          WHERE d.state = 'redriving' AND d.queued
            AND NOT EXISTS (SELECT FROM held h WHERE h.subscriber_id = d.subscriber_id AND h.of_letter AND h.sequence = d.global_sequence)
     )

@@ -7,21 +7,21 @@
 --   sums_differ_by   the log's sum less the settled one
 --   missing          the one that was not settled, if it is one
 -- Raises: WH001, WH012. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.audit_subscribers(namespace text, subscriber_ids text[] DEFAULT NULL)
+CREATE OR REPLACE FUNCTION headwater.audit_subscribers(namespace text, subscriber_ids text[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, after_sequence bigint, "position" bigint, in_log bigint, settled bigint, sums_differ_by numeric,
                missing bigint)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(audit_subscribers.namespace);
+    ns      headwater_private.namespaces := headwater_private.open_namespace(audit_subscribers.namespace, caller, 'consumer');
     unknown text;
-    poison  bigint[] := ARRAY(SELECT p.global_sequence FROM headwater.poison_events p
+    poison  bigint[] := ARRAY(SELECT p.global_sequence FROM headwater_private.poison_events p
                                WHERE p.namespace_id = ns.namespace_id AND NOT p.redelivered);
 BEGIN
     SELECT a.id INTO unknown FROM unnest(subscriber_ids) a(id)
-     WHERE NOT EXISTS (SELECT FROM headwater.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = a.id) LIMIT 1;
+     WHERE NOT EXISTS (SELECT FROM headwater_private.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = a.id) LIMIT 1;
     IF FOUND THEN
-        PERFORM headwater.fail('WH012', format('subscriber %L does not exist', left(unknown, 80)),
+        PERFORM headwater_private.fail('WH012', format('subscriber %L does not exist', left(unknown, 80)),
             jsonb_build_object('subscriber_id', left(unknown, 255)),
             'see which there are: SELECT * FROM headwater.subscriber_status(''namespace'')');
     END IF;
@@ -29,31 +29,31 @@ BEGIN
     SELECT c.subscriber_id, c.audit_base, c.position, c.in_log, c.settled, c.sums_differ_by,
            CASE WHEN c.in_log <> c.settled + 1 OR c.sums_differ_by NOT BETWEEN 1 AND c.position THEN NULL
                 WHEN c.sums_differ_by > c.audit_base
-                  OR headwater.ledger_holds(c.audit_ledger, ARRAY[c.sums_differ_by, c.sums_differ_by]::bigint[])
+                  OR headwater_private.ledger_holds(c.audit_ledger, ARRAY[c.sums_differ_by, c.sums_differ_by]::bigint[])
                 THEN c.sums_differ_by::bigint END
       FROM (
         SELECT s.subscriber_id, s.partition, s.audit_base, s.audit_ledger, s.position,
                (after_base.events + before_base.events - held.events)::bigint AS in_log, s.settled_events + s.late_events AS settled,
                after_base.sum + before_base.sum - held.sum - s.settled_sum - s.late_sum AS sums_differ_by
-          FROM headwater.subscribers s
+          FROM headwater_private.subscribers s
           CROSS JOIN LATERAL (
-                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater.events e
+                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater_private.events e
                  WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from
                    AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position
                    AND e.global_sequence <> ALL (poison)) after_base
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
                   FROM generate_series(1, cardinality(s.audit_ledger), 2) AS i
-                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence >= s.audit_ledger[i]
+                  JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence >= s.audit_ledger[i]
                    AND e.global_sequence <= s.audit_ledger[i + 1] AND e.global_sequence <> ALL (poison)) before_base
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
                   FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
-                  JOIN headwater.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence <= s.position
+                  JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence <= s.position
                    AND e.global_sequence >= s.pending_gaps[i] AND e.global_sequence <= s.pending_gaps[i + 1]
                  WHERE e.global_sequence <> ALL (poison)
                    AND (e.global_sequence > s.audit_base
-                        OR headwater.ledger_holds(s.audit_ledger, ARRAY[e.global_sequence, e.global_sequence]))) held
+                        OR headwater_private.ledger_holds(s.audit_ledger, ARRAY[e.global_sequence, e.global_sequence]))) held
          WHERE s.namespace_id = ns.namespace_id AND (subscriber_ids IS NULL OR s.subscriber_id = ANY (subscriber_ids))
       ) c
      ORDER BY c.subscriber_id, c.partition;

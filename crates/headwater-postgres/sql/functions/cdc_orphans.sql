@@ -3,12 +3,12 @@
 -- of it wants an inbox and nobody has owned the slot for so long. A role sees those of namespaces that it was granted; of namespaces that are gone, the
 -- owner of the schema does.
 -- Raises: WH002. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.cdc_orphans(unread_for interval)
-RETURNS TABLE (slot text, namespace text, reason text) LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater.cdc_orphans(unread_for interval, caller headwater.caller DEFAULT current_user)
+RETURNS TABLE (slot text, namespace text, reason text) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     IF unread_for IS NULL OR unread_for < interval '0' THEN
-        PERFORM headwater.fail('WH002', format('invalid unread_for %s', coalesce(unread_for::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid unread_for %s', coalesce(unread_for::text, 'NULL')),
             jsonb_build_object('what', 'unread_for', 'value', unread_for), 'unread_for is an interval that is not negative');
     END IF;
     RETURN QUERY
@@ -19,14 +19,15 @@ BEGIN
       FROM (SELECT a.*, substring(a.slot_name FROM '^headwater_n(\d+)_d\d+$')::int AS namespace_id
               FROM pg_replication_slots a
              WHERE a.database = current_database() AND NOT a.temporary AND NOT a.active) r
-      LEFT JOIN headwater.namespaces n ON n.namespace_id = r.namespace_id
-      LEFT JOIN headwater.cdc_slots s ON s.namespace_id = r.namespace_id
+      LEFT JOIN headwater_private.namespaces n ON n.namespace_id = r.namespace_id
+      LEFT JOIN headwater_private.cdc_slots s ON s.namespace_id = r.namespace_id
      WHERE r.namespace_id IS NOT NULL
-       AND CASE WHEN n.namespace_id IS NULL THEN NOT row_security_active('headwater.namespaces')
-                WHEN s.slot IS NULL THEN row_security_active('headwater.cdc_slots') IS FALSE
+       AND CASE WHEN n.namespace_id IS NULL THEN pg_has_role(caller, current_user, 'USAGE')
+                WHEN n.namespace_id <> ALL (headwater_private.granted_to(caller, 'consumer')) THEN false
+                WHEN s.slot IS NULL THEN true
                 WHEN s.slot <> r.slot_name THEN true
                 ELSE coalesce(s.lease_until, '-infinity') < clock_timestamp() - cdc_orphans.unread_for
-                     AND NOT EXISTS (SELECT FROM headwater.cdc_nodes c
+                     AND NOT EXISTS (SELECT FROM headwater_private.cdc_nodes c
                                        JOIN headwater.node_statuses() l ON l.namespace = n.namespace AND l.node_id = c.node_id
                                       WHERE c.namespace_id = n.namespace_id AND c.mode = 'inbox' AND l.alive AND l.instance_id = c.instance_id) END
      ORDER BY 1;

@@ -1,17 +1,17 @@
--- headwater.check_claim(event_types, worker, max_attempts)
+-- headwater_private.check_claim(event_types, worker, max_attempts)
 -- Raises: WH002 for what a claim cannot ask. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.check_claim(event_types text[], worker text, max_attempts int)
-RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.check_claim(event_types text[], worker text, max_attempts int)
+RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF event_types = '{}' OR array_position(event_types, NULL) IS NOT NULL THEN
-        PERFORM headwater.fail('WH002', 'invalid event_types', jsonb_build_object('what', 'event_types', 'value', event_types),
+        PERFORM headwater_private.fail('WH002', 'invalid event_types', jsonb_build_object('what', 'event_types', 'value', event_types),
             'event_types are the types to claim, at least one; NULL: all');
     END IF;
     IF worker IS NOT NULL THEN
-        PERFORM headwater.check_name('worker', worker, 255);
+        PERFORM headwater_private.check_name('worker', worker, 255);
     END IF;
     IF coalesce(max_attempts < 1, true) THEN
-        PERFORM headwater.fail('WH002', format('invalid max_attempts %s', coalesce(max_attempts::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid max_attempts %s', coalesce(max_attempts::text, 'NULL')),
             jsonb_build_object('what', 'max_attempts', 'value', max_attempts), 'max_attempts is 1 or more');
     END IF;
 END

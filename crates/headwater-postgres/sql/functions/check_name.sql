@@ -1,13 +1,13 @@
--- headwater.check_name(what, value, most)
+-- headwater_private.check_name(what, value, most)
 -- Checks a stream id, event type, key or actor id. The same rules stand in headwater-core's names.rs.
 -- Raises: WH002. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.check_name(what text, value text, most int)
-RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.check_name(what text, value text, most int)
+RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF octet_length(value) BETWEEN 1 AND most AND value !~ '[\x01-\x1f\x7f]' THEN
         RETURN;
     END IF;
-    PERFORM headwater.fail('WH002',
+    PERFORM headwater_private.fail('WH002',
         format('invalid %s %L', what, left(value, 80)),
         jsonb_build_object('what', what, 'value', left(value, 80)),
         format('%s is 1 to %s bytes without control characters', what, most));

@@ -1,16 +1,16 @@
--- headwater.check_patterns(patterns)
+-- headwater_private.check_patterns(patterns)
 -- Raises: WH002 for what is no list of event types, in which * may stand for any characters. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.check_patterns(patterns text[])
-RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.check_patterns(patterns text[])
+RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     pattern text;
 BEGIN
     IF cardinality(patterns) > 10000 THEN
-        PERFORM headwater.fail('WH002', format('invalid event_types: %s of them', cardinality(patterns)),
+        PERFORM headwater_private.fail('WH002', format('invalid event_types: %s of them', cardinality(patterns)),
             jsonb_build_object('what', 'event_types'), 'a node handles up to 10000 event types, in which * may stand for any characters');
     END IF;
     FOREACH pattern IN ARRAY coalesce(patterns, '{}') LOOP
-        PERFORM headwater.check_name('event_type', coalesce(pattern, ''), 255);
+        PERFORM headwater_private.check_name('event_type', coalesce(pattern, ''), 255);
     END LOOP;
 END
 $$;

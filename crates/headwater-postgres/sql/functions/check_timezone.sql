@@ -1,9 +1,9 @@
--- headwater.check_timezone(timezone)
+-- headwater_private.check_timezone(timezone)
 -- Checks that a time zone is one with a name, as Europe/Copenhagen or UTC. Abbreviations, as CEST, and rules of one's own, as XYZ+3, which the server would take, are
 -- refused: they know no change of clocks, or are misspelt.
 -- Raises: WH002. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.check_timezone(timezone text)
-RETURNS void LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.check_timezone(timezone text)
+RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- The list of names is read from files, all of them: only where the server would take more than names.
     IF check_timezone.timezone = 'UTC'
@@ -18,7 +18,7 @@ BEGIN
             NULL;
         END;
     END IF;
-    PERFORM headwater.fail('WH002', format('unknown time zone %L', coalesce(left(check_timezone.timezone, 80), 'NULL')),
+    PERFORM headwater_private.fail('WH002', format('unknown time zone %L', coalesce(left(check_timezone.timezone, 80), 'NULL')),
         jsonb_build_object('what', 'timezone', 'value', left(check_timezone.timezone, 80)),
         'a time zone has a name, as Europe/Copenhagen or UTC: see SELECT name FROM pg_timezone_names');
 END

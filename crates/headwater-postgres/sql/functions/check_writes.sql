@@ -1,8 +1,8 @@
--- headwater.check_writes(writes)
+-- headwater_private.check_writes(writes)
 -- Checks the JSON that headwater.append takes, so that what is wrong is said of the value that is wrong.
 -- Raises: WH002. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.check_writes(writes jsonb)
-RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.check_writes(writes jsonb)
+RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     hint constant text := 'writes: [{"stream_id": "order-1", "expected_version": 3, "events": [{"type": "OrderPlaced", "data": {}}]}]';
     write  jsonb;
@@ -12,42 +12,42 @@ DECLARE
     seen   text[] := '{}';
 BEGIN
     IF jsonb_typeof(writes) IS DISTINCT FROM 'array' OR jsonb_array_length(writes) = 0 THEN
-        PERFORM headwater.fail('WH002', 'invalid writes: not a JSON array with at least one write', jsonb_build_object('what', 'writes'), hint);
+        PERFORM headwater_private.fail('WH002', 'invalid writes: not a JSON array with at least one write', jsonb_build_object('what', 'writes'), hint);
     END IF;
     FOR write IN SELECT jsonb_array_elements(writes) LOOP
         IF write ->> 'stream_id' IS NOT NULL THEN
-            PERFORM headwater.check_name('stream_id', write ->> 'stream_id', 512);
+            PERFORM headwater_private.check_name('stream_id', write ->> 'stream_id', 512);
             IF write ->> 'stream_id' = ANY (seen) THEN
-                PERFORM headwater.fail('WH002', format('stream %L appears twice', write ->> 'stream_id'),
+                PERFORM headwater_private.fail('WH002', format('stream %L appears twice', write ->> 'stream_id'),
                     jsonb_build_object('what', 'stream_id', 'value', write ->> 'stream_id'), 'put its events into one write');
             END IF;
             seen := seen || (write ->> 'stream_id');
         ELSIF write ->> 'expected_version' IS NOT NULL THEN
-            PERFORM headwater.fail('WH002', 'expected_version without a stream_id',
+            PERFORM headwater_private.fail('WH002', 'expected_version without a stream_id',
                 jsonb_build_object('what', 'expected_version', 'value', write -> 'expected_version'), hint);
         END IF;
         IF write ->> 'expected_version' !~ '^(-1|[0-9]{1,18})$' THEN
-            PERFORM headwater.fail('WH002', format('invalid expected_version %s', write ->> 'expected_version'),
+            PERFORM headwater_private.fail('WH002', format('invalid expected_version %s', write ->> 'expected_version'),
                 jsonb_build_object('what', 'expected_version', 'value', write -> 'expected_version'),
                 'expected_version is null (any), 0 (no stream), -1 (exists) or the version');
         END IF;
         IF coalesce(jsonb_typeof(write -> 'events') NOT IN ('array', 'object'), true) OR write -> 'events' = '[]' THEN
-            PERFORM headwater.fail('WH002', 'invalid events: not a JSON object, nor an array of at least one',
+            PERFORM headwater_private.fail('WH002', 'invalid events: not a JSON object, nor an array of at least one',
                 jsonb_build_object('what', 'events'), hint);
         END IF;
         FOR event IN SELECT jsonb_array_elements(CASE jsonb_typeof(write -> 'events') WHEN 'array' THEN write -> 'events'
                                                  ELSE jsonb_build_array(write -> 'events') END) LOOP
             IF jsonb_typeof(event) <> 'object' OR jsonb_typeof(event -> 'type') IS DISTINCT FROM 'string' THEN
-                PERFORM headwater.fail('WH002', format('invalid event %s', left(event::text, 80)),
+                PERFORM headwater_private.fail('WH002', format('invalid event %s', left(event::text, 80)),
                     jsonb_build_object('what', 'event', 'value', left(event::text, 80)),
                     'an event is a JSON object with a "type": {"type": "OrderPlaced", "data": {}}');
             END IF;
             SELECT k INTO field FROM jsonb_object_keys(event) k WHERE k <> ALL (known) LIMIT 1;
             IF FOUND THEN
-                PERFORM headwater.fail('WH002', format('unknown field %L in an event', field),
+                PERFORM headwater_private.fail('WH002', format('unknown field %L in an event', field),
                     jsonb_build_object('what', 'event', 'value', field), 'an event has ' || array_to_string(known, ', '));
             END IF;
-            PERFORM headwater.check_event(event ->> 'type', event ->> 'key', event ->> 'actor_id', event -> 'headers',
+            PERFORM headwater_private.check_event(event ->> 'type', event ->> 'key', event ->> 'actor_id', event -> 'headers',
                                           (event ->> 'schema_version')::numeric);
         END LOOP;
     END LOOP;

@@ -14,37 +14,39 @@ CREATE OR REPLACE FUNCTION headwater.claim(
     max_attempts  int DEFAULT 4,
     settled       bigint DEFAULT NULL,
     acks          uuid[] DEFAULT NULL,
-    per_claim     int DEFAULT NULL
+    per_claim     int DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
                  created_at timestamptz, recorded_at timestamptz, namespace_id int, schema_version int, event_id uuid, correlation_id uuid,
                  causation_id uuid, event_type text, stream_id text, key text, actor_id text, headers jsonb, data jsonb)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     run record;
-    ns  headwater.namespaces;
+    ns  headwater_private.namespaces;
     r   record;
 BEGIN
     IF claim.event_types IS NULL AND claim.settled IS NULL THEN
-        run := headwater.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
+        run := headwater_private.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
                                    claim.acks, claim.per_claim);
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_ids IS NOT NULL THEN
             RETURN QUERY SELECT run.claim_ids[1 + (e.global_sequence - run.first_sequence) / coalesce(claim.per_claim, claim.max_events)], 0, e.*
-                           FROM headwater.events e
+                           FROM headwater_private.events e
                           WHERE e.namespace_id = run.namespace_id AND e.global_sequence BETWEEN run.first_sequence AND run.last_sequence
-                            AND e.recorded_at >= (SELECT n.tail_from FROM headwater.namespaces n
+                            AND e.recorded_at >= (SELECT n.tail_from FROM headwater_private.namespaces n
                                                    WHERE n.namespace_id = run.namespace_id AND n.tail_after < run.first_sequence
                                                    UNION ALL SELECT '-infinity' LIMIT 1)
                           ORDER BY e.global_sequence;
             RETURN;
         END IF;
     END IF;
-    ns := headwater.namespace_row(claim.namespace);
-    PERFORM headwater.check_per_claim(claim.per_claim);
+    ns := headwater_private.open_namespace(claim.namespace, caller, 'consumer');
+    PERFORM headwater_private.check_per_claim(claim.per_claim);
     -- The events in statements of their own: they see all that the claim saw.
-    FOR r IN SELECT * FROM headwater.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim),
+    FOR r IN SELECT * FROM headwater_private.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim),
                                claim.visibility, claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
     LOOP
         RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.*

@@ -18,16 +18,19 @@ CREATE OR REPLACE FUNCTION headwater.claim_ranges(
     worker        text DEFAULT NULL,
     max_attempts  int DEFAULT 4,
     settled       bigint DEFAULT NULL,
-    acks          uuid[] DEFAULT NULL
+    acks          uuid[] DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, first_sequence bigint, last_sequence bigint, sequences bigint[], types text[],
                  visible_at timestamptz)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     run record;
 BEGIN
+    PERFORM headwater_private.open_namespace(claim_ranges.namespace, caller, 'consumer');
     IF claim_ranges.event_types IS NULL AND claim_ranges.settled IS NULL THEN
-        run := headwater.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
+        run := headwater_private.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
                                    claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks, NULL);
         IF run.idle THEN
             RETURN;
@@ -41,7 +44,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    RETURN QUERY SELECT * FROM headwater.claim_with_care(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events,
+    RETURN QUERY SELECT * FROM headwater_private.claim_with_care(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events,
         claim_ranges.visibility, claim_ranges.event_types, claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled,
         claim_ranges.acks);
 END

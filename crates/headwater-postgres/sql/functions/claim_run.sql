@@ -1,15 +1,15 @@
--- headwater.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks, per_claim)
--- What headwater.claim_with_care does where there is nothing to care for but the next events of the log, in few steps, since these cost more
+-- headwater_private.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks, per_claim)
+-- What headwater_private.claim_with_care does where there is nothing to care for but the next events of the log, in few steps, since these cost more
 -- than its rows. Answers the claims, of per_claim events each, or one if that is NULL: all events in their range, which ends before a hole in
 -- the log. `idle`: there is nothing to claim, to ack or to note. Neither, with nothing written, when care is needed: input that is wrong, a subscriber that is paused, not shared or new, letters to
 -- queue, time to look for what has expired or is due, a newest claim that is done, gaps, open ranges, a hole in the log that comes next, sealed months, acks
 -- and no events. Callers set what keeps its plans to the indexes.
 -- Raises: WH014 if one of the acks is lost. Locks: the queue. Writes: claims, acked letters.
-CREATE OR REPLACE FUNCTION headwater.claim_run(
+CREATE OR REPLACE FUNCTION headwater_private.claim_run(
     namespace text, subscriber_id text, max_events int, visibility interval, worker text, max_attempts int, acks uuid[], per_claim int,
     OUT namespace_id int, OUT claim_ids uuid[], OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz,
     OUT idle boolean
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     size       bigint := coalesce(claim_run.per_claim, claim_run.max_events);
@@ -18,29 +18,29 @@ DECLARE
     q          record;
     seen       record;
     ended      uuid[];
-    other      headwater.claims;
+    other      headwater_private.claims;
     tail_after bigint;
     tail_from  timestamptz;
 BEGIN
     -- The next statement has a snapshot of its own, in which all is visible that others have claimed.
-    SELECT n.namespace_id, n.tail_after, n.tail_from, headwater.lock_queue(n.namespace_id, claim_run.subscriber_id)
+    SELECT n.namespace_id, n.tail_after, n.tail_from, headwater_private.lock_queue(n.namespace_id, claim_run.subscriber_id)
       INTO claim_run.namespace_id, tail_after, tail_from
-      FROM headwater.namespaces n
-      JOIN headwater.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
+      FROM headwater_private.namespaces n
+      JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
      WHERE n.namespace = claim_run.namespace AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked
        AND claim_run.max_events BETWEEN 1 AND 100000 AND claim_run.visibility > interval '0' AND claim_run.visibility <= interval '30 days'
        AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
        AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ '[\x01-\x1f\x7f]', true)
        AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery();
     claim_run.idle := false;
-    SELECT n.* INTO q FROM headwater.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
+    SELECT n.* INTO q FROM headwater_private.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
      WHERE n.frontier >= tail_after AND n.moment < n.look_at;
     IF NOT FOUND THEN
         RETURN;
     END IF;
     IF (q.known >= q.frontier + claim_run.max_events) IS NOT TRUE THEN
         SELECT q.frontier + count(*) AS known, min(e.global_sequence) AS lowest, max(e.global_sequence) AS highest INTO seen
-          FROM (SELECT e.global_sequence FROM headwater.events e
+          FROM (SELECT e.global_sequence FROM headwater_private.events e
                  WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
                  ORDER BY e.global_sequence LIMIT CASE WHEN q.done THEN 1 ELSE ahead END) e;
         IF seen.highest IS NULL THEN
@@ -52,7 +52,7 @@ BEGIN
         q.known := seen.known;
         IF seen.highest <> seen.known THEN
             SELECT max(e.global_sequence) INTO q.known
-              FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater.events e
+              FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater_private.events e
                      WHERE e.namespace_id = claim_run.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
                      ORDER BY e.global_sequence LIMIT ahead) e
              WHERE e.global_sequence = q.frontier + e.place;
@@ -64,22 +64,22 @@ BEGIN
     claim_run.first_sequence := q.frontier + 1;
     claim_run.last_sequence := least(q.frontier + claim_run.max_events, q.known);
     claim_run.visible_at := q.moment + claim_run.visibility;
-    INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
+    INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
                                   claim_id, subscriber_id, worker, failures, state)
-    VALUES (claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater.claim_numbers'), claim_run.first_sequence,
+    VALUES (claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater_private.claim_numbers'), claim_run.first_sequence,
             least(q.frontier + size, claim_run.last_sequence), claim_run.visible_at, gen_random_uuid(), claim_run.subscriber_id,
             coalesce(claim_run.worker, ''), '[]',
             ROW(claim_run.last_sequence, '{}', '{}', q.expired_from, q.due_from, greatest(q.last_visible_at, claim_run.visible_at), '{}',
-                least(q.look_at, claim_run.visible_at), q.known)::headwater.queue_state)
+                least(q.look_at, claim_run.visible_at), q.known)::headwater_private.queue_state)
     RETURNING ARRAY[claim_id] INTO claim_run.claim_ids;
     IF claim_run.last_sequence - claim_run.first_sequence >= size THEN
         WITH others AS (
-            INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence,
+            INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence,
                                           visible_at, claim_id, subscriber_id, worker, failures, state)
-            SELECT c.namespace_id, c.attempts, c.max_attempts, c.of_letter, c.done, nextval('headwater.claim_numbers'), one.first,
+            SELECT c.namespace_id, c.attempts, c.max_attempts, c.of_letter, c.done, nextval('headwater_private.claim_numbers'), one.first,
                    least(one.first + size - 1, claim_run.last_sequence), c.visible_at, gen_random_uuid(), c.subscriber_id, c.worker,
                    c.failures, c.state
-              FROM headwater.claims c
+              FROM headwater_private.claims c
              CROSS JOIN generate_series(claim_run.first_sequence + size, claim_run.last_sequence, size) AS one(first)
              WHERE c.claim_id = claim_run.claim_ids[1]
             RETURNING claim_id, first_sequence
@@ -88,16 +88,16 @@ BEGIN
     END IF;
     IF cardinality(claim_run.acks) = 1 THEN
         -- Most acks are this.
-        DELETE FROM headwater.claims c
+        DELETE FROM headwater_private.claims c
          WHERE c.claim_id = claim_run.acks[1] AND NOT c.done AND NOT c.of_letter
            AND c.namespace_id IS NOT DISTINCT FROM claim_run.namespace_id AND c.subscriber_id IS NOT DISTINCT FROM claim_run.subscriber_id;
         IF NOT FOUND THEN
             other.number := 0;
-            PERFORM headwater.ack_claims(claim_run.namespace_id, claim_run.subscriber_id, claim_run.acks, other, false);
+            PERFORM headwater_private.ack_claims(claim_run.namespace_id, claim_run.subscriber_id, claim_run.acks, other, false);
         END IF;
     ELSIF claim_run.acks IS NOT NULL THEN
         WITH gone AS (
-            DELETE FROM headwater.claims c
+            DELETE FROM headwater_private.claims c
              WHERE c.claim_id = ANY (claim_run.acks) AND NOT c.done AND NOT c.of_letter
                -- Not for an index, as in held_claim.
                AND c.namespace_id IS NOT DISTINCT FROM claim_run.namespace_id AND c.subscriber_id IS NOT DISTINCT FROM claim_run.subscriber_id
@@ -106,7 +106,7 @@ BEGIN
         SELECT coalesce(array_agg(g.claim_id), '{}') INTO ended FROM gone g;
         IF NOT claim_run.acks <@ ended THEN
             other.number := 0;
-            PERFORM headwater.ack_claims(claim_run.namespace_id, claim_run.subscriber_id,
+            PERFORM headwater_private.ack_claims(claim_run.namespace_id, claim_run.subscriber_id,
                 ARRAY(SELECT a FROM unnest(claim_run.acks) a WHERE a <> ALL (ended)), other, false);
         END IF;
     END IF;

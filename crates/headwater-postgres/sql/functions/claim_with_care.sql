@@ -1,9 +1,9 @@
--- headwater.claim_with_care(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, settled, acks)
+-- headwater_private.claim_with_care(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, settled, acks)
 -- Claims as headwater.claim_ranges tells, whatever there is to care for: what has expired, is due, was left behind, appears in gaps.
 -- One that holds the lock sees all that its predecessors committed, so its moments never go back, whatever the clock does: what it looked
 -- through once, up to a moment, needs no second look.
 -- Raises: WH001, WH002, WH006, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
-CREATE OR REPLACE FUNCTION headwater.claim_with_care(
+CREATE OR REPLACE FUNCTION headwater_private.claim_with_care(
     namespace     text,
     subscriber_id text,
     max_events    int,
@@ -16,39 +16,40 @@ CREATE OR REPLACE FUNCTION headwater.claim_with_care(
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, first_sequence bigint, last_sequence bigint, sequences bigint[], types text[],
                  visible_at timestamptz)
 -- A plan that was made when the tables were empty must not read through them later; and planning each time costs more than all else here.
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns         headwater.namespaces := headwater.namespace_row(claim_with_care.namespace);
+    ns         headwater_private.namespaces := headwater_private.namespace_row(claim_with_care.namespace);
     queue_key  text := claim_with_care.subscriber_id || '/' || ns.namespace_id::text;
     subscriber record;
-    newest     headwater.claims;
+    newest     headwater_private.claims;
     ended      boolean := false;
-    before     headwater.queue_state;
-    q          headwater.queue_state;
+    before     headwater_private.queue_state;
+    q          headwater_private.queue_state;
     moment     timestamptz;
     room       int := claim_with_care.max_events;
     safe       bigint;
     step       record;
     candidates bigint[];
-    retry      headwater.retries;
-    one        headwater.claims;
-    made       headwater.claims[] := '{}';
+    retry      headwater_private.retries;
+    one        headwater_private.claims;
+    made       headwater_private.claims[] := '{}';
     -- How long a look at what expires may do, where claims are about.
     window_    constant interval := '250 ms';
 BEGIN
-    PERFORM headwater.check_max_events(claim_with_care.max_events);
-    PERFORM headwater.check_visibility(claim_with_care.visibility);
-    PERFORM headwater.check_claim(claim_with_care.event_types, claim_with_care.worker, claim_with_care.max_attempts);
-    PERFORM headwater.require_proof();
-    PERFORM headwater.lock_queue(ns.namespace_id, claim_with_care.subscriber_id);
+    PERFORM headwater_private.check_max_events(claim_with_care.max_events);
+    PERFORM headwater_private.check_visibility(claim_with_care.visibility);
+    PERFORM headwater_private.check_claim(claim_with_care.event_types, claim_with_care.worker, claim_with_care.max_attempts);
+    PERFORM headwater_private.require_proof();
+    PERFORM headwater_private.lock_queue(ns.namespace_id, claim_with_care.subscriber_id);
     SELECT s.mode, s.paused, s.position, s.pending_gaps, s.letters_epoch > s.letters_checked AS has_letters INTO subscriber
-      FROM headwater.subscribers s
+      FROM headwater_private.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = claim_with_care.subscriber_id AND s.partition = 0;
     IF NOT FOUND OR subscriber.mode <> 'shared' THEN
-        PERFORM headwater.require_shared(ns.namespace_id, claim_with_care.subscriber_id);
+        PERFORM headwater_private.require_shared(ns.namespace_id, claim_with_care.subscriber_id);
     END IF;
-    SELECT c.* INTO newest FROM headwater.claims c
+    SELECT c.* INTO newest FROM headwater_private.claims c
      WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id
      ORDER BY c.number DESC LIMIT 1;
     IF FOUND THEN
@@ -61,13 +62,13 @@ BEGIN
 
     IF cardinality(acks) > 0 THEN
         ended := coalesce(NOT newest.done AND newest.claim_id = ANY (acks), false);
-        PERFORM headwater.ack_claims(ns.namespace_id, claim_with_care.subscriber_id, acks, newest, ended);
+        PERFORM headwater_private.ack_claims(ns.namespace_id, claim_with_care.subscriber_id, acks, newest, ended);
     END IF;
     IF subscriber.paused THEN
         room := 0;
     ELSE
         SELECT array_agg(e.number), max(e.visible_at) INTO candidates, q.expired_from
-          FROM (SELECT c.number, c.visible_at FROM headwater.claims c
+          FROM (SELECT c.number, c.visible_at FROM headwater_private.claims c
                  WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
                    AND c.visible_at >= q.expired_from AND c.visible_at <= moment
                    AND NOT (c.done AND c.number = newest.number)
@@ -77,18 +78,18 @@ BEGIN
             q.expired_from := moment;
         END IF;
         IF candidates IS NOT NULL OR q.skipped <> '{}' THEN
-            step := headwater.expire_claims(ns.namespace_id, claim_with_care.subscriber_id, newest.number, candidates || q.skipped, moment,
+            step := headwater_private.expire_claims(ns.namespace_id, claim_with_care.subscriber_id, newest.number, candidates || q.skipped, moment,
                                             q, ended);
             q := step.q;
             ended := step.newest_ended;
         END IF;
         IF subscriber.has_letters THEN
-            PERFORM headwater.queue_letters(ns.namespace_id, claim_with_care.subscriber_id, moment);
+            PERFORM headwater_private.queue_letters(ns.namespace_id, claim_with_care.subscriber_id, moment);
         END IF;
         IF q.gaps <> '{}' THEN
             -- Two statements, in this order: the second sees all that was settled in the first.
             SELECT h.horizon INTO safe FROM headwater.horizon(claim_with_care.namespace) h;
-            q := headwater.close_gaps(ns.namespace_id, safe, q);
+            q := headwater_private.close_gaps(ns.namespace_id, safe, q);
         END IF;
     END IF;
 
@@ -98,30 +99,30 @@ BEGIN
     one.max_attempts := claim_with_care.max_attempts;
     one.visible_at := moment + claim_with_care.visibility;
     one.done := false;
-    IF room > 0 AND EXISTS (SELECT FROM headwater.retries r
+    IF room > 0 AND EXISTS (SELECT FROM headwater_private.retries r
                              WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
                                AND r.due_at >= q.due_from AND r.due_at <= moment) THEN
-        FOR retry IN SELECT r.* FROM headwater.retries r
+        FOR retry IN SELECT r.* FROM headwater_private.retries r
                       WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
                         AND r.due_at >= q.due_from AND r.due_at <= moment
                         AND (claim_with_care.event_types IS NULL OR r.event_types && claim_with_care.event_types)
                       ORDER BY r.due_at, r.number LIMIT room
         LOOP
             EXIT WHEN room <= 0;
-            one.sequences := headwater.take_retry(retry, claim_with_care.event_types, room);
+            one.sequences := headwater_private.take_retry(retry, claim_with_care.event_types, room);
             CONTINUE WHEN one.sequences = '{}';
             one.first_sequence := one.sequences[1];
             one.last_sequence := one.sequences[cardinality(one.sequences)];
             one.attempts := retry.attempts + 1;
             one.failures := retry.failures;
             one.of_letter := retry.of_letter;
-            one.number := nextval('headwater.claim_numbers');
+            one.number := nextval('headwater_private.claim_numbers');
             one.claim_id := gen_random_uuid();
             made := made || one;
             room := room - cardinality(one.sequences);
         END LOOP;
         SELECT coalesce(min(r.due_at), moment) INTO q.due_from
-          FROM (SELECT r.due_at FROM headwater.retries r
+          FROM (SELECT r.due_at FROM headwater_private.retries r
                  WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
                    AND r.due_at >= q.due_from AND r.due_at <= moment
                  ORDER BY r.due_at LIMIT 1) r;
@@ -133,27 +134,27 @@ BEGIN
     one.failures := '[]';
     one.of_letter := false;
     IF room > 0 AND q.open <> '{}' THEN
-        step := headwater.take_open(ns.namespace_id, claim_with_care.event_types, room, q);
+        step := headwater_private.take_open(ns.namespace_id, claim_with_care.event_types, room, q);
         q := step.q;
         one.sequences := step.taken;
         IF one.sequences <> '{}' THEN
             one.first_sequence := one.sequences[1];
             one.last_sequence := one.sequences[cardinality(one.sequences)];
-            one.number := nextval('headwater.claim_numbers');
+            one.number := nextval('headwater_private.claim_numbers');
             one.claim_id := gen_random_uuid();
             made := made || one;
             room := room - cardinality(one.sequences);
         END IF;
     END IF;
     IF room > 0 THEN
-        step := headwater.take_new(claim_with_care.namespace, ns.namespace_id, claim_with_care.event_types, room, claim_with_care.settled, q);
+        step := headwater_private.take_new(claim_with_care.namespace, ns.namespace_id, claim_with_care.event_types, room, claim_with_care.settled, q);
         q := step.q;
         one.first_sequence := step.first_sequence;
         one.last_sequence := step.last_sequence;
         one.sequences := step.sequences;
         IF one.first_sequence IS NOT NULL THEN
             one.event_types := claim_with_care.event_types;
-            one.number := nextval('headwater.claim_numbers');
+            one.number := nextval('headwater_private.claim_numbers');
             one.claim_id := gen_random_uuid();
             made := made || one;
         END IF;
@@ -163,7 +164,7 @@ BEGIN
         q.last_visible_at := greatest(q.last_visible_at, one.visible_at);
     END IF;
     IF NOT subscriber.paused THEN
-        q.look_at := least(headwater.look_at(queue_key, q, moment, window_), CASE WHEN made <> '{}' THEN one.visible_at END);
+        q.look_at := least(headwater_private.look_at(queue_key, q, moment, window_), CASE WHEN made <> '{}' THEN one.visible_at END);
     END IF;
     IF made = '{}' THEN
         -- What was only looked through is noted now and then, while there are claims that may be among it; what is due sooner than was known, at once.
@@ -171,7 +172,7 @@ BEGIN
            AND (subscriber.paused
                 OR q.look_at >= before.look_at AND (before.look_at = 'infinity' OR moment < before.expired_from + window_)) THEN
             IF ended THEN
-                UPDATE headwater.claims c SET done = true
+                UPDATE headwater_private.claims c SET done = true
                  WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id AND c.number = newest.number;
             END IF;
             RETURN;
@@ -179,18 +180,18 @@ BEGIN
         one.first_sequence := 0;
         one.last_sequence := 0;
         one.sequences := '{}';
-        one.number := nextval('headwater.claim_numbers');
+        one.number := nextval('headwater_private.claim_numbers');
         one.claim_id := gen_random_uuid();
         one.done := true;
         made := ARRAY[one];
     END IF;
-    INSERT INTO headwater.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
+    INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
                                   claim_id, subscriber_id, worker, event_types, sequences, failures, state)
     SELECT m.namespace_id, m.attempts, m.max_attempts, m.of_letter, m.done, m.number, m.first_sequence, m.last_sequence, m.visible_at,
            m.claim_id, m.subscriber_id, m.worker, m.event_types, m.sequences, m.failures, q
       FROM unnest(made) m;
     IF newest.done OR ended THEN
-        DELETE FROM headwater.claims c
+        DELETE FROM headwater_private.claims c
          WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_with_care.subscriber_id AND c.number = newest.number;
     END IF;
     RETURN QUERY SELECT m.claim_id, m.attempts - 1, m.first_sequence, m.last_sequence, m.sequences, m.event_types, m.visible_at

@@ -1,8 +1,8 @@
--- headwater.clock_change(timezone, earlier, later)
+-- headwater_private.clock_change(timezone, earlier, later)
 -- When the clocks of a time zone were changed between two moments that one change lies between: the first second that counts as `later` does.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.clock_change(timezone text, earlier timestamptz, later timestamptz)
-RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.clock_change(timezone text, earlier timestamptz, later timestamptz)
+RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     shift  interval := (later AT TIME ZONE timezone) - (later AT TIME ZONE 'UTC');

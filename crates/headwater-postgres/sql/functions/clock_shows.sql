@@ -1,10 +1,10 @@
--- headwater.clock_shows(timezone, local)
+-- headwater_private.clock_shows(timezone, local)
 -- When the clocks of a time zone show a time: once (first = second), twice (they are set back), or never (they are set forward over it).
 -- Then first and second are NULL, and `resumes` is the first moment after.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.clock_shows(
+CREATE OR REPLACE FUNCTION headwater_private.clock_shows(
     timezone text, local timestamp, OUT first timestamptz, OUT second timestamptz, OUT resumes timestamptz
-) LANGUAGE plpgsql IMMUTABLE AS $$
+) LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     utc       timestamptz := local AT TIME ZONE 'UTC';
@@ -22,7 +22,7 @@ BEGIN
     first := CASE WHEN by_old AT TIME ZONE timezone = local THEN by_old END;
     second := CASE WHEN by_new AT TIME ZONE timezone = local THEN by_new END;
     IF first IS NULL AND second IS NULL THEN
-        resumes := headwater.clock_change(timezone, by_new, by_old);
+        resumes := headwater_private.clock_change(timezone, by_new, by_old);
     ELSE
         first := coalesce(first, second);
         second := coalesce(second, first);

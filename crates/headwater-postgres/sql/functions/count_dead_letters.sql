@@ -2,12 +2,17 @@
 -- How many dead letters are not done with, for a monitor: the view headwater.dead_letter_counts. Reads an index of just these. The function runs as whoever asks
 -- the view, so that each sees the namespaces that were granted.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.count_dead_letters()
-RETURNS TABLE (namespace text, subscriber_id text, state text, letters bigint, oldest timestamptz) LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater.count_dead_letters(caller headwater.caller DEFAULT current_user)
+RETURNS TABLE (namespace text, subscriber_id text, state text, letters bigint, oldest timestamptz) LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT n.namespace, d.subscriber_id, d.state, count(*), min(d.created_at)
-      FROM headwater.dead_letters d JOIN headwater.namespaces n ON n.namespace_id = d.namespace_id
-     WHERE d.state IN ('dead', 'parked', 'redriving')
+      FROM headwater_private.dead_letters d JOIN headwater_private.namespaces n ON n.namespace_id = d.namespace_id
+     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer')) AND d.state IN ('dead', 'parked', 'redriving')
      GROUP BY n.namespace, d.subscriber_id, d.state
-     ORDER BY n.namespace, d.subscriber_id, d.state
+     ORDER BY n.namespace, d.subscriber_id, d.state;
+END
 $$;
 CREATE OR REPLACE VIEW headwater.dead_letter_counts AS SELECT c.* FROM headwater.count_dead_letters() c;

@@ -8,8 +8,8 @@
 --   retention          how long events are kept, a month at least (default: for ever)
 --   max_payload_bytes  largest payload of an event (default 1 MiB)
 --   partitions         who makes the partitions of coming months: 'built-in' (default) or 'pg_partman', which must be installed
--- Raises: WH002 (bad name or setting), WH003 (exists with other settings), WH034 (no pg_partman).
--- Locks: one advisory lock against other creators. Writes: the namespace, its sequence or counter, its partitions.
+-- Raises: WH002 (bad name or setting), WH003 (exists with other settings), WH015 (others than the owner), WH034 (no pg_partman).
+-- Locks: nothing but what it writes; another creator of the same name is waited for. Writes: the namespace, its sequence or counter, its partitions.
 CREATE OR REPLACE FUNCTION headwater.create_namespace(
     namespace         text,
     ordering          text DEFAULT NULL,
@@ -17,52 +17,60 @@ CREATE OR REPLACE FUNCTION headwater.create_namespace(
     retention         interval DEFAULT NULL,
     max_payload_bytes int DEFAULT NULL,
     metadata          jsonb DEFAULT NULL,
-    partitions        text DEFAULT NULL
-) RETURNS headwater.namespaces LANGUAGE plpgsql AS $$
+    partitions        text DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS headwater_private.namespaces LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    ns    headwater.namespaces;
+    ns    headwater_private.namespaces;
     epoch timestamptz := date_trunc('month', clock_timestamp(), 'UTC');
 BEGIN
     IF namespace IS NULL OR namespace !~ '^[a-z][a-z0-9_-]{0,47}$' THEN
-        PERFORM headwater.fail('WH002', format('invalid namespace %L', left(namespace, 80)),
+        PERFORM headwater_private.fail('WH002', format('invalid namespace %L', left(namespace, 80)),
             jsonb_build_object('what', 'namespace', 'value', left(namespace, 80)),
             'a namespace is 1 to 48 characters, lowercase letters, digits, ''-'' and ''_'', and starts with a letter');
     END IF;
-    PERFORM headwater.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, partitions);
-    -- 0x48570001: Headwater's class of locks on the list of namespaces
-    PERFORM pg_advisory_xact_lock(1213661185, 0);
-    SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace = create_namespace.namespace;
-    IF FOUND THEN
+    PERFORM headwater_private.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, partitions);
+    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace = create_namespace.namespace;
+    -- Programs call this at their start: whoever was granted something in the namespace finds it.
+    IF NOT FOUND OR NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, NULL)) THEN
+        PERFORM headwater_private.require_owner(caller);
+    END IF;
+    IF ns.namespace_id IS NOT NULL THEN
         IF ordering <> ns.ordering OR notify <> ns.notify
            OR (retention IS NOT NULL AND retention IS DISTINCT FROM ns.retention)
            OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR partitions <> ns.partitions THEN
-            PERFORM headwater.fail('WH003', format('namespace %L exists with other settings', namespace),
+            PERFORM headwater_private.fail('WH003', format('namespace %L exists with other settings', namespace),
                 to_jsonb(ns) - 'sequence' - 'leaves_until' - 'sealed_before' - 'sealed_max_id' - 'kept_from' - 'trimmed_to',
                 'leave out the settings to use it as it is, or change them with headwater.alter_namespace');
         END IF;
         RETURN ns;
     END IF;
 
-    INSERT INTO headwater.namespaces AS n (namespace, ordering, notify, retention, max_payload_bytes, metadata,
+    INSERT INTO headwater_private.namespaces AS n (namespace, ordering, notify, retention, max_payload_bytes, metadata,
                                            leaves_until, sealed_before, partitions)
     VALUES (namespace, coalesce(ordering, 'sequence'), coalesce(notify, true), retention,
             coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch, coalesce(partitions, 'built-in'))
+    ON CONFLICT DO NOTHING
     RETURNING n.* INTO ns;
+    IF NOT FOUND THEN
+        -- Somebody else was faster: what they made is compared with what is asked for.
+        RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions);
+    END IF;
     IF ns.ordering = 'gapless' THEN
-        INSERT INTO headwater.counters (namespace_id) VALUES (ns.namespace_id);
+        INSERT INTO headwater_private.counters (namespace_id) VALUES (ns.namespace_id);
     ELSE
         -- CACHE 1, and the first value consumed here: the horizon rests on last_value being below every event.
-        EXECUTE format('CREATE SEQUENCE headwater.sequence_n%s MINVALUE 0 START 0 CACHE 1', ns.namespace_id);
-        ns.sequence := format('headwater.sequence_n%s', ns.namespace_id)::regclass;
+        EXECUTE format('CREATE SEQUENCE headwater_private.sequence_n%s MINVALUE 0 START 0 CACHE 1', ns.namespace_id);
+        ns.sequence := format('headwater_private.sequence_n%s', ns.namespace_id)::regclass;
         PERFORM nextval(ns.sequence);
-        UPDATE headwater.namespaces n SET sequence = ns.sequence WHERE n.namespace_id = ns.namespace_id;
+        UPDATE headwater_private.namespaces n SET sequence = ns.sequence WHERE n.namespace_id = ns.namespace_id;
     END IF;
-    EXECUTE format('CREATE TABLE headwater.%I (LIKE headwater.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
+    EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
                     PARTITION BY RANGE (recorded_at)', format('events_n%s', ns.namespace_id));
-    EXECUTE format('ALTER TABLE headwater.events ATTACH PARTITION headwater.%I FOR VALUES IN (%s)',
+    EXECUTE format('ALTER TABLE headwater_private.events ATTACH PARTITION headwater_private.%I FOR VALUES IN (%s)',
                    format('events_n%s', ns.namespace_id), ns.namespace_id);
     PERFORM headwater.maintain_namespace(namespace);
-    RETURN headwater.namespace_row(namespace);
+    RETURN headwater_private.namespace_row(namespace);
 END
 $$;

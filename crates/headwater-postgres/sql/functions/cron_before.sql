@@ -1,9 +1,9 @@
--- headwater.cron_before(c, timezone, earliest, latest)
+-- headwater_private.cron_before(c, timezone, earliest, latest)
 -- The last due time of a parsed cron expression from `earliest` to `latest`, both included. NULL: there is none. Takes as many steps as the way from
 -- there to `latest` has binary digits, whatever lies between `earliest` and it.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.cron_before(c headwater.cron, timezone text, earliest timestamptz, latest timestamptz)
-RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.cron_before(c headwater_private.cron, timezone text, earliest timestamptz, latest timestamptz)
+RETURNS timestamptz LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     -- Something is due after `low` and up to `latest`, and nothing after `high`.
@@ -18,7 +18,7 @@ BEGIN
     LOOP
         high := low;
         low := greatest(latest - step * interval '1 second', lowest);
-        due := headwater.cron_after(c, timezone, low);
+        due := headwater_private.cron_after(c, timezone, low);
         EXIT WHEN due <= latest;
         IF low <= lowest THEN
             RETURN NULL;
@@ -26,12 +26,12 @@ BEGIN
         step := step * 2;
     END LOOP;
     LOOP
-        later := headwater.cron_after(c, timezone, due);
+        later := headwater_private.cron_after(c, timezone, due);
         IF later IS NULL OR later > latest THEN
             RETURN due;
         END IF;
         middle := later + (high - later) / 2;
-        due := headwater.cron_after(c, timezone, middle);
+        due := headwater_private.cron_after(c, timezone, middle);
         IF due IS NULL OR due > latest THEN
             high := middle;
             due := later;

@@ -1,8 +1,8 @@
--- headwater.cron_day(c, day)
+-- headwater_private.cron_day(c, day)
 -- Whether a day is one of a cron expression's, its month aside.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.cron_day(c headwater.cron, day date)
-RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.cron_day(c headwater_private.cron, day date)
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_month int := extract(day FROM day);
     of_week  int := extract(dow FROM day);

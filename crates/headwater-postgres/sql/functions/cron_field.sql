@@ -1,8 +1,8 @@
--- headwater.cron_field(expression, field, value, low, high, names)
+-- headwater_private.cron_field(expression, field, value, low, high, names)
 -- The values of one field of a cron expression, sorted. `names` stand for low, low + 1 and so on.
 -- Raises: WH002, which names the field and what is wrong in it. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.cron_field(expression text, field text, value text, low int, high int, names text[])
-RETURNS int[] LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.cron_field(expression text, field text, value text, low int, high int, names text[])
+RETURNS int[] LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     item    text;
@@ -21,7 +21,7 @@ BEGIN
         END IF;
         IF field = 'day of week' THEN
             part := regexp_match(item, '^([0-9]|[A-Za-z]{3})(?:#([1-5])|([Ll]))$');
-            first := headwater.cron_value(part[1], low, names) % 7;
+            first := headwater_private.cron_value(part[1], low, names) % 7;
             IF first IS NOT NULL AND left(part[1], 1) NOT IN ('8', '9') THEN
                 found := found || first + CASE WHEN part[3] IS NULL THEN 10 * part[2]::int ELSE 70 END;
                 CONTINUE;
@@ -36,8 +36,8 @@ BEGIN
                 first := low;
                 last := CASE field WHEN 'day of week' THEN 6 ELSE high END;
             ELSE
-                first := headwater.cron_value(part[1], low, names);
-                last := headwater.cron_value(coalesce(part[2], part[1]), low, names);
+                first := headwater_private.cron_value(part[1], low, names);
+                last := headwater_private.cron_value(coalesce(part[2], part[1]), low, names);
                 -- a range may end with Sunday: SAT-SUN
                 last := CASE WHEN field = 'day of week' AND last = 0 AND first > 0 THEN 7 ELSE last END;
             END IF;
@@ -53,7 +53,7 @@ BEGIN
             END IF;
         END IF;
         IF problem IS NOT NULL THEN
-            PERFORM headwater.fail('WH002', format('invalid cron expression %L: %s %L %s', left(expression, 80), field, left(item, 40), problem),
+            PERFORM headwater_private.fail('WH002', format('invalid cron expression %L: %s %L %s', left(expression, 80), field, left(item, 40), problem),
                 jsonb_build_object('what', 'cron_expression', 'value', left(expression, 80), 'field', field, 'item', left(item, 40)),
                 'try it out: SELECT * FROM headwater.next_runs(''0 2 * * *'', ''Europe/Copenhagen'')');
         END IF;

@@ -1,8 +1,8 @@
--- headwater.cron_local_after(c, after)
+-- headwater_private.cron_local_after(c, after)
 -- The next time of a cron expression on a clock that nobody changes. NULL: there is none in eight years, the longest from one 29th of February to the next.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.cron_local_after(c headwater.cron, after timestamp)
-RETURNS timestamp LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.cron_local_after(c headwater_private.cron, after timestamp)
+RETURNS timestamp LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     from_time timestamp := date_trunc('second', after) + interval '1 second';
     day       date := from_time::date;
@@ -14,7 +14,7 @@ DECLARE
     m int;
     s int;
 BEGIN
-    IF extract(month FROM day)::int = ANY (c.months) AND headwater.cron_day(c, day) THEN
+    IF extract(month FROM day)::int = ANY (c.months) AND headwater_private.cron_day(c, day) THEN
         FOREACH h IN ARRAY c.hours LOOP
             CONTINUE WHEN h < from_hour;
             IF h > from_hour THEN
@@ -39,7 +39,7 @@ BEGIN
             RETURN NULL;
         ELSIF NOT extract(month FROM day)::int = ANY (c.months) THEN
             day := (date_trunc('month', day::timestamp) + interval '1 month')::date - 1;
-        ELSIF headwater.cron_day(c, day) THEN
+        ELSIF headwater_private.cron_day(c, day) THEN
             RETURN day + make_time(c.hours[1], c.minutes[1], c.seconds[1]);
         END IF;
     END LOOP;

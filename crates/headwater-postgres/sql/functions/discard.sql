@@ -12,24 +12,25 @@ CREATE OR REPLACE FUNCTION headwater.discard(
     event_type      text DEFAULT NULL,
     order_key       text DEFAULT NULL,
     error_contains  text DEFAULT NULL,
-    after_sequence  bigint DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql AS $$
+    after_sequence  bigint DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(discard.namespace);
+    ns      headwater_private.namespaces := headwater_private.open_namespace(discard.namespace, caller, 'consumer');
     letters bigint;
 BEGIN
-    PERFORM headwater.lock_subscribers(ns.namespace_id, discard.subscriber_id);
+    PERFORM headwater_private.lock_subscribers(ns.namespace_id, discard.subscriber_id);
     WITH marked AS (
-        UPDATE headwater.dead_letters d
+        UPDATE headwater_private.dead_letters d
            SET state = 'discarded', reason = discard.reason, updated_at = clock_timestamp()
-          FROM headwater.matching_letters(ns.namespace_id, discard.subscriber_id, discard.states, discard.global_sequence,
+          FROM headwater_private.matching_letters(ns.namespace_id, discard.subscriber_id, discard.states, discard.global_sequence,
                    discard.event_type, discard.order_key, discard.error_contains, discard.after_sequence) m
          WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = m.subscriber_id AND d.global_sequence = m.global_sequence
            AND d.state IN ('dead', 'parked', 'redriving')
         RETURNING d.subscriber_id
     ), told AS (
-        UPDATE headwater.subscribers s SET letters_epoch = s.letters_epoch + 1
+        UPDATE headwater_private.subscribers s SET letters_epoch = s.letters_epoch + 1
           FROM (SELECT DISTINCT m.subscriber_id FROM marked m) m
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id
     )

@@ -1,9 +1,9 @@
--- headwater.drop_cron_job(task_id)
+-- headwater_private.drop_cron_job(task_id)
 -- Removes the job of pg_cron that belongs to a schedule, and says whether there was one. One that belongs to another user is left: it removes itself when it finds its
 -- schedule gone (run_scheduled_task).
 -- Raises: nothing. Locks, writes: the job.
-CREATE OR REPLACE FUNCTION headwater.drop_cron_job(task_id uuid)
-RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.drop_cron_job(task_id uuid)
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     dropped bigint := 0;
 BEGIN

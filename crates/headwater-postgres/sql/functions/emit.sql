@@ -14,10 +14,12 @@ CREATE OR REPLACE FUNCTION headwater.emit(
     correlation_id uuid DEFAULT NULL,
     causation_id   uuid DEFAULT NULL,
     schema_version int DEFAULT NULL,
-    created_at     timestamptz DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql AS $$
+    created_at     timestamptz DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM headwater.check_event(emit.event_type, emit.key, emit.actor_id, emit.headers, emit.schema_version);
+    PERFORM headwater_private.open_namespace(emit.namespace, caller, 'producer');
+    PERFORM headwater_private.check_event(emit.event_type, emit.key, emit.actor_id, emit.headers, emit.schema_version);
     RETURN (SELECT b.sequences[1] FROM headwater.append_batch(
         emit.namespace, NULL, ARRAY[coalesce(emit.event_id, headwater.uuid_v7())], ARRAY[emit.event_type],
         ARRAY[coalesce(emit.data, 'null')::text], NULL, NULL, NULL, ARRAY[emit.schema_version], ARRAY[emit.key], ARRAY[emit.actor_id],

@@ -18,11 +18,13 @@ CREATE OR REPLACE FUNCTION headwater.emit_at(
     correlation_id uuid DEFAULT NULL,
     causation_id   uuid DEFAULT NULL,
     schema_version int DEFAULT NULL,
-    created_at     timestamptz DEFAULT NULL
-) RETURNS uuid LANGUAGE plpgsql AS $$
+    created_at     timestamptz DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     id uuid := coalesce(emit_at.event_id, headwater.uuid_v7());
 BEGIN
+    PERFORM headwater_private.open_namespace(emit_at.namespace, caller, 'producer');
     PERFORM headwater.store_due(emit_at.namespace, id, emit_at.event_type, emit_at.due_at, emit_at.data, emit_at.stream_id, emit_at.key,
         emit_at.headers, emit_at.actor_id, emit_at.correlation_id, emit_at.causation_id, emit_at.schema_version, emit_at.created_at, true);
     RETURN id;

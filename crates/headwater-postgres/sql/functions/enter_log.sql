@@ -1,24 +1,39 @@
--- headwater.enter_log(namespace_id, sequence)
--- The writer's half of the horizon: announces, before the first nextval of this transaction, that it may commit
--- events above the sequence's present value. Once per transaction is enough, since later values are higher; a
--- transaction of many appends would otherwise fill the lock table.
+-- headwater_private.enter_log(namespace_id, sequence)
+-- The writer's half of the horizon: announces, before the first nextval of this transaction, that it may commit events above a value of the
+-- sequence. The lock: advisory, shared, held until the transaction ends; 64 bits: 0x4857 'HW' (16), namespace_id (16), the low half of the
+-- value (32). What is in flight lies close to the tail, so readers can rebuild the whole (functions/writers.sql).
 --
--- The lock: advisory, shared, held until the transaction ends; 64 bits: 0x4857 'HW' (16), namespace_id (16), the low half of
--- last_value (32). What is in flight lies close to the tail, so readers can rebuild the whole (functions/writers.sql).
--- The note that it is held is a setting of the transaction: a rollback to a savepoint takes back both lock and note.
+-- It waits for nobody. Where somebody holds that key against it, which any session can, it takes one that nobody can foresee: 0x485A 'HZ' (16),
+-- namespace_id (16), random (32). That says no more than that a writer is there, so readers prove nothing while it is.
+--
+-- One lock serves the whole transaction, since later values are higher; another one for each append would fill the lock table. So the key is
+-- noted in a setting of the transaction, and the same lock is taken again, which costs nothing. The lock is always taken: the note only says
+-- which. Whatever a session writes there, the value lies at or below the sequence's, so that a forged note can hold the horizon back and never
+-- lets it pass an event. A rollback to a savepoint takes back both lock and note.
 -- Raises: nothing. Locks: the advisory lock. Writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.enter_log(namespace_id int, sequence regclass)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.enter_log(namespace_id int, sequence regclass)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    done text;
-    note text := 'headwater.entered_n' || namespace_id;
-    xid  text := pg_current_xact_id()::text;
+    note  text := 'headwater.entered_n' || namespace_id;
+    noted text := current_setting(note, true);
+    value bigint := pg_sequence_last_value(sequence);
+    done  text;
 BEGIN
-    IF current_setting(note, true) IS NOT DISTINCT FROM xid THEN
+    IF noted ~ '^[0-9]{1,18}$' AND noted::bigint <= value AND value - noted::bigint < 2147483648 THEN
+        value := noted::bigint;
+    ELSIF noted ~ '^any [0-9]{1,9}$'
+          AND pg_try_advisory_xact_lock_shared((18522::bigint << 48) | (namespace_id::bigint << 32) | substr(noted, 5)::bigint) THEN
+        RETURN;
+    ELSE
+        done := set_config(note, value::text, true);
+    END IF;
+    IF pg_try_advisory_xact_lock_shared((18519::bigint << 48) | (namespace_id::bigint << 32) | (value & 4294967295)) THEN
         RETURN;
     END IF;
-    done := pg_advisory_xact_lock_shared(
-        (18519::bigint << 48) | (namespace_id::bigint << 32) | (pg_sequence_last_value(sequence) & 4294967295));
-    done := set_config(note, xid, true);
+    LOOP
+        value := trunc(random() * 1000000000)::bigint;
+        EXIT WHEN pg_try_advisory_xact_lock_shared((18522::bigint << 48) | (namespace_id::bigint << 32) | value);
+    END LOOP;
+    done := set_config(note, 'any ' || value, true);
 END
 $$;

@@ -1,8 +1,8 @@
--- headwater.equip_leaf(leaf)
+-- headwater_private.equip_leaf(leaf)
 -- Gives a leaf the indexes that it has not. They stand on the leaves, since no unique index can span partitions.
 -- Raises: nothing of its own. Locks: SHARE on the leaf, if one is missing. Writes: the indexes.
-CREATE OR REPLACE FUNCTION headwater.equip_leaf(leaf text)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.equip_leaf(leaf text)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wanted record;
 BEGIN
@@ -13,9 +13,9 @@ BEGIN
             ('UNIQUE', 'stream', '(stream_id, stream_version) WHERE stream_id IS NOT NULL'),
             ('', 'correlation', '(correlation_id, global_sequence) WHERE correlation_id IS NOT NULL'),
             ('', 'causation', '(causation_id, global_sequence) WHERE causation_id IS NOT NULL')) AS w(kind, name, columns)
-         WHERE to_regclass(format('headwater.%I', equip_leaf.leaf || '_' || w.name)) IS NULL
+         WHERE to_regclass(format('headwater_private.%I', equip_leaf.leaf || '_' || w.name)) IS NULL
     LOOP
-        EXECUTE format('CREATE %s INDEX %I ON headwater.%I %s', wanted.kind, equip_leaf.leaf || '_' || wanted.name, equip_leaf.leaf, wanted.columns);
+        EXECUTE format('CREATE %s INDEX %I ON headwater_private.%I %s', wanted.kind, equip_leaf.leaf || '_' || wanted.name, equip_leaf.leaf, wanted.columns);
     END LOOP;
 END
 $$;

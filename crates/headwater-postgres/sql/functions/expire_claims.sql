@@ -1,26 +1,26 @@
--- headwater.expire_claims(namespace_id, subscriber_id, newest, candidates, moment, q, newest_ended)
+-- headwater_private.expire_claims(namespace_id, subscriber_id, newest, candidates, moment, q, newest_ended)
 -- Takes back what is left of expired claims, to be delivered again; deletes those that are done. The newest stays for its state: `newest_ended`
 -- tells that nothing of it is left. A candidate that somebody has locked, as by an ack that is not committed, is noted in q, and looked at next time. The
 -- caller holds the queue's lock.
 -- Raises: nothing. Locks: claims. Writes: claims, retries, dead letters.
-CREATE OR REPLACE FUNCTION headwater.expire_claims(
+CREATE OR REPLACE FUNCTION headwater_private.expire_claims(
     namespace_id int, subscriber_id text, newest bigint, candidates bigint[], moment timestamptz,
-    INOUT q headwater.queue_state, INOUT newest_ended boolean
-) LANGUAGE plpgsql AS $$
+    INOUT q headwater_private.queue_state, INOUT newest_ended boolean
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    claim     headwater.claims;
+    claim     headwater_private.claims;
     candidate bigint;
     skipped   bigint[] := '{}';
 BEGIN
     -- One by one, so that each is looked up by its whole key.
     FOREACH candidate IN ARRAY candidates LOOP
-        SELECT c.* INTO claim FROM headwater.claims c
+        SELECT c.* INTO claim FROM headwater_private.claims c
          WHERE c.namespace_id = expire_claims.namespace_id AND c.subscriber_id = expire_claims.subscriber_id AND c.number = candidate
            AND c.visible_at <= moment
            FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             -- Locked, gone, or extended: a later statement tells. What was extended is found by its time.
-            PERFORM FROM headwater.claims c
+            PERFORM FROM headwater_private.claims c
               WHERE c.namespace_id = expire_claims.namespace_id AND c.subscriber_id = expire_claims.subscriber_id AND c.number = candidate
                 AND c.visible_at <= moment;
             IF FOUND AND candidate <> ALL (skipped) THEN
@@ -29,15 +29,15 @@ BEGIN
             CONTINUE;
         END IF;
         IF NOT claim.done AND NOT (claim.number = newest AND newest_ended) THEN
-            PERFORM headwater.fail_claimed(claim,
-                headwater.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
+            PERFORM headwater_private.fail_claimed(claim,
+                headwater_private.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
                                             claim.event_types),
                 moment, format('claim expired: worker %L neither finished nor extended it in time', claim.worker));
         END IF;
         IF claim.number = newest THEN
             newest_ended := newest_ended OR NOT claim.done;
         ELSE
-            DELETE FROM headwater.claims c
+            DELETE FROM headwater_private.claims c
              WHERE c.namespace_id = claim.namespace_id AND c.subscriber_id = claim.subscriber_id AND c.number = claim.number;
         END IF;
     END LOOP;

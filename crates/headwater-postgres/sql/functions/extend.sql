@@ -2,16 +2,17 @@
 -- Public: in docs/sql.md.
 -- Keeps a claim for `visibility` from now on; never shorter than it is. Answers when it expires.
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks, writes: the claim.
-CREATE OR REPLACE FUNCTION headwater.extend(namespace text, subscriber_id text, claim_id uuid, visibility interval)
-RETURNS timestamptz LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+CREATE OR REPLACE FUNCTION headwater.extend(namespace text, subscriber_id text, claim_id uuid, visibility interval, caller headwater.caller DEFAULT current_user)
+RETURNS timestamptz LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns          headwater.namespaces := headwater.namespace_row(extend.namespace);
+    ns          headwater_private.namespaces := headwater_private.open_namespace(extend.namespace, caller, 'consumer');
     new_visible timestamptz;
 BEGIN
-    PERFORM headwater.check_visibility(extend.visibility);
-    PERFORM headwater.held_claim(ns.namespace_id, extend.subscriber_id, extend.claim_id, NULL);
+    PERFORM headwater_private.check_visibility(extend.visibility);
+    PERFORM headwater_private.held_claim(ns.namespace_id, extend.subscriber_id, extend.claim_id, NULL);
     -- A claim whose visible_at could fall might fall below what claimers have looked at already, where nobody would find it.
-    UPDATE headwater.claims c SET visible_at = greatest(c.visible_at, clock_timestamp() + extend.visibility)
+    UPDATE headwater_private.claims c SET visible_at = greatest(c.visible_at, clock_timestamp() + extend.visibility)
      WHERE c.claim_id = extend.claim_id
     RETURNING c.visible_at INTO new_visible;
     RETURN new_visible;

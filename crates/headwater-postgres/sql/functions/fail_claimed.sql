@@ -1,40 +1,40 @@
--- headwater.fail_claimed(claim, failed, due_at, error)
+-- headwater_private.fail_claimed(claim, failed, due_at, error)
 -- What becomes of events of a claim that failed: they are delivered again from due_at on, or, if that was the last attempt, become dead letters. A
 -- letter that was redriven is dead again. What the log no longer has is left out. The caller holds the queue's lock, and takes them from the claim.
 -- Raises: nothing. Locks: letters. Writes: retries, dead letters.
-CREATE OR REPLACE FUNCTION headwater.fail_claimed(claim headwater.claims, failed bigint[], due_at timestamptz, error text)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.fail_claimed(claim headwater_private.claims, failed bigint[], due_at timestamptz, error text)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     failure jsonb := jsonb_build_object('at', clock_timestamp(), 'node', claim.worker, 'errors', jsonb_build_array(fail_claimed.error));
     bounds  record;
 BEGIN
     SELECT l.* INTO bounds
       FROM (SELECT min(f) AS first, max(f) AS last FROM unnest(failed) f) f
-     CROSS JOIN LATERAL headwater.log_bounds(claim.namespace_id, f.first - 1, f.last, NULL) l;
+     CROSS JOIN LATERAL headwater_private.log_bounds(claim.namespace_id, f.first - 1, f.last, NULL) l;
     IF claim.of_letter THEN
-        UPDATE headwater.dead_letters d
+        UPDATE headwater_private.dead_letters d
            SET state = 'dead', queued = false, error = fail_claimed.error, node = claim.worker, attempts = d.attempts || failure,
                updated_at = clock_timestamp()
          WHERE d.namespace_id = claim.namespace_id AND d.subscriber_id = claim.subscriber_id AND d.global_sequence = ANY (failed)
            AND d.state = 'redriving';
     ELSIF claim.attempts < claim.max_attempts THEN
-        INSERT INTO headwater.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter)
-        SELECT claim.namespace_id, claim.subscriber_id, nextval('headwater.claim_numbers'), f.sequences, f.event_types, claim.attempts,
+        INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter)
+        SELECT claim.namespace_id, claim.subscriber_id, nextval('headwater_private.claim_numbers'), f.sequences, f.event_types, claim.attempts,
                claim.failures || failure, fail_claimed.due_at, false
           FROM (SELECT array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences,
                        array_agg(DISTINCT e.event_type) AS event_types
-                  FROM headwater.events e
+                  FROM headwater_private.events e
                  WHERE e.namespace_id = claim.namespace_id AND e.global_sequence = ANY (failed)
                    AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at) f
          WHERE f.sequences IS NOT NULL;
     ELSE
-        INSERT INTO headwater.dead_letters AS d (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state,
+        INSERT INTO headwater_private.dead_letters AS d (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state,
                                                  parks_key, error, node, attempts, event, term, created_at, updated_at)
         SELECT s.namespace_id, s.subscriber_id, e.global_sequence, e.event_id, e.event_type,
                coalesce(e.key, e.stream_id, e.event_id::text), 'dead', false, fail_claimed.error, claim.worker, claim.failures || failure,
-               headwater.event_json(e), s.term, clock_timestamp(), clock_timestamp()
-          FROM headwater.subscribers s
-          JOIN headwater.events e ON e.namespace_id = s.namespace_id AND e.global_sequence = ANY (failed)
+               headwater_private.event_json(e), s.term, clock_timestamp(), clock_timestamp()
+          FROM headwater_private.subscribers s
+          JOIN headwater_private.events e ON e.namespace_id = s.namespace_id AND e.global_sequence = ANY (failed)
            AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
          WHERE s.namespace_id = claim.namespace_id AND s.subscriber_id = claim.subscriber_id AND s.partition = 0
         ON CONFLICT (namespace_id, subscriber_id, global_sequence) DO UPDATE

@@ -4,8 +4,8 @@
 -- fire_schedules does, of all namespaces.
 -- A namespace that a writer's open transaction holds up (a gapless one) is left for the next call, after a second.
 -- Raises: WH002 (max_events). Locks, writes: see fire_schedules.
-CREATE OR REPLACE FUNCTION headwater.fire_all_schedules(max_events int DEFAULT 1000)
-RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.fire_all_schedules(max_events int DEFAULT 1000, caller headwater.caller DEFAULT current_user)
+RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     at      timestamptz := clock_timestamp();
@@ -13,11 +13,12 @@ DECLARE
     ns      text;
     r       record;
 BEGIN
-    PERFORM headwater.check_max_events(fire_all_schedules.max_events);
+    PERFORM headwater_private.check_max_events(fire_all_schedules.max_events);
     fired := 0;
     failed := 0;
-    FOR ns IN SELECT n.namespace FROM headwater.namespaces n
-               WHERE EXISTS (SELECT FROM headwater.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at <= at)
+    FOR ns IN SELECT n.namespace FROM headwater_private.namespaces n
+               WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'producer'))
+                 AND EXISTS (SELECT FROM headwater_private.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at <= at)
                ORDER BY n.namespace LOOP
         BEGIN
             PERFORM set_config('lock_timeout', '1000', true);
@@ -32,9 +33,10 @@ BEGIN
         PERFORM set_config('lock_timeout', timeout, true);
     END LOOP;
     SELECT least(next_due_in, min(greatest(x.fire_at - clock_timestamp(), interval '0'))) INTO next_due_in
-      FROM headwater.namespaces n,
-           LATERAL (SELECT s.fire_at FROM headwater.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at > at
-                     ORDER BY s.fire_at LIMIT 1) x;
+      FROM headwater_private.namespaces n,
+           LATERAL (SELECT s.fire_at FROM headwater_private.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at > at
+                     ORDER BY s.fire_at LIMIT 1) x
+     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'producer'));
     RETURN NEXT;
 END
 $$;

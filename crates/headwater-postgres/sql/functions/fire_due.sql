@@ -6,12 +6,12 @@
 -- Any number of sessions may call it. One waits for another for up to a second, so that a backlog goes out in order; then it takes what that
 -- one has not. What another holds beyond that is looked at again after a second.
 -- Raises: WH001, WH002 (max_events); what concerns not one event but the server, as a full disk, with nothing changed.
--- Locks: an advisory lock of the namespace; the rows of the events; see append_batch. Writes: due_events; see append_batch.
-CREATE OR REPLACE FUNCTION headwater.fire_due(namespace text, max_events int DEFAULT 1000, notify boolean DEFAULT true)
-RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql AS $$
+-- Locks: a latch of the namespace; the rows of the events; see append_batch. Writes: due_events; see append_batch.
+CREATE OR REPLACE FUNCTION headwater.fire_due(namespace text, max_events int DEFAULT 1000, notify boolean DEFAULT true, caller headwater.caller DEFAULT current_user)
+RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(fire_due.namespace);
+    ns       headwater_private.namespaces := headwater_private.open_namespace(fire_due.namespace, caller, NULL);
     timeout  text := current_setting('lock_timeout');
     -- for streams that others' open transactions hold: once, then no more, or a thousand of them would take minutes
     patience int := 200;
@@ -21,10 +21,15 @@ DECLARE
     next_at  timestamptz;
     code     text;
 BEGIN
-    PERFORM headwater.check_max_events(fire_due.max_events);
+    PERFORM headwater_private.check_max_events(fire_due.max_events);
     fired := 0;
     failed := 0;
-    SELECT d.fire_at INTO next_at FROM headwater.due_events d
+    -- Who may not append finds nothing that is due.
+    IF NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, 'producer')) THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    SELECT d.fire_at INTO next_at FROM headwater_private.due_events d
      WHERE d.namespace_id = ns.namespace_id ORDER BY d.fire_at, d.due_id LIMIT 1;
     IF next_at IS NULL OR next_at > at THEN
         next_due_in := next_at - at;
@@ -34,20 +39,19 @@ BEGIN
 
     BEGIN
         PERFORM set_config('lock_timeout', '1000', true);
-        -- 0x4858: Headwater's class of locks on firing
-        PERFORM pg_advisory_xact_lock((18520::bigint << 48) | ns.namespace_id);
+        PERFORM headwater_private.latch(ns.namespace_id, 'firing');
     EXCEPTION WHEN lock_not_available THEN
         NULL;
     END;
     PERFORM set_config('lock_timeout', timeout, true);
     IF ns.sequence IS NULL THEN
         -- Waited for as any writer does: it says nothing about an event.
-        PERFORM FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+        PERFORM FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
     END IF;
 
     at := clock_timestamp();
     WITH taken AS MATERIALIZED (
-        SELECT d.event_id, d.fire_at, d.due_id, d.bytes FROM headwater.due_events d
+        SELECT d.event_id, d.fire_at, d.due_id, d.bytes FROM headwater_private.due_events d
          WHERE d.namespace_id = ns.namespace_id AND d.fire_at <= at
          ORDER BY d.fire_at, d.due_id LIMIT fire_due.max_events
            FOR UPDATE SKIP LOCKED
@@ -58,7 +62,7 @@ BEGIN
 
     IF ids IS NOT NULL THEN
         BEGIN
-            fired := headwater.append_due(fire_due.namespace, ids, fire_due.notify, patience);
+            fired := headwater_private.append_due(fire_due.namespace, ids, fire_due.notify, patience);
         EXCEPTION WHEN OTHERS THEN
             fired := NULL;
         END;
@@ -66,7 +70,7 @@ BEGIN
             fired := 0;
             FOREACH id IN ARRAY ids LOOP
                 BEGIN
-                    fired := fired + headwater.append_due(fire_due.namespace, ARRAY[id], fire_due.notify, patience);
+                    fired := fired + headwater_private.append_due(fire_due.namespace, ARRAY[id], fire_due.notify, patience);
                 EXCEPTION WHEN OTHERS THEN
                     -- Of the server, not of the event: a serialization failure or deadlock, resources, an operator, the system.
                     GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE;
@@ -75,7 +79,7 @@ BEGIN
                     END IF;
                     patience := CASE code WHEN '55P03' THEN 1 ELSE patience END;
                     failed := failed + 1;
-                    UPDATE headwater.due_events d
+                    UPDATE headwater_private.due_events d
                        SET failures = d.failures + 1, error = format('%s: %s', code, SQLERRM),
                            fire_at = clock_timestamp() + least(interval '1 second' * 2 ^ least(d.failures, 10), interval '10 minutes')
                      WHERE d.namespace_id = ns.namespace_id AND d.event_id = id;
@@ -85,7 +89,7 @@ BEGIN
         PERFORM set_config('lock_timeout', timeout, true);
     END IF;
 
-    SELECT d.fire_at INTO next_at FROM headwater.due_events d
+    SELECT d.fire_at INTO next_at FROM headwater_private.due_events d
      WHERE d.namespace_id = ns.namespace_id ORDER BY d.fire_at, d.due_id LIMIT 1;
     at := clock_timestamp();
     next_due_in := CASE WHEN next_at > at THEN next_at - at

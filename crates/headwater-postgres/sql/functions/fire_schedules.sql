@@ -6,24 +6,32 @@
 -- Raises: WH001, WH002 (max_events, at); what concerns not one schedule but the server, with nothing changed.
 -- Locks, writes: see fire_tasks.
 CREATE OR REPLACE FUNCTION headwater.fire_schedules(
-    namespace text, max_events int DEFAULT 1000, notify boolean DEFAULT true, at timestamptz DEFAULT NULL
-) RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql AS $$
+    namespace text, max_events int DEFAULT 1000, notify boolean DEFAULT true, at timestamptz DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(fire_schedules.namespace);
+    ns      headwater_private.namespaces := headwater_private.open_namespace(fire_schedules.namespace, caller, NULL);
     clock   timestamptz := clock_timestamp();
     done    record;
     next_at timestamptz;
 BEGIN
-    PERFORM headwater.check_max_events(fire_schedules.max_events);
+    PERFORM headwater_private.check_max_events(fire_schedules.max_events);
     IF fire_schedules.at > clock THEN
-        PERFORM headwater.fail('WH002', format('invalid at %s', fire_schedules.at), jsonb_build_object('what', 'at', 'value', fire_schedules.at),
+        PERFORM headwater_private.fail('WH002', format('invalid at %s', fire_schedules.at), jsonb_build_object('what', 'at', 'value', fire_schedules.at),
             'nothing is fired before its time: at is not in the future');
     END IF;
-    done := headwater.fire_tasks(ns, NULL, fire_schedules.max_events, fire_schedules.notify, coalesce(fire_schedules.at, clock));
+    -- Who may not append finds nothing that is due.
+    IF NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, 'producer')) THEN
+        fired := 0;
+        failed := 0;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    done := headwater_private.fire_tasks(ns, NULL, fire_schedules.max_events, fire_schedules.notify, coalesce(fire_schedules.at, clock));
     fired := done.fired;
     failed := done.failed;
-    SELECT s.fire_at INTO next_at FROM headwater.schedules s
+    SELECT s.fire_at INTO next_at FROM headwater_private.schedules s
      WHERE s.namespace_id = ns.namespace_id AND s.active AND s.fire_at IS NOT NULL ORDER BY s.fire_at, s.task_id LIMIT 1;
     clock := coalesce(fire_schedules.at, clock_timestamp());
     next_due_in := CASE WHEN next_at > clock THEN next_at - clock

@@ -3,38 +3,38 @@
 -- Removes nodes that are not alive and were not heard of for so long, and the subscribers by which they heard broadcasts, unless
 -- these have dead letters. Answers how many.
 -- Raises: WH001, WH002. Locks: the nodes. Writes: nodes; see remove_subscriber.
-CREATE OR REPLACE FUNCTION headwater.forget_nodes(namespace text, older_than interval DEFAULT '7 days', only_node text DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.forget_nodes(namespace text, older_than interval DEFAULT '7 days', only_node text DEFAULT NULL, caller headwater.caller DEFAULT current_user)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(forget_nodes.namespace);
+    ns       headwater_private.namespaces := headwater_private.open_namespace(forget_nodes.namespace, caller, NULL);
     at       timestamptz := clock_timestamp();
     node     text;
     listener text;
     gone     bigint := 0;
 BEGIN
     IF coalesce(forget_nodes.older_than < interval '0', true) THEN
-        PERFORM headwater.fail('WH002', format('invalid older_than %s', coalesce(forget_nodes.older_than::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid older_than %s', coalesce(forget_nodes.older_than::text, 'NULL')),
             jsonb_build_object('what', 'older_than', 'value', forget_nodes.older_than), 'older_than is an interval from 0 on');
     END IF;
     -- A role that only produces leaves them to others: it could not remove their subscribers.
-    IF NOT has_table_privilege('headwater.subscribers', 'DELETE') THEN
+    IF NOT has_table_privilege('headwater_private.subscribers', 'DELETE') THEN
         RETURN 0;
     END IF;
-    FOR node IN SELECT n.node_id FROM headwater.nodes n
+    FOR node IN SELECT n.node_id FROM headwater_private.nodes n
                  WHERE n.namespace_id = ns.namespace_id AND (forget_nodes.only_node IS NULL OR n.node_id = forget_nodes.only_node)
                    AND greatest(n.last_heartbeat, n.stopped_at) < at - forget_nodes.older_than
                    AND (n.stopped_at IS NOT NULL OR n.last_heartbeat < at - 3 * n.heartbeat_every)
                    FOR UPDATE SKIP LOCKED
     LOOP
         listener := 'broadcast:' || node;
-        IF EXISTS (SELECT FROM headwater.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = listener)
-           AND NOT EXISTS (SELECT FROM headwater.dead_letters d
+        IF EXISTS (SELECT FROM headwater_private.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = listener)
+           AND NOT EXISTS (SELECT FROM headwater_private.dead_letters d
                             WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = listener
                               AND d.state IN ('dead', 'parked', 'redriving')) THEN
             PERFORM headwater.remove_subscriber(forget_nodes.namespace, listener, true);
         END IF;
-        DELETE FROM headwater.nodes n WHERE n.namespace_id = ns.namespace_id AND n.node_id = node;
+        DELETE FROM headwater_private.nodes n WHERE n.namespace_id = ns.namespace_id AND n.node_id = node;
         gone := gone + 1;
     END LOOP;
     RETURN gone;

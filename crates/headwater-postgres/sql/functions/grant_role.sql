@@ -5,15 +5,14 @@
 --   consumer   reads the log, and does all that subscribers do: leases, checkpoints, claims, dead letters, states
 --   admin      both, and changes the settings of the namespace
 -- Asked a second time, it does nothing.
--- Raises: WH001, WH002 (no such role or kind), 42501. Locks: one advisory lock against others who grant. Writes: grants, privileges.
-CREATE OR REPLACE FUNCTION headwater.grant_role(namespace text, role text, kind text) RETURNS void LANGUAGE plpgsql AS $$
+-- Raises: WH001, WH002 (no such role or kind), 42501. Locks: the table of grants, against others who grant. Writes: grants, privileges.
+CREATE OR REPLACE FUNCTION headwater.grant_role(namespace text, role text, kind text, caller headwater.caller DEFAULT current_user) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(grant_role.namespace);
-    grantee regrole := headwater.check_grant(grant_role.role, grant_role.kind);
+    ns      headwater_private.namespaces := headwater_private.open_namespace(grant_role.namespace, caller, 'owner');
+    grantee regrole := headwater_private.check_grant(grant_role.role, grant_role.kind);
 BEGIN
-    -- 0x48570004: Headwater's class of locks on the list of grants
-    PERFORM pg_advisory_xact_lock(1213661188, 0);
-    INSERT INTO headwater.grants (namespace_id, role, kind) VALUES (ns.namespace_id, grantee, grant_role.kind) ON CONFLICT DO NOTHING;
+    LOCK TABLE headwater_private.grants IN SHARE ROW EXCLUSIVE MODE;
+    INSERT INTO headwater_private.grants (namespace_id, role, kind) VALUES (ns.namespace_id, grantee, grant_role.kind) ON CONFLICT DO NOTHING;
     PERFORM headwater.apply_grants(grantee);
 END
 $$;

@@ -3,37 +3,37 @@
 -- The partitions of a subscriber, as operators see them; as cheap as subscriber_status.
 --   lag_events   how far the log is ahead, in sequences: at most so many events, of all partitions
 -- Raises: WH001, WH012. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.group_status(namespace text, subscriber_id text)
+CREATE OR REPLACE FUNCTION headwater.group_status(namespace text, subscriber_id text, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (partition int, "position" bigint, pending_gaps bigint[], owner_node text, owner_incarnation uuid, term bigint,
                lease_left interval, report jsonb, lag_events bigint, resize_to int, barrier bigint)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns   headwater.namespaces := headwater.namespace_row(group_status.namespace);
+    ns   headwater_private.namespaces := headwater_private.open_namespace(group_status.namespace, caller, 'consumer');
     head bigint := CASE WHEN ns.sequence IS NOT NULL THEN pg_sequence_last_value(ns.sequence)
-                        ELSE (SELECT c.last_sequence FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id) END;
+                        ELSE (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id) END;
     lowest_at timestamptz;
 BEGIN
     -- Leaves that none of them needs are not opened at all.
     SELECT b.from_at INTO lowest_at
-      FROM (SELECT min(s.position) AS position FROM headwater.subscribers s
+      FROM (SELECT min(s.position) AS position FROM headwater_private.subscribers s
              WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = group_status.subscriber_id) s
-     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
+     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
     RETURN QUERY
     SELECT s.partition, s.position, s.pending_gaps, s.owner_node, s.owner_incarnation, s.term,
            CASE WHEN s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END, s.report,
            CASE WHEN ahead.there IS NULL THEN 0 ELSE greatest(head - s.position, 1) END, s.resize_to, s.barrier
-      FROM headwater.subscribers s
-     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, s.position, NULL, 1) b
+      FROM headwater_private.subscribers s
+     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, 1) b
       LEFT JOIN LATERAL (
-            SELECT true AS there FROM headwater.events e
+            SELECT true AS there FROM headwater_private.events e
              WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.position
                AND e.recorded_at >= lowest_at AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
              ORDER BY e.global_sequence LIMIT 1) ahead ON s.position < head
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = group_status.subscriber_id
      ORDER BY s.partition;
     IF NOT FOUND THEN
-        PERFORM headwater.fail('WH012', format('subscriber %L does not exist', left(group_status.subscriber_id, 80)),
+        PERFORM headwater_private.fail('WH012', format('subscriber %L does not exist', left(group_status.subscriber_id, 80)),
             jsonb_build_object('subscriber_id', left(group_status.subscriber_id, 255)),
             'see which there are: SELECT * FROM headwater.subscriber_status(''namespace'')');
     END IF;

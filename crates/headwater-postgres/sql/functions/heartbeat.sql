@@ -2,18 +2,18 @@
 -- Public: in docs/sql.md.
 -- A node says that it lives, and which event types it handles (NULL: as before).
 -- Raises: WH001, WH002, WH018 if it is not the node's incarnation any more, or was forgotten. Locks, writes: the node.
-CREATE OR REPLACE FUNCTION headwater.heartbeat(namespace text, node_id text, incarnation bigint, event_types text[] DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.heartbeat(namespace text, node_id text, incarnation bigint, event_types text[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(heartbeat.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(heartbeat.namespace, caller, NULL);
 BEGIN
-    PERFORM headwater.check_patterns(heartbeat.event_types);
-    UPDATE headwater.nodes n
+    PERFORM headwater_private.check_patterns(heartbeat.event_types);
+    UPDATE headwater_private.nodes n
        SET last_heartbeat = clock_timestamp(), stopped_at = NULL, event_types = coalesce(heartbeat.event_types, n.event_types)
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = heartbeat.node_id AND n.incarnation = heartbeat.incarnation;
     IF NOT FOUND THEN
-        PERFORM headwater.node_gone(ns.namespace_id, heartbeat.node_id, heartbeat.incarnation);
+        PERFORM headwater_private.node_gone(ns.namespace_id, heartbeat.node_id, heartbeat.incarnation);
     END IF;
 END
 $$;

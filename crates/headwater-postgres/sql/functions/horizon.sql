@@ -4,28 +4,29 @@
 -- statement that starts after this one has ended, sees all that will ever be there; what is missing is a permanent gap.
 -- `head` is the highest sequence handed out so far; between the two lies what is pending.
 -- Raises: WH001, WH006 (nothing can be proved here). Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.horizon(namespace text, OUT horizon bigint, OUT head bigint)
-LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION headwater.horizon(namespace text, OUT horizon bigint, OUT head bigint, caller headwater.caller DEFAULT current_user)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns     headwater.namespaces := headwater.namespace_row(horizon.namespace);
+    ns     headwater_private.namespaces := headwater_private.open_namespace(horizon.namespace, caller, NULL);
     sealed record;
 BEGIN
-    PERFORM headwater.require_proof();
+    PERFORM headwater_private.require_proof();
     IF ns.ordering = 'gapless' THEN
         SELECT c.last_sequence, c.last_sequence INTO horizon, head
-          FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id;
+          FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
         RETURN;
     END IF;
     -- The order is the proof: a value handed out before `head` was read had its lock before that; if the lock
     -- is gone when the locks are read, its transaction has ended, and the next snapshot shows what it committed.
     head := pg_sequence_last_value(ns.sequence);
+    -- No lock lies below 0, and none moves the horizon beyond `head`.
     SELECT min(w.above_sequence) INTO horizon FROM headwater.writers(ns.namespace_id) w;
     -- Never beyond what is visible: what nobody committed above it may not have reached the disk, and would be handed out
     -- again after a crash. Of sealed months the highest is known, also if they are trimmed.
-    SELECT m.ends_at, m.high_sequence INTO sealed FROM headwater.months m
+    SELECT m.ends_at, m.high_sequence INTO sealed FROM headwater_private.months m
      WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
     horizon := least(head, horizon, greatest(sealed.high_sequence, 0,
-        (SELECT e.global_sequence FROM headwater.events e
+        (SELECT e.global_sequence FROM headwater_private.events e
           WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= coalesce(sealed.ends_at, '-infinity')
           ORDER BY e.global_sequence DESC LIMIT 1)));
 END

@@ -7,19 +7,20 @@
 -- Raises: WH001, WH002. Locks: rows that it changes, never waiting for owners; an advisory lock of the session. Writes: members, where something
 -- changed; see settle_resize.
 CREATE OR REPLACE FUNCTION headwater.join_groups(
-    namespace text, node text, incarnation uuid, lease_ms bigint, subscriber_ids text[], locked boolean, use_locks boolean
+    namespace text, node text, incarnation uuid, lease_ms bigint, subscriber_ids text[], locked boolean, use_locks boolean,
+    caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (subscriber_id text, partitions int, members uuid[], halted boolean, holds_lock boolean)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns     headwater.namespaces := headwater.namespace_row(join_groups.namespace);
+    ns     headwater_private.namespaces := headwater_private.open_namespace(join_groups.namespace, caller, 'consumer');
     length interval := make_interval(secs => lease_ms / 1000.0);
-    key    record := headwater.member_lock(join_groups.incarnation);
+    key    record := headwater_private.member_lock(join_groups.incarnation);
     at     timestamptz;
     other  record;
 BEGIN
     IF coalesce(lease_ms NOT BETWEEN 1 AND 86400000, true) THEN
-        PERFORM headwater.fail('WH002', format('invalid lease_ms %s', coalesce(lease_ms::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid lease_ms %s', coalesce(lease_ms::text, 'NULL')),
             jsonb_build_object('what', 'lease_ms', 'value', lease_ms), 'a lease is 1 ms to 1 day');
     END IF;
     join_groups.holds_lock := coalesce(join_groups.locked, false);
@@ -28,38 +29,38 @@ BEGIN
     END IF;
     FOREACH join_groups.subscriber_id IN ARRAY join_groups.subscriber_ids LOOP
         at := clock_timestamp();
-        INSERT INTO headwater.members AS m (namespace_id, subscriber_id, incarnation, node, member_until, locked)
+        INSERT INTO headwater_private.members AS m (namespace_id, subscriber_id, incarnation, node, member_until, locked)
         SELECT ns.namespace_id, join_groups.subscriber_id, join_groups.incarnation, join_groups.node, at + length, join_groups.holds_lock
-         WHERE NOT EXISTS (SELECT FROM headwater.members m
+         WHERE NOT EXISTS (SELECT FROM headwater_private.members m
                             WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = join_groups.subscriber_id
                               AND m.incarnation = join_groups.incarnation AND m.member_until >= at + length * 2 / 3
                               AND m.locked = join_groups.holds_lock)
         ON CONFLICT (namespace_id, subscriber_id, incarnation) DO UPDATE
            SET member_until = excluded.member_until, locked = excluded.locked, node = excluded.node;
         FOR other IN SELECT m.incarnation, m.member_until, m.locked, k.high, k.low
-                       FROM headwater.members m, headwater.member_lock(m.incarnation) k
+                       FROM headwater_private.members m, headwater_private.member_lock(m.incarnation) k
                       WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = join_groups.subscriber_id
                         AND m.incarnation <> join_groups.incarnation
         LOOP
             IF other.member_until <= at
                OR (use_locks AND other.locked AND pg_try_advisory_xact_lock_shared(other.high, other.low)) THEN
                 -- Again, as it is now: it may have come back.
-                DELETE FROM headwater.members m
+                DELETE FROM headwater_private.members m
                  WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = join_groups.subscriber_id
                    AND m.incarnation = other.incarnation AND m.member_until = other.member_until;
             END IF;
         END LOOP;
-        IF EXISTS (SELECT FROM headwater.subscribers s
+        IF EXISTS (SELECT FROM headwater_private.subscribers s
                     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = join_groups.subscriber_id AND s.partition = 0
                       AND s.resize_to IS NOT NULL) THEN
-            PERFORM headwater.settle_resize(join_groups.namespace, join_groups.subscriber_id, join_groups.incarnation);
+            PERFORM headwater_private.settle_resize(join_groups.namespace, join_groups.subscriber_id, join_groups.incarnation);
         END IF;
         SELECT s.partitions, s.resize_to IS NOT NULL AND s.barrier IS NULL INTO join_groups.partitions, join_groups.halted
-          FROM headwater.subscribers s
+          FROM headwater_private.subscribers s
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = join_groups.subscriber_id AND s.partition = 0;
         CONTINUE WHEN NOT FOUND;
         join_groups.members := ARRAY(
-            SELECT m.incarnation FROM headwater.members m
+            SELECT m.incarnation FROM headwater_private.members m
              WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = join_groups.subscriber_id ORDER BY m.incarnation);
         RETURN NEXT;
     END LOOP;

@@ -12,23 +12,24 @@
 -- Raises: WH001, WH002. Locks: rows that it changes, never waiting; advisory locks of the session. Writes: subscribers, where something changed.
 CREATE OR REPLACE FUNCTION headwater.keep_leases(
     namespace text, node text, incarnation uuid, lease_ms bigint,
-    subscriber_ids text[], partitions int[], terms bigint[], shares int[], reports jsonb[], locked boolean[], use_locks boolean
+    subscriber_ids text[], partitions int[], terms bigint[], shares int[], reports jsonb[], locked boolean[], use_locks boolean,
+    caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (subscriber_id text, partition int, term bigint, paused boolean, redrives boolean, holds_lock boolean)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(keep_leases.namespace);
+    ns       headwater_private.namespaces := headwater_private.open_namespace(keep_leases.namespace, caller, 'consumer');
     length   interval := make_interval(secs => lease_ms / 1000.0);
     at       timestamptz;
     ask      record;
     key      record;
-    sub      headwater.subscribers;
+    sub      headwater_private.subscribers;
     known    boolean;
     may_take boolean;
     takeable boolean;
 BEGIN
     IF coalesce(lease_ms NOT BETWEEN 1 AND 86400000, true) THEN
-        PERFORM headwater.fail('WH002', format('invalid lease_ms %s', coalesce(lease_ms::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid lease_ms %s', coalesce(lease_ms::text, 'NULL')),
             jsonb_build_object('what', 'lease_ms', 'value', lease_ms), 'a lease is 1 ms to 1 day');
     END IF;
     -- In the order of the asks: rows are never waited for, so no order is needed, and members that ask in different orders rarely meet.
@@ -37,14 +38,14 @@ BEGIN
                              keep_leases.reports, keep_leases.locked) AS a(id, partition, term, share, report, locked)
     LOOP
         at := clock_timestamp();
-        key := headwater.subscriber_lock(keep_leases.namespace, ask.id, ask.partition);
+        key := headwater_private.subscriber_lock(keep_leases.namespace, ask.id, ask.partition);
         keep_leases.subscriber_id := ask.id;
         keep_leases.partition := ask.partition;
         keep_leases.term := NULL;
         keep_leases.redrives := false;
         keep_leases.holds_lock := ask.locked;
         -- Without a lock first: a row lock is a write, and most of the time there is nothing to do.
-        SELECT s.* INTO sub FROM headwater.subscribers s
+        SELECT s.* INTO sub FROM headwater_private.subscribers s
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition;
         known := FOUND;
         keep_leases.paused := known AND sub.paused;
@@ -56,16 +57,16 @@ BEGIN
             END IF;
             -- The row was read before the letters, so what changes in between is seen next time.
             keep_leases.redrives := sub.letters_epoch <> sub.letters_checked
-                AND EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1, ask.partition, sub.partitions));
+                AND EXISTS (SELECT FROM headwater_private.redrivable_letters(ns.namespace_id, ask.id, 1, ask.partition, sub.partitions));
             IF sub.lease_until < at + length * 2 / 3 OR sub.report IS DISTINCT FROM ask.report
                OR sub.locked <> keep_leases.holds_lock
                OR (sub.letters_epoch <> sub.letters_checked AND NOT keep_leases.redrives) THEN
-                PERFORM FROM headwater.subscribers s
+                PERFORM FROM headwater_private.subscribers s
                   WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition
                     AND s.term = ask.term AND s.owner_incarnation = keep_leases.incarnation
                     FOR NO KEY UPDATE SKIP LOCKED;
                 IF FOUND THEN
-                    UPDATE headwater.subscribers s
+                    UPDATE headwater_private.subscribers s
                        SET lease_until = at + length, lease = length, report = ask.report, locked = keep_leases.holds_lock,
                            letters_checked = CASE WHEN keep_leases.redrives THEN s.letters_checked ELSE sub.letters_epoch END
                      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition;
@@ -74,7 +75,7 @@ BEGIN
         ELSE
             may_take := known AND ask.term IS NULL AND (sub.resize_to IS NULL OR sub.barrier IS NOT NULL)
                 AND (ask.share IS NULL OR ask.share > (
-                     SELECT count(*) FROM headwater.subscribers o
+                     SELECT count(*) FROM headwater_private.subscribers o
                       WHERE o.namespace_id = ns.namespace_id AND o.subscriber_id = ask.id AND o.partition <> ask.partition
                         AND o.owner_incarnation = keep_leases.incarnation AND o.lease_until > at));
             takeable := may_take
@@ -85,7 +86,7 @@ BEGIN
             END IF;
             IF takeable THEN
                 -- Again, now that the row stands still.
-                PERFORM FROM headwater.subscribers s
+                PERFORM FROM headwater_private.subscribers s
                   WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition
                     AND (s.owner_incarnation IS NULL OR s.owner_incarnation = keep_leases.incarnation OR s.lease_until <= at
                          OR (s.locked AND keep_leases.holds_lock))
@@ -97,14 +98,14 @@ BEGIN
                 IF use_locks AND NOT holds_lock THEN
                     keep_leases.holds_lock := pg_try_advisory_lock(key.high, key.low);
                 END IF;
-                UPDATE headwater.subscribers s
-                   SET term = nextval('headwater.terms'), owner_node = keep_leases.node, owner_incarnation = keep_leases.incarnation,
+                UPDATE headwater_private.subscribers s
+                   SET term = nextval('headwater_private.terms'), owner_node = keep_leases.node, owner_incarnation = keep_leases.incarnation,
                        lease_until = at + length, lease = length, locked = keep_leases.holds_lock, report = NULL
                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition
                 RETURNING s.* INTO sub;
                 keep_leases.term := sub.term;
                 keep_leases.paused := sub.paused;
-                keep_leases.redrives := EXISTS (SELECT FROM headwater.redrivable_letters(ns.namespace_id, ask.id, 1, ask.partition, sub.partitions));
+                keep_leases.redrives := EXISTS (SELECT FROM headwater_private.redrivable_letters(ns.namespace_id, ask.id, 1, ask.partition, sub.partitions));
             ELSIF keep_leases.holds_lock THEN
                 PERFORM pg_advisory_unlock(key.high, key.low);
                 keep_leases.holds_lock := false;

@@ -1,14 +1,15 @@
--- headwater.kept_position(namespace_id, wanted)
+-- headwater_private.kept_position(namespace_id, wanted)
 -- Where a subscriber stands that is put just after a position: there, or before the first event that is kept. It stays kept until the
 -- transaction ends.
--- Raises: nothing but a NOTICE. Locks: against trimming. Writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.kept_position(namespace_id int, wanted bigint)
-RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+-- Raises: WH016; a NOTICE if it was moved. Locks: against trimming. Writes: nothing.
+CREATE OR REPLACE FUNCTION headwater_private.kept_position(namespace_id int, wanted bigint)
+RETURNS bigint LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     trimmed bigint;
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared(1213661186, kept_position.namespace_id);
-    SELECT n.trimmed_to INTO trimmed FROM headwater.namespaces n WHERE n.namespace_id = kept_position.namespace_id;
+    PERFORM headwater_private.require_in_log(kept_position.namespace_id, wanted);
+    PERFORM headwater_private.latch(kept_position.namespace_id, 'kept', shared => true);
+    SELECT n.trimmed_to INTO trimmed FROM headwater_private.namespaces n WHERE n.namespace_id = kept_position.namespace_id;
     IF wanted < trimmed THEN
         RAISE NOTICE 'events up to % are trimmed: it begins after them', trimmed;
     END IF;

@@ -1,16 +1,17 @@
--- headwater.leaves(namespace_id)
+-- headwater_private.leaves(namespace_id)
 -- The leaves of a namespace's log as the catalog has them, the oldest first. `detaching`: a detachment was begun and not ended.
 -- Of a namespace that the caller may not know of, none.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.leaves(namespace_id int)
-RETURNS TABLE (leaf text, leaf_id oid, starts_at timestamptz, ends_at timestamptz, detaching boolean) LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.leaves(namespace_id int)
+RETURNS TABLE (leaf text, leaf_id oid, starts_at timestamptz, ends_at timestamptz, detaching boolean) LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT l.relname::text, l.oid, b.bounds[1]::timestamptz, b.bounds[2]::timestamptz,
            -- Servers before 14 have no such column.
            coalesce((to_jsonb(i) ->> 'inhdetachpending')::boolean, false)
       FROM pg_catalog.pg_inherits i
       JOIN pg_catalog.pg_class l ON l.oid = i.inhrelid
      CROSS JOIN LATERAL regexp_match(pg_get_expr(l.relpartbound, l.oid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') AS b(bounds)
-     WHERE i.inhparent = to_regclass(format('headwater.events_n%s', leaves.namespace_id)) AND b.bounds IS NOT NULL
-       AND EXISTS (SELECT FROM headwater.namespaces n WHERE n.namespace_id = leaves.namespace_id)
+     WHERE i.inhparent = to_regclass(format('headwater_private.events_n%s', leaves.namespace_id)) AND b.bounds IS NOT NULL
+       AND EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.namespace_id = leaves.namespace_id)
      ORDER BY 3
 $$;

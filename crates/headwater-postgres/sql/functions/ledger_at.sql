@@ -1,12 +1,12 @@
--- headwater.ledger_at(namespace, target, kept)
+-- headwater_private.ledger_at(namespace, target, kept)
 -- The ledger of a subscriber that is put just after `target`: what of `kept` lies at or below it, and all that is not visible between the horizon
 -- and it. What is in flight there, or not handed out yet, comes late; what is visible by now is left behind, as whoever chose the
 -- target wanted. Ranges are in order, and no two touch: a checkpoint is compared with it as a whole. Reads what is above the horizon.
 -- Raises: WH001, WH006. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.ledger_at(namespace text, target bigint, kept bigint[] DEFAULT '{}')
-RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.ledger_at(namespace text, target bigint, kept bigint[] DEFAULT '{}')
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns     headwater.namespaces := headwater.namespace_row(ledger_at.namespace);
+    ns     headwater_private.namespaces := headwater_private.namespace_row(ledger_at.namespace);
     ledger bigint[] := '{}';
     safe   bigint := 0;
     size   int := 0;
@@ -18,7 +18,7 @@ BEGIN
     -- A statement of its own, after that of the horizon: what is missing at or below it never comes.
     FOR gap IN
         WITH visible AS (
-            SELECT e.global_sequence AS sequence FROM headwater.events e
+            SELECT e.global_sequence AS sequence FROM headwater_private.events e
              WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > safe AND e.global_sequence <= target
         ), ranges AS (
             SELECT lag(v.sequence, 1, safe) OVER (ORDER BY v.sequence) + 1 AS first, v.sequence - 1 AS last FROM visible v

@@ -1,8 +1,8 @@
--- headwater.ledger_holds(ledger, part)
+-- headwater_private.ledger_holds(ledger, part)
 -- Whether every range of `part` lies in a range of `ledger`. Both are first, last, first, last, …, in order, and no two ranges touch.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.ledger_holds(ledger bigint[], part bigint[])
-RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.ledger_holds(ledger bigint[], part bigint[])
+RETURNS boolean LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     at int := 1;
 BEGIN

@@ -1,8 +1,8 @@
--- headwater.ledger_with(ledger, sequence)
+-- headwater_private.ledger_with(ledger, sequence)
 -- A ledger of gaps (first, last, first, last, …) with one more sequence in it: in order, and no two ranges touch.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.ledger_with(ledger bigint[], sequence bigint)
-RETURNS bigint[] LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.ledger_with(ledger bigint[], sequence bigint)
+RETURNS bigint[] LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     result bigint[] := '{}';
     size   int := 0;

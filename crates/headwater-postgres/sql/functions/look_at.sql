@@ -1,9 +1,9 @@
--- headwater.look_at(queue_key, q, moment, window_)
+-- headwater_private.look_at(queue_key, q, moment, window_)
 -- When a queue has to be searched again for claims that expire and retries that are due, once it was at `moment`: exact within the window, its
 -- end if nothing happens in it but claims are about, never if there is nothing to wait for. The caller holds the queue's lock.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.look_at(queue_key text, q headwater.queue_state, moment timestamptz, window_ interval)
-RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.look_at(queue_key text, q headwater_private.queue_state, moment timestamptz, window_ interval)
+RETURNS timestamptz LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     expires timestamptz := 'infinity';
     due     timestamptz;
@@ -12,16 +12,16 @@ BEGIN
         RETURN moment;
     END IF;
     -- Claims that were extended last longer than any did when it was made.
-    IF q.last_visible_at > moment OR EXISTS (SELECT FROM headwater.claims c
+    IF q.last_visible_at > moment OR EXISTS (SELECT FROM headwater_private.claims c
                                               WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
                                                 AND c.visible_at > moment AND NOT c.done) THEN
         -- Within the window alone: what expires later may be rows by the thousand that are gone, and still have to be passed.
-        SELECT c.visible_at INTO expires FROM headwater.claims c
+        SELECT c.visible_at INTO expires FROM headwater_private.claims c
          WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key AND c.visible_at > moment AND c.visible_at <= moment + window_
          ORDER BY c.visible_at LIMIT 1;
         expires := coalesce(expires, moment + window_);
     END IF;
-    SELECT r.due_at INTO due FROM headwater.retries r
+    SELECT r.due_at INTO due FROM headwater_private.retries r
      WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key AND r.due_at >= q.due_from
      ORDER BY r.due_at LIMIT 1;
     RETURN least(expires, due);

@@ -4,36 +4,32 @@
 -- for its event ids in them. Appends call it when they must; calling it daily keeps that off their path.
 -- `at` is for tests, and for the owner of the tables: for others, it is now.
 -- Locks: the namespace's row, and what create_leaf and partman_months lock. Writes: leaves, the namespace's row. Raises: WH001, WH034.
-CREATE OR REPLACE FUNCTION headwater.maintain_namespace(namespace text, at timestamptz DEFAULT clock_timestamp())
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.maintain_namespace(namespace text, at timestamptz DEFAULT clock_timestamp(), caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns          headwater.namespaces := headwater.namespace_row(maintain_namespace.namespace);
-    this_month  timestamptz := date_trunc('month', at, 'UTC');
-    until_month timestamptz := (date_trunc('month', at AT TIME ZONE 'UTC') + interval '3 months') AT TIME ZONE 'UTC';
+    ns          headwater_private.namespaces := headwater_private.open_namespace(maintain_namespace.namespace, caller, NULL);
+    moment      timestamptz := CASE WHEN pg_has_role(caller, current_user, 'USAGE') THEN at ELSE clock_timestamp() END;
+    this_month  timestamptz := date_trunc('month', moment, 'UTC');
+    until_month timestamptz := (date_trunc('month', moment AT TIME ZONE 'UTC') + interval '3 months') AT TIME ZONE 'UTC';
     max_id      uuid;
 BEGIN
-    IF row_security_active('headwater.events') THEN
-        -- Only the owner can make partitions.
-        PERFORM headwater.maintain_by_owner(ns.namespace_id);
-        RETURN;
-    END IF;
     IF ns.leaves_until < until_month THEN
         IF ns.partitions = 'pg_partman' THEN
             BEGIN
-                PERFORM headwater.partman_months(ns.namespace_id, this_month);
+                PERFORM headwater_private.partman_months(ns.namespace_id, this_month);
             EXCEPTION WHEN OTHERS THEN
                 -- Events must be stored all the same. A namespace that is being made has none yet.
-                IF ns.leaves_until = ns.sealed_before AND NOT EXISTS (SELECT FROM headwater.leaves(ns.namespace_id)) THEN
+                IF ns.leaves_until = ns.sealed_before AND NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id)) THEN
                     RAISE;
                 END IF;
                 RAISE WARNING 'pg_partman failed, the months are made without it: %', SQLERRM;
             END;
         END IF;
         -- Those that are there stay.
-        PERFORM headwater.create_leaf(ns.namespace_id, month AT TIME ZONE 'UTC')
+        PERFORM headwater_private.create_leaf(ns.namespace_id, month AT TIME ZONE 'UTC')
            FROM generate_series(this_month AT TIME ZONE 'UTC', (until_month - interval '1 day') AT TIME ZONE 'UTC',
                                 interval '1 month') AS month;
-        UPDATE headwater.namespaces n SET leaves_until = greatest(n.leaves_until, until_month)
+        UPDATE headwater_private.namespaces n SET leaves_until = greatest(n.leaves_until, until_month)
          WHERE n.namespace_id = ns.namespace_id;
     END IF;
 
@@ -41,18 +37,18 @@ BEGIN
     -- holds none now will record in this month; who holds one, and began before this month (or is prepared, or
     -- hidden from us), may still commit into the last. In a gapless namespace the counter row is that lock.
     -- All this needs a snapshot taken after the look at the locks.
-    IF ns.sealed_before < this_month AND at <= clock_timestamp()
+    IF ns.sealed_before < this_month AND moment <= clock_timestamp()
        AND current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
         IF ns.ordering = 'gapless' THEN
-            PERFORM FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+            PERFORM FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
         ELSIF EXISTS (SELECT FROM headwater.writers(ns.namespace_id) w
                        WHERE w.pid IS NULL OR w.started_at IS NULL OR w.started_at < this_month) THEN
             RETURN;
         END IF;
-        SELECT e.event_id INTO max_id FROM headwater.events e
+        SELECT e.event_id INTO max_id FROM headwater_private.events e
          WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.sealed_before AND e.recorded_at < this_month
          ORDER BY e.event_id DESC LIMIT 1;
-        UPDATE headwater.namespaces n SET sealed_before = this_month, sealed_max_id = greatest(n.sealed_max_id, max_id)
+        UPDATE headwater_private.namespaces n SET sealed_before = this_month, sealed_max_id = greatest(n.sealed_max_id, max_id)
          WHERE n.namespace_id = ns.namespace_id AND n.sealed_before < this_month;
     END IF;
 END

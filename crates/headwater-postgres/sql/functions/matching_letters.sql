@@ -1,11 +1,13 @@
--- headwater.matching_letters(namespace_id, subscriber_id, states, global_sequence, event_type, order_key, error_contains, after_sequence)
+-- headwater_private.matching_letters(namespace_id, subscriber_id, states, global_sequence, event_type, order_key, error_contains, after_sequence)
 -- Dead letters for which all that is given holds. NULL: not asked; states NULL: those that are not done with.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.matching_letters(
+CREATE OR REPLACE FUNCTION headwater_private.matching_letters(
     namespace_id int, subscriber_id text, states text[], global_sequence bigint, event_type text, order_key text,
     error_contains text, after_sequence bigint
-) RETURNS SETOF headwater.dead_letters LANGUAGE sql STABLE AS $$
-    SELECT d.* FROM headwater.dead_letters d
+) RETURNS SETOF headwater_private.dead_letters LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY
+    SELECT d.* FROM headwater_private.dead_letters d
      WHERE d.namespace_id = matching_letters.namespace_id
        AND (matching_letters.subscriber_id IS NULL OR d.subscriber_id = matching_letters.subscriber_id)
        AND d.state = ANY (coalesce(matching_letters.states, ARRAY['dead', 'parked', 'redriving']))
@@ -13,5 +15,6 @@ CREATE OR REPLACE FUNCTION headwater.matching_letters(
        AND (matching_letters.event_type IS NULL OR d.event_type = matching_letters.event_type)
        AND (matching_letters.order_key IS NULL OR d.order_key = matching_letters.order_key)
        AND (matching_letters.error_contains IS NULL OR strpos(d.error, matching_letters.error_contains) > 0)
-       AND d.global_sequence > coalesce(matching_letters.after_sequence, 0)
+       AND d.global_sequence > coalesce(matching_letters.after_sequence, 0);
+END
 $$;

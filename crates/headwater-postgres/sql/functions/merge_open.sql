@@ -1,9 +1,9 @@
--- headwater.merge_open(open)
+-- headwater_private.merge_open(open)
 -- Open ranges in order, those of a type that touch made one.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.merge_open(open headwater.open_range[])
-RETURNS headwater.open_range[] LANGUAGE sql IMMUTABLE AS $$
-    SELECT coalesce(array_agg(ROW(m.first_sequence, m.last_sequence, m.event_type)::headwater.open_range
+CREATE OR REPLACE FUNCTION headwater_private.merge_open(open headwater_private.open_range[])
+RETURNS headwater_private.open_range[] LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(array_agg(ROW(m.first_sequence, m.last_sequence, m.event_type)::headwater_private.open_range
                               ORDER BY m.first_sequence, m.event_type), '{}')
       FROM (SELECT min(i.first_sequence) AS first_sequence, max(i.last_sequence) AS last_sequence, i.event_type
               FROM (SELECT s.*, count(*) FILTER (WHERE s.starts) OVER (PARTITION BY s.event_type ORDER BY s.first_sequence) AS island

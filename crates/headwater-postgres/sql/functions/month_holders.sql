@@ -1,18 +1,19 @@
--- headwater.month_holders(namespace, first_sequence, last_sequence)
+-- headwater_private.month_holders(namespace, first_sequence, last_sequence)
 -- The subscribers that are not done with events of a range, a row a partition, and why. Dead letters keep their event, so they hold nothing;
 -- but a queue delivers those that are redriven from the log.
 -- Raises: WH001. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.month_holders(namespace text, first_sequence bigint, last_sequence bigint)
-RETURNS TABLE (subscriber_id text, partition int, reached bigint, reason text) LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.month_holders(namespace text, first_sequence bigint, last_sequence bigint)
+RETURNS TABLE (subscriber_id text, partition int, reached bigint, reason text) LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(month_holders.namespace);
+    ns headwater_private.namespaces := headwater_private.namespace_row(month_holders.namespace);
 BEGIN
     RETURN QUERY
     SELECT s.subscriber_id, s.partition, s.position,
            CASE WHEN s.position < month_holders.last_sequence THEN format('stands at %s', s.position) || CASE WHEN s.paused THEN ', paused' ELSE '' END
                 ELSE format('waits for a gap at %s', g.first) END
-      FROM headwater.subscribers s
+      FROM headwater_private.subscribers s
       LEFT JOIN LATERAL (SELECT min(s.pending_gaps[i]) AS first FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
                           WHERE s.pending_gaps[i] <= month_holders.last_sequence
                             AND s.pending_gaps[i + 1] >= month_holders.first_sequence) g ON true
@@ -26,8 +27,8 @@ BEGIN
      WHERE q.position < month_holders.last_sequence
      UNION ALL
     SELECT d.subscriber_id, 0, min(d.global_sequence) - 1, format('delivers %s dead letters again', count(*))
-      FROM headwater.dead_letters d
-      JOIN headwater.subscribers s ON s.namespace_id = d.namespace_id AND s.subscriber_id = d.subscriber_id AND s.partition = 0
+      FROM headwater_private.dead_letters d
+      JOIN headwater_private.subscribers s ON s.namespace_id = d.namespace_id AND s.subscriber_id = d.subscriber_id AND s.partition = 0
        AND s.mode = 'shared'
      WHERE d.namespace_id = ns.namespace_id AND d.state = 'redriving'
        AND d.global_sequence BETWEEN month_holders.first_sequence AND month_holders.last_sequence

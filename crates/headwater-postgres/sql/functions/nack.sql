@@ -6,23 +6,25 @@
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the claim, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.nack(
     namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, delay interval DEFAULT '0', error text DEFAULT NULL,
-    permanent boolean DEFAULT false, tried boolean DEFAULT true
-) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    permanent boolean DEFAULT false, tried boolean DEFAULT true,
+    caller headwater.caller DEFAULT current_user
+) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(nack.namespace);
-    claim    headwater.claims;
+    ns       headwater_private.namespaces := headwater_private.open_namespace(nack.namespace, caller, 'consumer');
+    claim    headwater_private.claims;
     present  bigint[];
     failed   bigint[];
-    newest   headwater.claims;
+    newest   headwater_private.claims;
     again_at timestamptz;
 BEGIN
     IF coalesce(nack.delay < interval '0', true) THEN
-        PERFORM headwater.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
             jsonb_build_object('what', 'delay', 'value', nack.delay), 'delay is an interval from 0 on');
     END IF;
-    PERFORM headwater.lock_queue(ns.namespace_id, nack.subscriber_id);
-    claim := headwater.held_claim(ns.namespace_id, nack.subscriber_id, nack.claim_id, nack.sequences);
-    present := headwater.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
+    PERFORM headwater_private.lock_queue(ns.namespace_id, nack.subscriber_id);
+    claim := headwater_private.held_claim(ns.namespace_id, nack.subscriber_id, nack.claim_id, nack.sequences);
+    present := headwater_private.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
                                            claim.event_types);
     failed := CASE WHEN nack.sequences IS NULL THEN present
                    ELSE ARRAY(SELECT s.sequence FROM unnest(present) AS s(sequence) WHERE s.sequence = ANY (nack.sequences)) END;
@@ -32,25 +34,25 @@ BEGIN
         claim.attempts := claim.attempts - 1;
     END IF;
     -- Not before what claims have looked at, whatever the clock does.
-    SELECT n.* INTO newest FROM headwater.claims n
+    SELECT n.* INTO newest FROM headwater_private.claims n
      WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id ORDER BY n.number DESC LIMIT 1;
     again_at := greatest(clock_timestamp(), (newest.state).due_from) + nack.delay;
     IF claim.of_letter AND NOT nack.tried AND NOT nack.permanent THEN
         -- Still to be delivered, unless it was discarded meanwhile.
-        INSERT INTO headwater.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter)
-        SELECT claim.namespace_id, claim.subscriber_id, nextval('headwater.claim_numbers'), ARRAY[d.global_sequence], ARRAY[d.event_type],
+        INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter)
+        SELECT claim.namespace_id, claim.subscriber_id, nextval('headwater_private.claim_numbers'), ARRAY[d.global_sequence], ARRAY[d.event_type],
                claim.attempts, claim.failures, again_at, true
-          FROM headwater.dead_letters d
+          FROM headwater_private.dead_letters d
          WHERE d.namespace_id = claim.namespace_id AND d.subscriber_id = claim.subscriber_id AND d.global_sequence = ANY (failed)
            AND d.state = 'redriving';
     ELSE
-        PERFORM headwater.fail_claimed(claim, failed, again_at, coalesce(nack.error, 'handed back without a reason'));
+        PERFORM headwater_private.fail_claimed(claim, failed, again_at, coalesce(nack.error, 'handed back without a reason'));
     END IF;
-    PERFORM headwater.look_by(newest, again_at);
+    PERFORM headwater_private.look_by(newest, again_at);
     IF cardinality(failed) = cardinality(present) THEN
-        PERFORM headwater.end_claim(claim);
+        PERFORM headwater_private.end_claim(claim);
     ELSIF cardinality(failed) > 0 THEN
-        UPDATE headwater.claims c
+        UPDATE headwater_private.claims c
            SET sequences = ARRAY(SELECT s.sequence FROM unnest(present) AS s(sequence) WHERE s.sequence <> ALL (failed))
          WHERE c.claim_id = nack.claim_id;
     END IF;

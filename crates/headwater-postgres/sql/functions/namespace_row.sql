@@ -1,14 +1,14 @@
--- headwater.namespace_row(namespace)
+-- headwater_private.namespace_row(namespace)
 -- The settings of a namespace.
 -- Raises: WH001 if there is no such namespace. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.namespace_row(namespace text)
-RETURNS headwater.namespaces LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.namespace_row(namespace text)
+RETURNS headwater_private.namespaces LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns headwater.namespaces;
+    ns headwater_private.namespaces;
 BEGIN
-    SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace = namespace_row.namespace;
+    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace = namespace_row.namespace;
     IF NOT FOUND THEN
-        PERFORM headwater.fail('WH001',
+        PERFORM headwater_private.fail('WH001',
             format('namespace %L does not exist', left(namespace_row.namespace, 80)),
             jsonb_build_object('namespace', left(namespace_row.namespace, 80)),
             'create it: SELECT headwater.create_namespace(''name'')');

@@ -2,13 +2,13 @@
 -- Public: in docs/sql.md.
 -- Notes of which trimmed months the leaf is gone.
 -- Raises: WH001. Locks, writes: these months.
-CREATE OR REPLACE FUNCTION headwater.note_dropped(namespace text)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.note_dropped(namespace text, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(note_dropped.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(note_dropped.namespace, caller, 'owner');
 BEGIN
-    UPDATE headwater.months m SET dropped_at = clock_timestamp()
+    UPDATE headwater_private.months m SET dropped_at = clock_timestamp()
      WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
-       AND to_regclass(format('headwater.%I', m.leaf)) IS NULL;
+       AND to_regclass(format('headwater_private.%I', m.leaf)) IS NULL;
 END
 $$;

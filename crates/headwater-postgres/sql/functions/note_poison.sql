@@ -2,25 +2,25 @@
 -- Notes rows of the log that a reader could not turn into events, and why: they are permanent gaps from now on, which hold nobody up. What is
 -- noted already stays as it is. Answers how many are new.
 -- Raises: WH001, WH002 (lists that are NULL or differ in length). Locks: nothing. Writes: poison and permanent gaps.
-CREATE OR REPLACE FUNCTION headwater.note_poison(namespace text, sequences bigint[], errors text[])
-RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.note_poison(namespace text, sequences bigint[], errors text[], caller headwater.caller DEFAULT current_user)
+RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns    headwater.namespaces := headwater.namespace_row(note_poison.namespace);
+    ns    headwater_private.namespaces := headwater_private.open_namespace(note_poison.namespace, caller, 'consumer');
     noted int;
 BEGIN
     IF sequences IS NULL OR errors IS NULL OR cardinality(sequences) <> cardinality(errors) THEN
-        PERFORM headwater.fail('WH002', 'sequences and errors must be lists of the same length',
+        PERFORM headwater_private.fail('WH002', 'sequences and errors must be lists of the same length',
             jsonb_build_object('what', 'sequences', 'value', cardinality(sequences)), 'give one error for each sequence');
     END IF;
     WITH new AS (
-        INSERT INTO headwater.poison_events (namespace_id, global_sequence, error)
+        INSERT INTO headwater_private.poison_events (namespace_id, global_sequence, error)
         SELECT ns.namespace_id, p.global_sequence, left(p.error, 2000)
           FROM unnest(note_poison.sequences, note_poison.errors) AS p(global_sequence, error)
             ON CONFLICT DO NOTHING
         RETURNING global_sequence
     ), gaps AS (
-        INSERT INTO headwater.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
+        INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
         SELECT ns.namespace_id, new.global_sequence, new.global_sequence, 'poison' FROM new
             ON CONFLICT DO NOTHING
     )

@@ -3,6 +3,6 @@
 -- The partition of a key: the first four bytes of its MD5, as a number, modulo the number of partitions. Events have the partition of their
 -- key, else of their stream, else of their id.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.partition_of(key text, partitions int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+CREATE OR REPLACE FUNCTION headwater.partition_of(key text, partitions int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT (('x' || left(md5(convert_to(key, 'UTF8')), 8))::bit(32)::bigint % partitions)::int
 $$;

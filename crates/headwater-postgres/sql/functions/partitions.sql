@@ -6,13 +6,13 @@
 --   due_at      when it is older than the namespace keeps events; NULL: never
 --   held_by     who is not done with a month that is due: subscriber, partition, why
 -- Raises: WH001. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.partitions(namespace text, at timestamptz DEFAULT clock_timestamp())
+CREATE OR REPLACE FUNCTION headwater.partitions(namespace text, at timestamptz DEFAULT clock_timestamp(), caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (starts_at timestamptz, ends_at timestamptz, leaf text, events bigint, bytes bigint, first_sequence bigint,
                last_sequence bigint, sealed_at timestamptz, trimmed_at timestamptz, dropped_at timestamptz, due_at timestamptz, held_by text[])
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(partitions.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(partitions.namespace, caller, NULL);
 BEGIN
     RETURN QUERY
     SELECT coalesce(l.starts_at, m.starts_at), coalesce(l.ends_at, m.ends_at), coalesce(l.leaf, m.leaf),
@@ -20,12 +20,12 @@ BEGIN
            m.sealed_at, m.trimmed_at, m.dropped_at, d.due_at,
            CASE WHEN d.due_at <= partitions.at AND m.trimmed_at IS NULL
                 THEN ARRAY(SELECT DISTINCT format('%s: %s', h.subscriber_id, h.reason)
-                             FROM headwater.month_holders(partitions.namespace, m.first_sequence, m.last_sequence) h ORDER BY 1)
+                             FROM headwater_private.month_holders(partitions.namespace, m.first_sequence, m.last_sequence) h ORDER BY 1)
                 ELSE '{}' END
-      FROM headwater.leaves(ns.namespace_id) l
-      FULL JOIN (SELECT m.* FROM headwater.months m WHERE m.namespace_id = ns.namespace_id) m ON m.starts_at = l.starts_at
+      FROM headwater_private.leaves(ns.namespace_id) l
+      FULL JOIN (SELECT m.* FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id) m ON m.starts_at = l.starts_at
       LEFT JOIN pg_catalog.pg_class c
-             ON c.oid = coalesce(l.leaf_id, CASE WHEN m.dropped_at IS NULL THEN to_regclass(format('headwater.%I', m.leaf)) END)
+             ON c.oid = coalesce(l.leaf_id, CASE WHEN m.dropped_at IS NULL THEN to_regclass(format('headwater_private.%I', m.leaf)) END)
      CROSS JOIN LATERAL (SELECT coalesce(l.ends_at, m.ends_at) + ns.retention AS due_at) d
      ORDER BY 1;
 END

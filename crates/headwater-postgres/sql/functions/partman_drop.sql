@@ -1,33 +1,33 @@
--- headwater.partman_drop(namespace, month)
+-- headwater_private.partman_drop(namespace, month)
 -- Lets pg_partman drop the leaves of a trimmed month and of those before it. What is trimmed was sealed, and is none of the log's any more: so however it
 -- drops, no event goes that a subscriber still needs. pg_partman is told of a moment just after the month, and of no retention: it has none of its own
 -- for these tables, and what is kept is never among what it is asked for. `month` is any time in it.
 -- 4.x and 5.x have the same signature for this. It may be that another session drops at this moment: then it does nothing, and says so by 55P03.
 -- Raises: WH001, WH002 (the month is not trimmed), WH034 (pg_partman does not know the namespace), 55P03 (try again), and whatever it raises.
 -- Locks: the namespace's partition, exclusively, for the moment of dropping: appends and reads wait that long. Writes: what it does.
-CREATE OR REPLACE FUNCTION headwater.partman_drop(namespace text, month timestamptz)
-RETURNS int LANGUAGE plpgsql SET timezone = 'UTC' SET lock_timeout = '500ms' AS $$
+CREATE OR REPLACE FUNCTION headwater_private.partman_drop(namespace text, month timestamptz)
+RETURNS int LANGUAGE plpgsql SET timezone = 'UTC' SET lock_timeout = '500ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(partman_drop.namespace);
+    ns      headwater_private.namespaces := headwater_private.namespace_row(partman_drop.namespace);
     partman record;
-    m       headwater.months;
+    m       headwater_private.months;
     dropped int;
 BEGIN
-    SELECT x.* INTO m FROM headwater.months x
+    SELECT x.* INTO m FROM headwater_private.months x
      WHERE x.namespace_id = ns.namespace_id AND x.starts_at <= partman_drop.month AND x.ends_at > partman_drop.month;
     IF m.trimmed_at IS NULL OR m.ends_at > ns.kept_from THEN
-        PERFORM headwater.fail('WH002', format('the month of %s is not trimmed', coalesce(partman_drop.month::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('the month of %s is not trimmed', coalesce(partman_drop.month::text, 'NULL')),
             jsonb_build_object('what', 'month', 'value', partman_drop.month), 'see SELECT * FROM headwater.drop_steps(''namespace'')');
     END IF;
-    partman := headwater.partman_of(ns.namespace_id);
+    partman := headwater_private.partman_of(ns.namespace_id);
     IF partman.knows IS NOT TRUE THEN
-        PERFORM headwater.fail('WH034', format('namespace %L is not under the care of pg_partman in this database', partman_drop.namespace),
+        PERFORM headwater_private.fail('WH034', format('namespace %L is not under the care of pg_partman in this database', partman_drop.namespace),
             jsonb_build_object('extension', 'pg_partman'), 'run what headwater.drop_steps answers');
     END IF;
     EXECUTE format('SELECT %I.drop_partition_time(p_parent_table => $1, p_retention => interval ''0'', p_keep_table => false,
                                                   p_reference_timestamp => $2)', partman.schema)
-       INTO dropped USING format('headwater.events_n%s', ns.namespace_id), m.ends_at + interval '1 second';
-    IF EXISTS (SELECT FROM headwater.leaves(ns.namespace_id) l WHERE l.ends_at <= m.ends_at) THEN
+       INTO dropped USING format('headwater_private.events_n%s', ns.namespace_id), m.ends_at + interval '1 second';
+    IF EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.ends_at <= m.ends_at) THEN
         RAISE lock_not_available USING MESSAGE = 'pg_partman did not drop all that is trimmed: another session may be at it';
     END IF;
     RETURN dropped;

@@ -1,20 +1,20 @@
--- headwater.partman_months(namespace_id, this_month)
+-- headwater_private.partman_months(namespace_id, this_month)
 -- Lets pg_partman make the leaves of this month and the next two, and gives them their indexes. Months are those of UTC. pg_partman drops
 -- nothing by itself: it knows no subscribers, so it has no retention for these tables, and its own scheduled runs pass them by. It is asked to, month by month,
 -- by headwater.partman_drop.
 -- The place that knows pg_partman's signatures: 4.x has p_type 'native' and named intervals, and always makes a default partition, in which
 -- rows would stop its maintenance and which forbids detaching without locks; 5.x has 'range' and intervals of PostgreSQL.
 -- Raises: WH034 if it is not installed, and whatever it raises. Locks, writes: what it does; part_config.
-CREATE OR REPLACE FUNCTION headwater.partman_months(namespace_id int, this_month timestamptz)
-RETURNS void LANGUAGE plpgsql SET timezone = 'UTC' AS $$
+CREATE OR REPLACE FUNCTION headwater_private.partman_months(namespace_id int, this_month timestamptz)
+RETURNS void LANGUAGE plpgsql SET timezone = 'UTC' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    parent  text := format('headwater.events_n%s', namespace_id);
+    parent  text := format('headwater_private.events_n%s', namespace_id);
     partman record;
     call    text;
 BEGIN
-    partman := headwater.partman_of(partman_months.namespace_id);
+    partman := headwater_private.partman_of(partman_months.namespace_id);
     IF partman.schema IS NULL THEN
-        PERFORM headwater.fail('WH034', 'pg_partman is not installed in this database', jsonb_build_object('extension', 'pg_partman'),
+        PERFORM headwater_private.fail('WH034', 'pg_partman is not installed in this database', jsonb_build_object('extension', 'pg_partman'),
             'CREATE EXTENSION pg_partman, or make the namespace with built-in partitions');
     END IF;
     IF partman.knows THEN
@@ -31,6 +31,6 @@ BEGIN
         -- Without it, an empty log gets no new months.
         EXECUTE format('UPDATE %I.part_config SET infinite_time_partitions = true WHERE parent_table = $1', partman.schema) USING parent;
     END IF;
-    PERFORM headwater.equip_leaf(l.leaf) FROM headwater.leaves(partman_months.namespace_id) l WHERE l.ends_at > this_month AND NOT l.detaching;
+    PERFORM headwater_private.equip_leaf(l.leaf) FROM headwater_private.leaves(partman_months.namespace_id) l WHERE l.ends_at > this_month AND NOT l.detaching;
 END
 $$;

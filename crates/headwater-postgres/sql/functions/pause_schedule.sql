@@ -2,11 +2,11 @@
 -- Public: in docs/sql.md.
 -- Pauses a schedule: nothing is fired until it is resumed, and what is due meanwhile is not missed.
 -- Raises: WH001, WH030. Locks: its row; it waits for who fires it. Writes: schedules.
-CREATE OR REPLACE FUNCTION headwater.pause_schedule(namespace text, name text)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.pause_schedule(namespace text, name text, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    s headwater.schedules := headwater.schedule_row(pause_schedule.namespace, pause_schedule.name);
+    s headwater_private.schedules := headwater_private.schedule_row(pause_schedule.namespace, caller, pause_schedule.name);
 BEGIN
-    UPDATE headwater.schedules x SET active = false, updated_at = clock_timestamp() WHERE x.task_id = s.task_id;
+    UPDATE headwater_private.schedules x SET active = false, updated_at = clock_timestamp() WHERE x.task_id = s.task_id;
 END
 $$;

@@ -1,16 +1,16 @@
--- headwater.plan_runs(s, at)
+-- headwater_private.plan_runs(s, at)
 -- What a schedule has to do at a moment: the due times to fire, in order; the first and last of those that are skipped; and when it is due after that (NULL: never).
 -- A due time is missed when nobody fired it within two minutes: who looks once a minute, as a job of pg_cron, misses none. Until then each is fired.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.plan_runs(
-    s headwater.schedules, at timestamptz,
+CREATE OR REPLACE FUNCTION headwater_private.plan_runs(
+    s headwater_private.schedules, at timestamptz,
     OUT due timestamptz[], OUT skipped_from timestamptz, OUT skipped_until timestamptz, OUT next_due_at timestamptz
-) LANGUAGE plpgsql STABLE AS $$
+) LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     on_time_from timestamptz := at - interval '120 seconds';
     until        timestamptz := least(at, s.ends_at);
-    c            headwater.cron;
+    c            headwater_private.cron;
     moment       timestamptz := s.next_due_at;
     on_time      timestamptz[] := '{}';
     keep         int;
@@ -26,13 +26,13 @@ BEGIN
         RETURN;
     END IF;
 
-    c := headwater.cron_fields(s.cron_expression);
+    c := headwater_private.cron_fields(s.cron_expression);
     IF moment < on_time_from THEN
-        moment := headwater.cron_after(c, s.timezone, on_time_from - interval '1 microsecond');
+        moment := headwater_private.cron_after(c, s.timezone, on_time_from - interval '1 microsecond');
     END IF;
     WHILE moment <= until LOOP
         on_time := on_time || moment;
-        moment := headwater.cron_after(c, s.timezone, moment);
+        moment := headwater_private.cron_after(c, s.timezone, moment);
     END LOOP;
     next_due_at := CASE WHEN moment > s.ends_at THEN NULL ELSE moment END;
 
@@ -40,7 +40,7 @@ BEGIN
         keep := CASE s.missed WHEN 'fire_all' THEN s.missed_limit WHEN 'skip' THEN 0 ELSE 1 - least(cardinality(on_time), 1) END;
         moment := least(on_time_from - interval '1 microsecond', until);
         LOOP
-            moment := headwater.cron_before(c, s.timezone, s.next_due_at, moment);
+            moment := headwater_private.cron_before(c, s.timezone, s.next_due_at, moment);
             EXIT WHEN moment IS NULL OR cardinality(due) = keep;
             due := moment || due;
             moment := moment - interval '1 microsecond';

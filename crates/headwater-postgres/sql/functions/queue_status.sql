@@ -7,13 +7,13 @@
 --   retries     events to deliver again, now or later
 --   left_behind events of these types wait for a worker that handles them
 -- Raises: WH001. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.queue_status(namespace text, only_subscriber text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION headwater.queue_status(namespace text, only_subscriber text DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, "position" bigint, frontier bigint, claims bigint, in_flight bigint, retries bigint, gaps bigint[],
                left_behind text[])
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(queue_status.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(queue_status.namespace, caller, 'consumer');
 BEGIN
     RETURN QUERY
     SELECT s.subscriber_id,
@@ -21,16 +21,16 @@ BEGIN
                  (coalesce((n.state).gaps, s.pending_gaps))[1] - 1),
            coalesce((n.state).frontier, s.position), coalesce(held.claims, 0), coalesce(held.events, 0), coalesce(again.events, 0),
            coalesce((n.state).gaps, s.pending_gaps), coalesce(open.types, '{}')
-      FROM headwater.subscribers s
-      LEFT JOIN LATERAL (SELECT c.state FROM headwater.claims c
+      FROM headwater_private.subscribers s
+      LEFT JOIN LATERAL (SELECT c.state FROM headwater_private.claims c
                           WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
                           ORDER BY c.number DESC LIMIT 1) n ON true
       LEFT JOIN LATERAL (SELECT min(coalesce(c.sequences[1], c.first_sequence)) FILTER (WHERE NOT c.of_letter) AS lowest, count(*) AS claims,
                                 sum(coalesce(cardinality(c.sequences), c.last_sequence - c.first_sequence + 1))::bigint AS events
-                           FROM headwater.claims c
+                           FROM headwater_private.claims c
                           WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id AND NOT c.done) held ON true
       LEFT JOIN LATERAL (SELECT min(r.sequences[1]) FILTER (WHERE NOT r.of_letter) AS lowest, sum(cardinality(r.sequences)) AS events
-                           FROM headwater.retries r
+                           FROM headwater_private.retries r
                           WHERE r.namespace_id = s.namespace_id AND r.subscriber_id = s.subscriber_id) again ON true
       LEFT JOIN LATERAL (SELECT min(o.first_sequence) AS lowest, array_agg(DISTINCT o.event_type) AS types
                            FROM unnest((n.state).open) o) open ON true

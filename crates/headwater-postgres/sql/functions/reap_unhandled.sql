@@ -12,11 +12,12 @@
 -- Raises: WH001, WH002, WH006. Locks: the queue. Writes: unhandled_types, claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.reap_unhandled(
     namespace text, grace interval DEFAULT '5 minutes', subscriber_id text DEFAULT 'handlers', max_events int DEFAULT 5000,
-    OUT letters bigint, OUT settled bigint
-) LANGUAGE plpgsql AS $$
+    OUT letters bigint, OUT settled bigint,
+    caller headwater.caller DEFAULT current_user
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns         headwater.namespaces := headwater.namespace_row(reap_unhandled.namespace);
+    ns         headwater_private.namespaces := headwater_private.open_namespace(reap_unhandled.namespace, caller, 'consumer');
     at         timestamptz := clock_timestamp();
     waiting    text[];
     doomed     text[];
@@ -32,52 +33,52 @@ BEGIN
     letters := 0;
     settled := 0;
     IF coalesce(reap_unhandled.grace < interval '0', true) THEN
-        PERFORM headwater.fail('WH002', format('invalid grace %s', coalesce(reap_unhandled.grace::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid grace %s', coalesce(reap_unhandled.grace::text, 'NULL')),
             jsonb_build_object('what', 'grace', 'value', reap_unhandled.grace), 'grace is an interval from 0 on');
     END IF;
-    PERFORM headwater.check_max_events(reap_unhandled.max_events);
-    PERFORM headwater.lock_queue(ns.namespace_id, reap_unhandled.subscriber_id);
+    PERFORM headwater_private.check_max_events(reap_unhandled.max_events);
+    PERFORM headwater_private.lock_queue(ns.namespace_id, reap_unhandled.subscriber_id);
     waiting := ARRAY(
         SELECT w.event_type
           FROM (SELECT o.event_type
-                  FROM (SELECT c.state FROM headwater.claims c
+                  FROM (SELECT c.state FROM headwater_private.claims c
                          WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = reap_unhandled.subscriber_id
                          ORDER BY c.number DESC LIMIT 1) c, unnest((c.state).open) o
                  UNION
-                SELECT t.event_type FROM headwater.retries r, unnest(r.event_types) AS t(event_type)
+                SELECT t.event_type FROM headwater_private.retries r, unnest(r.event_types) AS t(event_type)
                  WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = reap_unhandled.subscriber_id AND r.due_at <= at) w
-         WHERE NOT EXISTS (SELECT FROM headwater.nodes n
+         WHERE NOT EXISTS (SELECT FROM headwater_private.nodes n
                             WHERE n.namespace_id = ns.namespace_id AND n.stopped_at IS NULL
                               AND n.last_heartbeat >= at - 3 * n.heartbeat_every
-                              AND headwater.matches_pattern(w.event_type, coalesce(n.handled_types, n.event_types))));
-    DELETE FROM headwater.unhandled_types u
+                              AND headwater_private.matches_pattern(w.event_type, coalesce(n.handled_types, n.event_types))));
+    DELETE FROM headwater_private.unhandled_types u
      WHERE u.namespace_id = ns.namespace_id AND u.subscriber_id = reap_unhandled.subscriber_id AND u.event_type <> ALL (waiting);
-    INSERT INTO headwater.unhandled_types AS u (namespace_id, subscriber_id, event_type, since, checked_at)
+    INSERT INTO headwater_private.unhandled_types AS u (namespace_id, subscriber_id, event_type, since, checked_at)
     SELECT ns.namespace_id, reap_unhandled.subscriber_id, w.event_type, at, at FROM unnest(waiting) AS w(event_type)
     ON CONFLICT (namespace_id, subscriber_id, event_type) DO UPDATE
        SET since = CASE WHEN u.checked_at < at - greatest(reap_unhandled.grace, interval '10 minutes') THEN at ELSE u.since END,
            checked_at = at;
-    doomed := ARRAY(SELECT u.event_type FROM headwater.unhandled_types u
+    doomed := ARRAY(SELECT u.event_type FROM headwater_private.unhandled_types u
                      WHERE u.namespace_id = ns.namespace_id AND u.subscriber_id = reap_unhandled.subscriber_id
                        AND u.since <= at - reap_unhandled.grace);
     IF doomed = '{}' THEN
         RETURN;
     END IF;
-    read_ := EXISTS (SELECT FROM headwater.subscribers s
+    read_ := EXISTS (SELECT FROM headwater_private.subscribers s
                       WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id <> reap_unhandled.subscriber_id
                         AND s.subscriber_id NOT LIKE 'broadcast:%');
     SELECT coalesce(array_agg(d.event_type) FILTER (WHERE n.handles), '{}'), coalesce(array_agg(d.event_type) FILTER (WHERE n.has), '{}')
       INTO known, subscribed
       FROM unnest(doomed) AS d(event_type)
      CROSS JOIN LATERAL (
-         SELECT bool_or(headwater.matches_pattern(d.event_type, coalesce(n.handled_types, n.event_types))) AS handles,
-                bool_or(headwater.matches_pattern(d.event_type, n.event_types))
+         SELECT bool_or(headwater_private.matches_pattern(d.event_type, coalesce(n.handled_types, n.event_types))) AS handles,
+                bool_or(headwater_private.matches_pattern(d.event_type, n.event_types))
                     FILTER (WHERE n.stopped_at IS NULL AND n.last_heartbeat >= at - 3 * n.heartbeat_every) AS has
-           FROM headwater.nodes n WHERE n.namespace_id = ns.namespace_id) n;
+           FROM headwater_private.nodes n WHERE n.namespace_id = ns.namespace_id) n;
     FOR claim IN SELECT * FROM headwater.claim_ranges(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events,
                                                       interval '1 minute', doomed)
     LOOP
-        SELECT l.* INTO bounds FROM headwater.log_bounds(ns.namespace_id, claim.first_sequence - 1, claim.last_sequence, NULL) l;
+        SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, claim.first_sequence - 1, claim.last_sequence, NULL) l;
         -- In a statement of its own: it sees all that the claim saw.
         FOR lot IN
             SELECT e.event_type, e.for_handlers, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
@@ -86,11 +87,11 @@ BEGIN
                            AND (claim.redelivery_count > 0 OR e.event_type = ANY (known)
                                 OR e.stream_id IS NULL AND e.event_type <> ALL (subscribed)
                                    AND (h.headers ? 'producer_node_id' OR NOT read_ AND NOT h.headers ? 'import')) AS for_handlers
-                      FROM headwater.events e
+                      FROM headwater_private.events e
                      CROSS JOIN LATERAL (SELECT coalesce(e.headers, '{}') AS headers) h
                      WHERE e.namespace_id = ns.namespace_id
                        AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
-                       AND e.global_sequence = ANY (headwater.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,
+                       AND e.global_sequence = ANY (headwater_private.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,
                                                                                 claim.sequences, claim.types))) e
              GROUP BY e.event_type, e.for_handlers
         LOOP

@@ -4,29 +4,29 @@
 -- before the repair counts no more: what the last owner had under way may come again. Queues are left alone: emit the event again for them. Answers how
 -- many partitions of subscribers will be told.
 -- Raises: WH001, WH002 (it is not poison, or was redelivered). Locks: the namespace's subscribers. Writes: the poison's row, subscribers.
-CREATE OR REPLACE FUNCTION headwater.redeliver_poison(namespace text, global_sequence bigint)
-RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.redeliver_poison(namespace text, global_sequence bigint, caller headwater.caller DEFAULT current_user)
+RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(redeliver_poison.namespace);
+    ns       headwater_private.namespaces := headwater_private.open_namespace(redeliver_poison.namespace, caller, 'consumer');
     new_term bigint;
     told     int;
 BEGIN
-    UPDATE headwater.poison_events p SET redelivered = true, redelivered_at = clock_timestamp()
+    UPDATE headwater_private.poison_events p SET redelivered = true, redelivered_at = clock_timestamp()
      WHERE p.namespace_id = ns.namespace_id AND p.global_sequence = redeliver_poison.global_sequence AND NOT p.redelivered;
     IF NOT FOUND THEN
-        PERFORM headwater.fail('WH002', format('event %s is not poison', coalesce(global_sequence::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('event %s is not poison', coalesce(global_sequence::text, 'NULL')),
             jsonb_build_object('what', 'global_sequence', 'value', global_sequence),
-            'see what is: SELECT * FROM headwater.poison_events WHERE NOT redelivered');
+            'see what is: SELECT * FROM headwater_private.poison_events WHERE NOT redelivered');
     END IF;
-    PERFORM headwater.lock_subscribers(ns.namespace_id, NULL);
-    new_term := nextval('headwater.terms');
+    PERFORM headwater_private.lock_subscribers(ns.namespace_id, NULL);
+    new_term := nextval('headwater_private.terms');
     WITH subscribers AS (
-        UPDATE headwater.subscribers s
+        UPDATE headwater_private.subscribers s
            SET pending_gaps = CASE WHEN s.position >= redeliver_poison.global_sequence
-                                   THEN headwater.ledger_with(s.pending_gaps, redeliver_poison.global_sequence) ELSE s.pending_gaps END,
+                                   THEN headwater_private.ledger_with(s.pending_gaps, redeliver_poison.global_sequence) ELSE s.pending_gaps END,
                audit_ledger = CASE WHEN s.audit_base >= redeliver_poison.global_sequence
-                                   THEN headwater.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
+                                   THEN headwater_private.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
                term = new_term, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
                locked = false, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.mode <> 'shared'

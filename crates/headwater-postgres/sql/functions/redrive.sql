@@ -11,34 +11,35 @@ CREATE OR REPLACE FUNCTION headwater.redrive(
     event_type      text DEFAULT NULL,
     order_key       text DEFAULT NULL,
     error_contains  text DEFAULT NULL,
-    after_sequence  bigint DEFAULT NULL
-) RETURNS bigint LANGUAGE plpgsql AS $$
+    after_sequence  bigint DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns      headwater.namespaces := headwater.namespace_row(redrive.namespace);
+    ns      headwater_private.namespaces := headwater_private.open_namespace(redrive.namespace, caller, 'consumer');
     letters bigint;
     gone    bigint;
 BEGIN
     -- As in kept_position: what is kept now is kept until it is marked.
-    PERFORM pg_advisory_xact_lock_shared(1213661186, ns.namespace_id);
+    PERFORM headwater_private.latch(ns.namespace_id, 'kept', shared => true);
     SELECT m.global_sequence INTO gone
-      FROM headwater.matching_letters(ns.namespace_id, redrive.subscriber_id, redrive.states, redrive.global_sequence,
+      FROM headwater_private.matching_letters(ns.namespace_id, redrive.subscriber_id, redrive.states, redrive.global_sequence,
                redrive.event_type, redrive.order_key, redrive.error_contains, redrive.after_sequence) m
-      JOIN headwater.subscribers s ON s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id AND s.partition = 0
+      JOIN headwater_private.subscribers s ON s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id AND s.partition = 0
        AND s.mode = 'shared'
      WHERE m.state IN ('dead', 'parked') AND ns.kept_from > '-infinity'
-       AND NOT EXISTS (SELECT FROM headwater.events e WHERE e.namespace_id = ns.namespace_id AND e.global_sequence = m.global_sequence
-                          AND e.recorded_at >= (SELECT n.kept_from FROM headwater.namespaces n WHERE n.namespace_id = ns.namespace_id))
+       AND NOT EXISTS (SELECT FROM headwater_private.events e WHERE e.namespace_id = ns.namespace_id AND e.global_sequence = m.global_sequence
+                          AND e.recorded_at >= (SELECT n.kept_from FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id))
      LIMIT 1;
     IF FOUND THEN
-        PERFORM headwater.fail('WH033', format('event %s is trimmed: a queue cannot deliver it again', gone),
+        PERFORM headwater_private.fail('WH033', format('event %s is trimmed: a queue cannot deliver it again', gone),
             jsonb_build_object('global_sequence', gone),
             'its letter has the whole event: append it anew if it is still wanted, then discard the letter');
     END IF;
-    PERFORM headwater.lock_subscribers(ns.namespace_id, redrive.subscriber_id);
+    PERFORM headwater_private.lock_subscribers(ns.namespace_id, redrive.subscriber_id);
     WITH chosen AS MATERIALIZED (
         SELECT m.subscriber_id, m.global_sequence, m.order_key, m.parks_key OR m.state = 'parked' AS parks
-          FROM headwater.matching_letters(ns.namespace_id, redrive.subscriber_id, redrive.states, redrive.global_sequence,
+          FROM headwater_private.matching_letters(ns.namespace_id, redrive.subscriber_id, redrive.states, redrive.global_sequence,
                    redrive.event_type, redrive.order_key, redrive.error_contains, redrive.after_sequence) m
          WHERE m.state IN ('dead', 'parked')
     ), wanted AS MATERIALIZED (
@@ -46,18 +47,18 @@ BEGIN
         UNION
         SELECT d.subscriber_id, d.global_sequence
           FROM (SELECT DISTINCT c.subscriber_id, c.order_key FROM chosen c WHERE c.parks) k
-          JOIN headwater.dead_letters d
+          JOIN headwater_private.dead_letters d
             ON d.namespace_id = ns.namespace_id AND d.subscriber_id = k.subscriber_id AND d.order_key = k.order_key
          WHERE d.state IN ('dead', 'parked')
     ), marked AS (
         -- Who was parked once belongs to a parked key, also when it fails by itself.
-        UPDATE headwater.dead_letters d
+        UPDATE headwater_private.dead_letters d
            SET state = 'redriving', parks_key = d.parks_key OR d.state = 'parked', updated_at = clock_timestamp()
           FROM wanted w
          WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = w.subscriber_id AND d.global_sequence = w.global_sequence
         RETURNING d.subscriber_id
     ), told AS (
-        UPDATE headwater.subscribers s SET letters_epoch = s.letters_epoch + 1
+        UPDATE headwater_private.subscribers s SET letters_epoch = s.letters_epoch + 1
           FROM (SELECT DISTINCT m.subscriber_id FROM marked m) m
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id
     )

@@ -1,11 +1,11 @@
--- headwater.refuse_sealed()
+-- headwater_private.refuse_sealed()
 -- The trigger of a sealed leaf. Appends never record before `sealed_before`; should one have read that before the month was sealed, and the
 -- clock have gone back since, it fails here and is tried again, rather than put an event where no reader looks.
 -- Raises: WH035, always. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.refuse_sealed()
-RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.refuse_sealed()
+RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM headwater.fail('WH035', format('%I is sealed: its month is over', TG_TABLE_NAME),
+    PERFORM headwater_private.fail('WH035', format('%I is sealed: its month is over', TG_TABLE_NAME),
         jsonb_build_object('leaf', TG_TABLE_NAME, 'recorded_at', NEW.recorded_at), 'append again; see whether the server''s clock was set back');
     RETURN NULL;
 END

@@ -15,31 +15,32 @@ CREATE OR REPLACE FUNCTION headwater.register_node(
     heartbeat_every interval DEFAULT '30 s',
     event_types     text[] DEFAULT NULL,
     OUT incarnation bigint,
-    OUT instance_id uuid
-) LANGUAGE plpgsql AS $$
+    OUT instance_id uuid,
+    caller headwater.caller DEFAULT current_user
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns     headwater.namespaces := headwater.namespace_row(register_node.namespace);
-    id     text := headwater.node_name(register_node.node_id);
+    ns     headwater_private.namespaces := headwater_private.open_namespace(register_node.namespace, caller, NULL);
+    id     text := headwater_private.node_name(register_node.node_id);
     former uuid;
     at     timestamptz;
 BEGIN
     IF coalesce(register_node.heartbeat_every NOT BETWEEN interval '100 ms' AND interval '1 hour', true) THEN
-        PERFORM headwater.fail('WH002', format('invalid heartbeat_every %s', coalesce(register_node.heartbeat_every::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid heartbeat_every %s', coalesce(register_node.heartbeat_every::text, 'NULL')),
             jsonb_build_object('what', 'heartbeat_every', 'value', register_node.heartbeat_every), 'heartbeat_every is 100 ms to 1 hour');
     END IF;
     IF jsonb_typeof(register_node.metadata) <> 'object' THEN
-        PERFORM headwater.fail('WH002', format('invalid metadata of node %L', id), jsonb_build_object('what', 'metadata'),
+        PERFORM headwater_private.fail('WH002', format('invalid metadata of node %L', id), jsonb_build_object('what', 'metadata'),
             'metadata is a JSON object');
     END IF;
-    PERFORM headwater.check_patterns(register_node.event_types);
+    PERFORM headwater_private.check_patterns(register_node.event_types);
     LOOP
-        SELECT n.instance_id INTO former FROM headwater.nodes n WHERE n.namespace_id = ns.namespace_id AND n.node_id = id FOR UPDATE;
+        SELECT n.instance_id INTO former FROM headwater_private.nodes n WHERE n.namespace_id = ns.namespace_id AND n.node_id = id FOR UPDATE;
         EXIT WHEN FOUND;
         at := clock_timestamp();
-        INSERT INTO headwater.nodes AS n (namespace_id, node_id, incarnation, instance_id, display_name, description, metadata, event_types,
+        INSERT INTO headwater_private.nodes AS n (namespace_id, node_id, incarnation, instance_id, display_name, description, metadata, event_types,
                                           heartbeat_every, registered_at, started_at, last_heartbeat)
-        VALUES (ns.namespace_id, id, nextval('headwater.incarnations'), headwater.uuid_v7(), register_node.display_name,
+        VALUES (ns.namespace_id, id, nextval('headwater_private.incarnations'), headwater.uuid_v7(), register_node.display_name,
                 register_node.description, coalesce(register_node.metadata, '{}'), coalesce(register_node.event_types, '{}'),
                 register_node.heartbeat_every, at, at, at)
         ON CONFLICT DO NOTHING
@@ -49,21 +50,21 @@ BEGIN
         END IF;
     END LOOP;
     at := clock_timestamp();
-    UPDATE headwater.nodes n
-       SET incarnation = nextval('headwater.incarnations'), instance_id = headwater.uuid_v7(), display_name = register_node.display_name,
+    UPDATE headwater_private.nodes n
+       SET incarnation = nextval('headwater_private.incarnations'), instance_id = headwater.uuid_v7(), display_name = register_node.display_name,
            description = register_node.description, metadata = coalesce(register_node.metadata, '{}'),
            event_types = coalesce(register_node.event_types, '{}'), heartbeat_every = register_node.heartbeat_every, started_at = at,
            last_heartbeat = at, stopped_at = NULL
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = id
     RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
     -- A role that only produces owns nothing, and may not look.
-    IF has_table_privilege('headwater.subscribers', 'UPDATE') THEN
-        UPDATE headwater.subscribers s
+    IF has_table_privilege('headwater_private.subscribers', 'UPDATE') THEN
+        UPDATE headwater_private.subscribers s
            SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
          WHERE s.namespace_id = ns.namespace_id AND s.owner_incarnation = former;
-        DELETE FROM headwater.members m WHERE m.namespace_id = ns.namespace_id AND m.incarnation = former;
+        DELETE FROM headwater_private.members m WHERE m.namespace_id = ns.namespace_id AND m.incarnation = former;
         -- Without a lease, only a new term tells the two apart.
-        UPDATE headwater.subscribers s SET term = nextval('headwater.terms')
+        UPDATE headwater_private.subscribers s SET term = nextval('headwater_private.terms')
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = 'broadcast:' || id;
     END IF;
 END

@@ -17,34 +17,35 @@ CREATE OR REPLACE FUNCTION headwater.register_subscriber(
     start_position bigint DEFAULT NULL,
     start_time     timestamptz DEFAULT NULL,
     mode           text DEFAULT 'exclusive',
-    partitions     int DEFAULT 1
-) RETURNS boolean LANGUAGE plpgsql AS $$
+    partitions     int DEFAULT 1,
+    caller headwater.caller DEFAULT current_user
+) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns         headwater.namespaces := headwater.namespace_row(register_subscriber.namespace);
+    ns         headwater_private.namespaces := headwater_private.open_namespace(register_subscriber.namespace, caller, 'consumer');
     start      bigint;
     ledger     bigint[] := '{}';
     first_term bigint;
     there      text;
     made       bigint;
 BEGIN
-    PERFORM headwater.check_name('subscriber_id', register_subscriber.subscriber_id, 255);
+    PERFORM headwater_private.check_name('subscriber_id', register_subscriber.subscriber_id, 255);
     IF coalesce(register_subscriber.mode NOT IN ('exclusive', 'partitioned', 'shared'), true) THEN
-        PERFORM headwater.fail('WH002', format('invalid mode %L', left(register_subscriber.mode, 80)),
+        PERFORM headwater_private.fail('WH002', format('invalid mode %L', left(register_subscriber.mode, 80)),
             jsonb_build_object('what', 'mode', 'value', left(register_subscriber.mode, 80)),
             'mode is exclusive, partitioned or shared');
     END IF;
     IF coalesce(register_subscriber.partitions NOT BETWEEN 1 AND 1024
                 OR (register_subscriber.mode <> 'partitioned' AND register_subscriber.partitions <> 1), true) THEN
-        PERFORM headwater.fail('WH002', format('invalid partitions %s', coalesce(register_subscriber.partitions::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid partitions %s', coalesce(register_subscriber.partitions::text, 'NULL')),
             jsonb_build_object('what', 'partitions', 'value', register_subscriber.partitions),
             'a partitioned subscriber has 1 to 1024 partitions, any other has 1');
     END IF;
-    SELECT s.mode INTO there FROM headwater.subscribers s
+    SELECT s.mode INTO there FROM headwater_private.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = register_subscriber.subscriber_id AND s.partition = 0;
     IF FOUND THEN
         IF there <> register_subscriber.mode THEN
-            PERFORM headwater.fail('WH013',
+            PERFORM headwater_private.fail('WH013',
                 format('subscriber %L is %s, not %s', register_subscriber.subscriber_id, there, register_subscriber.mode),
                 jsonb_build_object('subscriber_id', register_subscriber.subscriber_id, 'mode', there),
                 'use it as what it is, choose another subscriber_id, or remove it first');
@@ -56,28 +57,28 @@ BEGIN
                              WHEN 'after' THEN start_position
                              WHEN 'time' THEN headwater.position_at(register_subscriber.namespace, start_time) END;
     IF start IS NULL OR start < 0 OR (start_from = 'time' AND start_time IS NULL) THEN
-        PERFORM headwater.fail('WH002', format('invalid start_from %L', left(start_from, 80)),
+        PERFORM headwater_private.fail('WH002', format('invalid start_from %L', left(start_from, 80)),
             jsonb_build_object('what', 'start_from', 'value', left(start_from, 80)),
             'start_from is beginning, now, after (with a start_position from 0) or time (with a start_time)');
     END IF;
-    start := headwater.kept_position(ns.namespace_id, start);
+    start := headwater_private.kept_position(ns.namespace_id, start);
     IF start_from = 'after' THEN
-        ledger := headwater.ledger_at(register_subscriber.namespace, start);
+        ledger := headwater_private.ledger_at(register_subscriber.namespace, start);
     END IF;
-    first_term := nextval('headwater.terms');
+    first_term := nextval('headwater_private.terms');
     -- Whoever is second waits for the first row, and makes none of the others.
-    INSERT INTO headwater.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
+    INSERT INTO headwater_private.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
                                        began_in_term, audit_base, audit_ledger)
     VALUES (ns.namespace_id, register_subscriber.subscriber_id, 0, register_subscriber.mode, register_subscriber.partitions, start,
             ledger, first_term, first_term, start, ledger)
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
     IF made > 0 THEN
-        INSERT INTO headwater.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
+        INSERT INTO headwater_private.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
                                            began_in_term, audit_base, audit_ledger)
         SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.pending_gaps, s.term, s.began_in_term,
                s.audit_base, s.audit_ledger
-          FROM headwater.subscribers s, generate_series(1, s.partitions - 1) AS p(partition)
+          FROM headwater_private.subscribers s, generate_series(1, s.partitions - 1) AS p(partition)
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = register_subscriber.subscriber_id AND s.partition = 0;
     END IF;
     RETURN made > 0;

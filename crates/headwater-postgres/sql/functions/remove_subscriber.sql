@@ -3,30 +3,30 @@
 -- Forgets a subscriber, with its dead letters and its states.
 -- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the queue, the row.
 -- Writes: subscribers, members, claims, retries, dead letters and states are deleted.
-CREATE OR REPLACE FUNCTION headwater.remove_subscriber(namespace text, subscriber_id text, force boolean DEFAULT false)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.remove_subscriber(namespace text, subscriber_id text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns    headwater.namespaces := headwater.namespace_row(remove_subscriber.namespace);
+    ns    headwater_private.namespaces := headwater_private.open_namespace(remove_subscriber.namespace, caller, 'consumer');
     owner text;
 BEGIN
-    PERFORM headwater.lock_queue(ns.namespace_id, remove_subscriber.subscriber_id);
-    PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(remove_subscriber.subscriber_id, ''));
-    SELECT s.owner_node INTO owner FROM headwater.subscribers s
+    PERFORM headwater_private.lock_queue(ns.namespace_id, remove_subscriber.subscriber_id);
+    PERFORM headwater_private.lock_subscribers(ns.namespace_id, coalesce(remove_subscriber.subscriber_id, ''));
+    SELECT s.owner_node INTO owner FROM headwater_private.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = remove_subscriber.subscriber_id
        AND s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp() LIMIT 1;
     IF FOUND AND NOT coalesce(remove_subscriber.force, false) THEN
-        PERFORM headwater.fail('WH013', format('subscriber %L is in use by node %L', remove_subscriber.subscriber_id, owner),
+        PERFORM headwater_private.fail('WH013', format('subscriber %L is in use by node %L', remove_subscriber.subscriber_id, owner),
             jsonb_build_object('subscriber_id', remove_subscriber.subscriber_id, 'node', owner),
             'stop it there first, or force its removal');
     END IF;
-    PERFORM headwater.forget_claims(ns.namespace_id, remove_subscriber.subscriber_id);
-    DELETE FROM headwater.settled_ahead a
+    PERFORM headwater_private.forget_claims(ns.namespace_id, remove_subscriber.subscriber_id);
+    DELETE FROM headwater_private.settled_ahead a
      WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = remove_subscriber.subscriber_id;
-    DELETE FROM headwater.dead_letters d
+    DELETE FROM headwater_private.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = remove_subscriber.subscriber_id;
-    DELETE FROM headwater.states t WHERE t.namespace_id = ns.namespace_id AND t.owner = remove_subscriber.subscriber_id;
-    DELETE FROM headwater.members m WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = remove_subscriber.subscriber_id;
-    DELETE FROM headwater.subscribers s
+    DELETE FROM headwater_private.states t WHERE t.namespace_id = ns.namespace_id AND t.owner = remove_subscriber.subscriber_id;
+    DELETE FROM headwater_private.members m WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = remove_subscriber.subscriber_id;
+    DELETE FROM headwater_private.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = remove_subscriber.subscriber_id;
 END
 $$;

@@ -1,4 +1,4 @@
--- headwater.reset_active(namespace, before)
+-- headwater_private.reset_active(namespace, before)
 -- Moves the active subscribers back to just before an event, in a new term without an owner: what the last one had under way is not written any
 -- more. Answers which, from where to where.
 --   active          it has an owner, whose lease lasts, and who has told that its effects are not in the transaction of its checkpoint: those
@@ -6,36 +6,37 @@
 --   never forwards  who has not come so far stays as it is
 -- As with headwater.reset_subscriber, what is in flight below stays in the ledger, and counting begins anew; nothing is put below what is kept.
 -- Raises: WH001, WH002, WH006. Locks: against trimming, the namespace's subscribers. Writes: subscribers, what was settled ahead.
-CREATE OR REPLACE FUNCTION headwater.reset_active(namespace text, before bigint)
-RETURNS TABLE (subscriber_id text, partition int, was_at bigint, stands_at bigint) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.reset_active(namespace text, before bigint)
+RETURNS TABLE (subscriber_id text, partition int, was_at bigint, stands_at bigint) LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(reset_active.namespace);
+    ns       headwater_private.namespaces := headwater_private.namespace_row(reset_active.namespace);
     new_term bigint;
-    sub      headwater.subscribers;
+    sub      headwater_private.subscribers;
     ledger   bigint[];
 BEGIN
     IF coalesce(before < 1, true) THEN
-        PERFORM headwater.fail('WH002', format('invalid event %s', coalesce(before::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid event %s', coalesce(before::text, 'NULL')),
             jsonb_build_object('what', 'before', 'value', before), 'give the global_sequence of an event');
     END IF;
-    reset_active.stands_at := headwater.kept_position(ns.namespace_id, before - 1);
-    PERFORM headwater.lock_subscribers(ns.namespace_id, NULL);
-    new_term := nextval('headwater.terms');
-    FOR sub IN SELECT s.* FROM headwater.subscribers s
+    reset_active.stands_at := headwater_private.kept_position(ns.namespace_id, before - 1);
+    PERFORM headwater_private.lock_subscribers(ns.namespace_id, NULL);
+    new_term := nextval('headwater_private.terms');
+    FOR sub IN SELECT s.* FROM headwater_private.subscribers s
                 WHERE s.namespace_id = ns.namespace_id AND s.mode <> 'shared' AND s.position > reset_active.stands_at
                   AND s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp() AND NOT s.paused AND s.resize_to IS NULL
                   AND s.report IS NOT NULL AND NOT coalesce((s.report ->> 'transactional')::boolean, false)
                 ORDER BY s.subscriber_id, s.partition
     LOOP
-        ledger := headwater.ledger_at(reset_active.namespace, reset_active.stands_at, sub.pending_gaps);
-        UPDATE headwater.subscribers s
+        ledger := headwater_private.ledger_at(reset_active.namespace, reset_active.stands_at, sub.pending_gaps);
+        UPDATE headwater_private.subscribers s
            SET position = reset_active.stands_at, last_event_id = NULL, pending_gaps = ledger, term = new_term, began_in_term = new_term,
                owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL,
                audit_base = reset_active.stands_at, audit_ledger = ledger,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = sub.subscriber_id AND s.partition = sub.partition;
-        DELETE FROM headwater.settled_ahead a
+        DELETE FROM headwater_private.settled_ahead a
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = sub.subscriber_id AND a.partition = sub.partition;
         reset_active.subscriber_id := sub.subscriber_id;
         reset_active.partition := sub.partition;

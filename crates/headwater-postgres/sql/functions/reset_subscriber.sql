@@ -8,38 +8,38 @@
 -- Below what is trimmed there is nothing: it then stands before the first event that is kept, and a NOTICE says so.
 -- Raises: WH001, WH002, WH006, WH012. Locks: against trimming, the queue, the row. Writes: the subscriber, what was settled ahead, claims,
 -- retries, letters.
-CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(reset_subscriber.namespace);
+    ns       headwater_private.namespaces := headwater_private.open_namespace(reset_subscriber.namespace, caller, 'consumer');
     new_term bigint;
     kept     record;
     ledger   bigint[];
 BEGIN
     IF to_position IS NULL OR to_position < 0 THEN
-        PERFORM headwater.fail('WH002', format('invalid to_position %s', coalesce(to_position::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid to_position %s', coalesce(to_position::text, 'NULL')),
             jsonb_build_object('what', 'to_position', 'value', to_position), 'to_position is a global_sequence, or 0 for the beginning');
     END IF;
-    to_position := headwater.kept_position(ns.namespace_id, to_position);
-    PERFORM headwater.lock_queue(ns.namespace_id, reset_subscriber.subscriber_id);
-    PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(reset_subscriber.subscriber_id, ''));
-    new_term := nextval('headwater.terms');
-    FOR kept IN SELECT s.partition, coalesce((q.state).gaps, s.pending_gaps) AS pending_gaps FROM headwater.subscribers s
-                  LEFT JOIN LATERAL (SELECT c.state FROM headwater.claims c
+    to_position := headwater_private.kept_position(ns.namespace_id, to_position);
+    PERFORM headwater_private.lock_queue(ns.namespace_id, reset_subscriber.subscriber_id);
+    PERFORM headwater_private.lock_subscribers(ns.namespace_id, coalesce(reset_subscriber.subscriber_id, ''));
+    new_term := nextval('headwater_private.terms');
+    FOR kept IN SELECT s.partition, coalesce((q.state).gaps, s.pending_gaps) AS pending_gaps FROM headwater_private.subscribers s
+                  LEFT JOIN LATERAL (SELECT c.state FROM headwater_private.claims c
                                       WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
                                       ORDER BY c.number DESC LIMIT 1) q ON true
                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id
     LOOP
-        ledger := headwater.ledger_at(reset_subscriber.namespace, to_position, kept.pending_gaps);
-        UPDATE headwater.subscribers s
+        ledger := headwater_private.ledger_at(reset_subscriber.namespace, to_position, kept.pending_gaps);
+        UPDATE headwater_private.subscribers s
            SET position = to_position, last_event_id = NULL, pending_gaps = ledger, term = new_term, began_in_term = new_term,
                owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL,
                resize_to = NULL, barrier = NULL, audit_base = to_position, audit_ledger = ledger,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;
     END LOOP;
-    DELETE FROM headwater.settled_ahead a
+    DELETE FROM headwater_private.settled_ahead a
      WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = reset_subscriber.subscriber_id;
-    PERFORM headwater.forget_claims(ns.namespace_id, reset_subscriber.subscriber_id);
+    PERFORM headwater_private.forget_claims(ns.namespace_id, reset_subscriber.subscriber_id);
 END
 $$;

@@ -3,19 +3,19 @@
 -- Resumes a paused schedule: it is due from now on. One that is due once, and was not fired, is due at its time, or now if that has passed.
 -- Answers when it is due next; NULL: never again.
 -- Raises: WH001, WH030. Locks: its row. Writes: schedules.
-CREATE OR REPLACE FUNCTION headwater.resume_schedule(namespace text, name text)
-RETURNS timestamptz LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.resume_schedule(namespace text, name text, caller headwater.caller DEFAULT current_user)
+RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    s headwater.schedules := headwater.schedule_row(resume_schedule.namespace, resume_schedule.name);
+    s headwater_private.schedules := headwater_private.schedule_row(resume_schedule.namespace, caller, resume_schedule.name);
 BEGIN
     IF NOT s.active THEN
         IF s.cron_expression IS NOT NULL THEN
-            s.next_due_at := headwater.first_due(s, clock_timestamp());
+            s.next_due_at := headwater_private.first_due(s, clock_timestamp());
         END IF;
-        UPDATE headwater.schedules x
+        UPDATE headwater_private.schedules x
            SET active = true, next_due_at = s.next_due_at, fire_at = s.next_due_at, failures = 0, error = NULL, updated_at = clock_timestamp()
          WHERE x.task_id = s.task_id;
-        PERFORM headwater.wake_firing(headwater.namespace_row(resume_schedule.namespace));
+        PERFORM headwater_private.wake_firing(headwater_private.open_namespace(resume_schedule.namespace, caller, 'producer'));
     END IF;
     RETURN s.next_due_at;
 END

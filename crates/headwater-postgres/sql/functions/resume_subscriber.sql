@@ -2,13 +2,13 @@
 -- Public: in docs/sql.md.
 -- Lets a paused subscriber go on.
 -- Raises: WH001, WH012. Locks: the row. Writes: the subscriber.
-CREATE OR REPLACE FUNCTION headwater.resume_subscriber(namespace text, subscriber_id text)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.resume_subscriber(namespace text, subscriber_id text, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(resume_subscriber.namespace);
+    ns headwater_private.namespaces := headwater_private.open_namespace(resume_subscriber.namespace, caller, 'consumer');
 BEGIN
-    PERFORM headwater.lock_subscribers(ns.namespace_id, coalesce(resume_subscriber.subscriber_id, ''));
-    UPDATE headwater.subscribers s SET paused = false, pause_reason = NULL
+    PERFORM headwater_private.lock_subscribers(ns.namespace_id, coalesce(resume_subscriber.subscriber_id, ''));
+    UPDATE headwater_private.subscribers s SET paused = false, pause_reason = NULL
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = resume_subscriber.subscriber_id;
 END
 $$;

@@ -3,33 +3,36 @@
 -- Fires what is due of one schedule; what a job of pg_cron calls. Says what it did: 'fired 1', or why nothing was fired: 'nothing due', 'paused', 'ended', 'failed', or 'busy'
 -- if another session is at it. A job that finds its schedule ended or gone removes itself.
 -- Raises: WH030 (there is no such task, and no job of it); see fire_tasks. Locks, writes: see fire_tasks; a job of pg_cron.
-CREATE OR REPLACE FUNCTION headwater.run_scheduled_task(task_id uuid)
-RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.run_scheduled_task(task_id uuid, caller headwater.caller DEFAULT current_user)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     at   timestamptz := clock_timestamp();
-    s    headwater.schedules;
-    ns   headwater.namespaces;
+    s    headwater_private.schedules;
+    ns   headwater_private.namespaces;
     done record;
 BEGIN
-    SELECT x.* INTO s FROM headwater.schedules x WHERE x.task_id = run_scheduled_task.task_id;
-    IF NOT FOUND THEN
-        IF headwater.drop_cron_job(run_scheduled_task.task_id) THEN
+    SELECT x.* INTO s FROM headwater_private.schedules x WHERE x.task_id = run_scheduled_task.task_id;
+    IF FOUND THEN
+        PERFORM headwater_private.authorize(s.namespace_id, caller, 'producer');
+    END IF;
+    IF s.task_id IS NULL THEN
+        IF pg_has_role(caller, current_user, 'USAGE') AND headwater_private.drop_cron_job(run_scheduled_task.task_id) THEN
             RETURN 'gone';
         END IF;
-        PERFORM headwater.fail('WH030', format('no schedule has the task_id %s', coalesce(run_scheduled_task.task_id::text, 'NULL')),
+        PERFORM headwater_private.fail('WH030', format('no schedule has the task_id %s', coalesce(run_scheduled_task.task_id::text, 'NULL')),
             jsonb_build_object('schedule', run_scheduled_task.task_id),
             'see which there are: SELECT name, task_id FROM headwater.schedule_status(''namespace'')');
     ELSIF NOT s.active THEN
         RETURN 'paused';
     ELSIF s.fire_at IS NULL THEN
-        PERFORM headwater.drop_cron_job(s.task_id);
-        UPDATE headwater.schedules x SET job_id = NULL WHERE x.task_id = s.task_id AND x.job_id IS NOT NULL;
+        PERFORM headwater_private.drop_cron_job(s.task_id);
+        UPDATE headwater_private.schedules x SET job_id = NULL WHERE x.task_id = s.task_id AND x.job_id IS NOT NULL;
         RETURN 'ended';
     ELSIF s.fire_at > at THEN
         RETURN 'nothing due';
     END IF;
-    SELECT n.* INTO ns FROM headwater.namespaces n WHERE n.namespace_id = s.namespace_id;
-    done := headwater.fire_tasks(ns, s.task_id, 1000, true, at);
+    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace_id = s.namespace_id;
+    done := headwater_private.fire_tasks(ns, s.task_id, 1000, true, at);
     RETURN CASE WHEN done.looked_at = 0 THEN 'busy' WHEN done.failed > 0 THEN 'failed'
                 WHEN done.fired = 0 THEN 'nothing due' ELSE format('fired %s', done.fired) END;
 END

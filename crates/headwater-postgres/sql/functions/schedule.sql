@@ -28,17 +28,18 @@ CREATE OR REPLACE FUNCTION headwater.schedule(
     missed          text DEFAULT 'fire_once',
     missed_limit    int DEFAULT NULL,
     active          boolean DEFAULT NULL,
-    trigger         text DEFAULT 'node'
-) RETURNS uuid LANGUAGE plpgsql AS $$
+    trigger         text DEFAULT 'node',
+    caller headwater.caller DEFAULT current_user
+) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    ns    headwater.namespaces := headwater.namespace_row(namespace);
+    ns    headwater_private.namespaces := headwater_private.open_namespace(namespace, caller, 'producer');
     at    timestamptz := clock_timestamp();
-    new   headwater.schedules;
-    there headwater.schedules;
+    new   headwater_private.schedules;
+    there headwater_private.schedules;
     same  boolean;
 BEGIN
-    PERFORM headwater.check_schedule(name, event_type, cron_expression, due_at, timezone, stream_id, key, starts_at, ends_at, missed, missed_limit, trigger);
+    PERFORM headwater_private.check_schedule(name, event_type, cron_expression, due_at, timezone, stream_id, key, starts_at, ends_at, missed, missed_limit, trigger);
     new.namespace_id := ns.namespace_id;
     new.name := name;
     new.event_type := event_type;
@@ -55,27 +56,27 @@ BEGIN
     new.missed_limit := coalesce(missed_limit, 100);
     new.trigger := trigger;
     IF new.bytes > ns.max_payload_bytes THEN
-        PERFORM headwater.fail('WH004',
+        PERFORM headwater_private.fail('WH004',
             format('payload of %s bytes is larger than the %s that namespace %L allows', new.bytes, ns.max_payload_bytes, namespace),
             jsonb_build_object('bytes', new.bytes, 'limit', ns.max_payload_bytes),
             'keep large data elsewhere and refer to it, or raise max_payload_bytes with headwater.alter_namespace');
     END IF;
-    new.next_due_at := headwater.first_due(new, at);
+    new.next_due_at := headwater_private.first_due(new, at);
 
     LOOP
-        SELECT s.* INTO there FROM headwater.schedules s WHERE s.namespace_id = ns.namespace_id AND s.name = name FOR UPDATE;
+        SELECT s.* INTO there FROM headwater_private.schedules s WHERE s.namespace_id = ns.namespace_id AND s.name = name FOR UPDATE;
         EXIT WHEN FOUND;
         EXIT WHEN new.next_due_at IS NULL;
         new.task_id := headwater.uuid_v7();
-        INSERT INTO headwater.schedules (starts_at, ends_at, due_at, next_due_at, fire_at, namespace_id, missed_limit, bytes, active, task_id, name,
+        INSERT INTO headwater_private.schedules (starts_at, ends_at, due_at, next_due_at, fire_at, namespace_id, missed_limit, bytes, active, task_id, name,
                                          cron_expression, timezone, event_type, stream_id, key, missed, trigger, payload)
         VALUES (new.starts_at, new.ends_at, new.due_at, new.next_due_at, new.next_due_at, new.namespace_id, new.missed_limit, new.bytes,
                 coalesce(active, true), new.task_id, new.name, new.cron_expression, new.timezone, new.event_type, new.stream_id, new.key,
                 new.missed, new.trigger, new.payload)
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
-            PERFORM headwater.set_cron_job(new.task_id);
-            PERFORM headwater.wake_firing(ns);
+            PERFORM headwater_private.set_cron_job(new.task_id);
+            PERFORM headwater_private.wake_firing(ns);
             RETURN new.task_id;
         END IF;
     END LOOP;
@@ -85,18 +86,18 @@ BEGIN
     IF same AND (there.active OR active IS NOT TRUE OR there.due_at IS NOT NULL) THEN
         new.next_due_at := there.next_due_at;
     ELSIF new.next_due_at IS NULL AND NOT same THEN
-        PERFORM headwater.fail('WH002', format('schedule %L is never due', name),
+        PERFORM headwater_private.fail('WH002', format('schedule %L is never due', name),
             jsonb_build_object('what', 'cron_expression', 'value', cron_expression),
             'try its expression and time zone: SELECT * FROM headwater.next_runs(''0 2 * * *'', ''Europe/Copenhagen''); see ends_at too');
     END IF;
-    UPDATE headwater.schedules s
+    UPDATE headwater_private.schedules s
        SET starts_at = new.starts_at, ends_at = new.ends_at, due_at = new.due_at, next_due_at = new.next_due_at, fire_at = new.next_due_at,
            failures = 0, error = NULL, missed_limit = new.missed_limit, bytes = new.bytes, active = coalesce(active, there.active), cron_expression = new.cron_expression,
            timezone = new.timezone, event_type = new.event_type, stream_id = new.stream_id, key = new.key, missed = new.missed,
            trigger = new.trigger, payload = new.payload, updated_at = at
      WHERE s.task_id = there.task_id;
-    PERFORM headwater.set_cron_job(there.task_id);
-    PERFORM headwater.wake_firing(ns);
+    PERFORM headwater_private.set_cron_job(there.task_id);
+    PERFORM headwater_private.wake_firing(ns);
     RETURN there.task_id;
 END
 $$;

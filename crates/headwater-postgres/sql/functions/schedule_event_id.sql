@@ -1,8 +1,8 @@
--- headwater.schedule_event_id(task_id, due_at)
+-- headwater_private.schedule_event_id(task_id, due_at)
 -- The id of the event that a schedule appends for a due time: always the same, so that the log takes it once whoever sends it. Ordered by time, as version 7 ids are.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.schedule_event_id(task_id uuid, due_at timestamptz)
-RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.schedule_event_id(task_id uuid, due_at timestamptz)
+RETURNS uuid LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT encode(set_byte(set_byte(x.bytes, 6, get_byte(x.bytes, 6) & 15 | 112), 8, get_byte(x.bytes, 8) & 63 | 128), 'hex')::uuid
       FROM (SELECT overlay(decode(md5(schedule_event_id.task_id::text || t.microseconds), 'hex')
                            PLACING substring(int8send(t.microseconds / 1000) FROM 3) FROM 1 FOR 6) AS bytes

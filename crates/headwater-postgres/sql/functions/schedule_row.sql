@@ -1,16 +1,16 @@
--- headwater.schedule_row(namespace, name)
--- A schedule, locked.
--- Raises: WH001, WH030 if there is no such schedule. Locks: its row. Writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.schedule_row(namespace text, name text)
-RETURNS headwater.schedules LANGUAGE plpgsql AS $$
+-- headwater_private.schedule_row(namespace, caller, name)
+-- A schedule, locked, for a producer.
+-- Raises: WH001, WH015, WH030 if there is no such schedule. Locks: its row. Writes: nothing.
+CREATE OR REPLACE FUNCTION headwater_private.schedule_row(namespace text, caller name, name text)
+RETURNS headwater_private.schedules LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns headwater.namespaces := headwater.namespace_row(schedule_row.namespace);
-    s  headwater.schedules;
+    ns headwater_private.namespaces := headwater_private.open_namespace(schedule_row.namespace, caller, 'producer');
+    s  headwater_private.schedules;
 BEGIN
-    SELECT x.* INTO s FROM headwater.schedules x
+    SELECT x.* INTO s FROM headwater_private.schedules x
      WHERE x.namespace_id = ns.namespace_id AND x.name = schedule_row.name FOR UPDATE;
     IF NOT FOUND THEN
-        PERFORM headwater.fail('WH030', format('schedule %L does not exist', coalesce(left(schedule_row.name, 80), 'NULL')),
+        PERFORM headwater_private.fail('WH030', format('schedule %L does not exist', coalesce(left(schedule_row.name, 80), 'NULL')),
             jsonb_build_object('schedule', left(schedule_row.name, 80)),
             'see which there are: SELECT name FROM headwater.schedule_status(''namespace'')');
     END IF;

@@ -3,52 +3,52 @@
 -- the leaves that they need. What is recorded is true for ever: a trigger refuses what would change it. Answers how many were sealed.
 -- Raises: WH001, WH006. 55P03 if somebody uses a leaf in an unusual way: try again. Locks: SHARE ROW EXCLUSIVE on past leaves (readers go on).
 -- Writes: months, the namespace, the triggers.
-CREATE OR REPLACE FUNCTION headwater.seal_months(namespace text)
-RETURNS int LANGUAGE plpgsql SET lock_timeout = '200ms' AS $$
+CREATE OR REPLACE FUNCTION headwater.seal_months(namespace text, caller headwater.caller DEFAULT current_user)
+RETURNS int LANGUAGE plpgsql SET lock_timeout = '200ms' SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns     headwater.namespaces := headwater.namespace_row(seal_months.namespace);
+    ns     headwater_private.namespaces := headwater_private.open_namespace(seal_months.namespace, caller, NULL);
     month  record;
-    before headwater.months;
-    made   headwater.months;
+    before headwater_private.months;
+    made   headwater_private.months;
     safe   bigint;
     sealed int := 0;
 BEGIN
-    PERFORM headwater.require_proof();
-    PERFORM pg_advisory_xact_lock(1213726720, ns.namespace_id);
-    SELECT m.* INTO before FROM headwater.months m WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
-    FOR month IN SELECT l.* FROM headwater.leaves(ns.namespace_id) l
+    PERFORM headwater_private.require_proof();
+    PERFORM headwater_private.latch(ns.namespace_id, 'months');
+    SELECT m.* INTO before FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
+    FOR month IN SELECT l.* FROM headwater_private.leaves(ns.namespace_id) l
                   WHERE l.ends_at <= ns.sealed_before AND NOT l.detaching AND (before IS NULL OR l.starts_at >= before.ends_at)
                   ORDER BY l.starts_at
     LOOP
         -- Waits for whoever has added to the leaf and is not done; who comes later finds it.
-        EXECUTE format('CREATE TRIGGER headwater_sealed BEFORE INSERT ON headwater.%I FOR EACH ROW EXECUTE FUNCTION headwater.refuse_sealed()',
+        EXECUTE format('CREATE TRIGGER headwater_sealed BEFORE INSERT ON headwater_private.%I FOR EACH ROW EXECUTE FUNCTION headwater_private.refuse_sealed()',
                        month.leaf);
         -- As in horizon: what is in flight lies above `safe`, and the statements after this one see the rest.
         IF ns.sequence IS NULL THEN
-            SELECT c.last_sequence INTO safe FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id;
+            SELECT c.last_sequence INTO safe FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
         ELSE
             safe := pg_sequence_last_value(ns.sequence);
             SELECT least(safe, min(w.above_sequence)) INTO safe FROM headwater.writers(ns.namespace_id) w;
         END IF;
         made := NULL;
-        EXECUTE format('SELECT min(global_sequence), max(global_sequence) FROM headwater.%I', month.leaf)
+        EXECUTE format('SELECT min(global_sequence), max(global_sequence) FROM headwater_private.%I', month.leaf)
            INTO made.first_sequence, made.last_sequence;
         made.high_sequence := greatest(before.high_sequence, made.last_sequence, 0);
         made.complete_to := greatest(before.complete_to, 0, least(safe, coalesce(
-            (SELECT e.global_sequence - 1 FROM headwater.events e
+            (SELECT e.global_sequence - 1 FROM headwater_private.events e
               WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= month.ends_at
               ORDER BY e.global_sequence LIMIT 1), made.high_sequence)));
-        EXECUTE format('SELECT count(*) FROM (SELECT FROM headwater.%I WHERE global_sequence > $1 AND global_sequence <= $2 LIMIT 100000) e',
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM headwater_private.%I WHERE global_sequence > $1 AND global_sequence <= $2 LIMIT 100000) e',
                        month.leaf)
            INTO made.page_events USING coalesce(before.complete_to, 0), made.complete_to;
-        INSERT INTO headwater.months AS m (namespace_id, starts_at, ends_at, leaf, first_sequence, last_sequence, high_sequence, complete_to,
+        INSERT INTO headwater_private.months AS m (namespace_id, starts_at, ends_at, leaf, first_sequence, last_sequence, high_sequence, complete_to,
                                            page_events)
         VALUES (ns.namespace_id, month.starts_at, month.ends_at, month.leaf, made.first_sequence, made.last_sequence, made.high_sequence,
                 made.complete_to, made.page_events)
         RETURNING m.* INTO before;
         sealed := sealed + 1;
     END LOOP;
-    UPDATE headwater.namespaces n SET tail_after = before.high_sequence, tail_from = before.ends_at
+    UPDATE headwater_private.namespaces n SET tail_after = before.high_sequence, tail_from = before.ends_at
      WHERE n.namespace_id = ns.namespace_id AND sealed > 0;
     RETURN sealed;
 END

@@ -1,25 +1,25 @@
--- headwater.set_cron_job(task_id)
+-- headwater_private.set_cron_job(task_id)
 -- Gives a schedule its job of pg_cron, or takes it away, as its trigger says. Where pg_cron can tell the times (five fields or second 0, in UTC as pg_cron is) the job
 -- has the schedule's own expression; else it runs every minute (for one that is due once: every hour, at its minute), and run_scheduled_task decides.
 -- Raises: WH031 (pg_cron is wanted, and not there). Locks: the schedule's row. Writes: the job, schedules.
-CREATE OR REPLACE FUNCTION headwater.set_cron_job(task_id uuid)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.set_cron_job(task_id uuid)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    s        headwater.schedules;
+    s        headwater_private.schedules;
     zone     text := coalesce(current_setting('cron.timezone', true), 'GMT');
     times    text;
     job      bigint;
     job_name text;
     runs_in  text := nullif(current_setting('cron.database_name', true), current_database()::text);
 BEGIN
-    SELECT x.* INTO s FROM headwater.schedules x WHERE x.task_id = set_cron_job.task_id;
+    SELECT x.* INTO s FROM headwater_private.schedules x WHERE x.task_id = set_cron_job.task_id;
     IF s.trigger = 'node' THEN
         IF s.job_id IS NOT NULL THEN
-            PERFORM headwater.drop_cron_job(s.task_id);
+            PERFORM headwater_private.drop_cron_job(s.task_id);
         END IF;
     ELSE
         IF NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_cron') THEN
-            PERFORM headwater.fail('WH031',
+            PERFORM headwater_private.fail('WH031',
                 CASE WHEN runs_in IS NULL THEN format('pg_cron is not installed in database %L', current_database())
                      ELSE format('pg_cron runs in database %L, not in %L', runs_in, current_database()) END,
                 jsonb_build_object('database', current_database(), 'pg_cron_database', runs_in),
@@ -33,12 +33,12 @@ BEGIN
                           WHEN s.cron_expression ~* '^\s*@(yearly|annually|monthly|weekly|daily|midnight|hourly)\s*$' THEN lower(btrim(s.cron_expression)) END;
             -- It takes a range that ends with Sunday, as SAT-SUN, for an empty one, and would never run.
             IF s.cron_expression ~* '-(SUN|0)\M' OR s.timezone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT') OR zone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT')
-               OR EXISTS (SELECT FROM headwater.cron_fields(s.cron_expression) c WHERE 32 = ANY (c.days) OR c.weekdays[cardinality(c.weekdays)] > 6) THEN
+               OR EXISTS (SELECT FROM headwater_private.cron_fields(s.cron_expression) c WHERE 32 = ANY (c.days) OR c.weekdays[cardinality(c.weekdays)] > 6) THEN
                 times := NULL;
             END IF;
         END IF;
         -- A job's name has 63 bytes, of which the task's id takes 37.
-        job_name := left(regexp_replace((SELECT n.namespace FROM headwater.namespaces n WHERE n.namespace_id = s.namespace_id) || '_' || s.name,
+        job_name := left(regexp_replace((SELECT n.namespace FROM headwater_private.namespaces n WHERE n.namespace_id = s.namespace_id) || '_' || s.name,
                                         '[^A-Za-z0-9_-]', '_', 'g'), 26) || '_' || s.task_id;
         FOREACH times IN ARRAY ARRAY[coalesce(times, '* * * * *'), '* * * * *'] LOOP
             BEGIN
@@ -52,6 +52,6 @@ BEGIN
             END;
         END LOOP;
     END IF;
-    UPDATE headwater.schedules x SET job_id = job WHERE x.task_id = s.task_id AND x.job_id IS DISTINCT FROM job;
+    UPDATE headwater_private.schedules x SET job_id = job WHERE x.task_id = s.task_id AND x.job_id IS DISTINCT FROM job;
 END
 $$;

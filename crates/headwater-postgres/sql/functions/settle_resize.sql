@@ -1,4 +1,4 @@
--- headwater.settle_resize(namespace, subscriber_id, incarnation)
+-- headwater_private.settle_resize(namespace, subscriber_id, incarnation)
 -- The next step of a change of the number of partitions, if it is time for it:
 --   halted     when nobody owns a partition any more, the barrier is where the furthest has come, with what it has settled ahead; then partitions are owned again, and none goes
 --              past the barrier
@@ -9,19 +9,19 @@
 -- are gone.
 -- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows,
 -- what was settled ahead.
-CREATE OR REPLACE FUNCTION headwater.settle_resize(namespace text, subscriber_id text, incarnation uuid DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater_private.settle_resize(namespace text, subscriber_id text, incarnation uuid DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns       headwater.namespaces := headwater.namespace_row(settle_resize.namespace);
-    sub      headwater.subscribers;
+    ns       headwater_private.namespaces := headwater_private.namespace_row(settle_resize.namespace);
+    sub      headwater_private.subscribers;
     standing record;
     new_term bigint;
 BEGIN
-    PERFORM FROM headwater.subscribers s
+    PERFORM FROM headwater_private.subscribers s
       WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id
       ORDER BY s.partition FOR UPDATE SKIP LOCKED;
     -- Another snapshot, in which the rows stand still.
-    SELECT s.* INTO sub FROM headwater.subscribers s
+    SELECT s.* INTO sub FROM headwater_private.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition = 0
        FOR UPDATE SKIP LOCKED;
     IF NOT FOUND OR sub.resize_to IS NULL THEN
@@ -34,7 +34,7 @@ BEGIN
                    s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp()
                    AND NOT (s.locked AND s.owner_incarnation IS DISTINCT FROM settle_resize.incarnation
                             AND pg_try_advisory_xact_lock_shared(k.high, k.low)) AS owned
-              FROM headwater.subscribers s, headwater.subscriber_lock(settle_resize.namespace, s.subscriber_id, s.partition) k
+              FROM headwater_private.subscribers s, headwater_private.subscriber_lock(settle_resize.namespace, s.subscriber_id, s.partition) k
              WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id
                FOR UPDATE OF s SKIP LOCKED) l;
     IF standing.locked < sub.partitions THEN
@@ -42,37 +42,37 @@ BEGIN
     END IF;
     IF sub.barrier IS NULL THEN
         IF NOT standing.owned THEN
-            UPDATE headwater.subscribers s
+            UPDATE headwater_private.subscribers s
                -- No event that was settled ahead is left to a partition that does not know of it.
-               SET barrier = (SELECT greatest(standing.furthest, max(a.sequences[cardinality(a.sequences)])) FROM headwater.settled_ahead a
+               SET barrier = (SELECT greatest(standing.furthest, max(a.sequences[cardinality(a.sequences)])) FROM headwater_private.settled_ahead a
                                WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id),
                    owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
-                   locked = false, report = NULL, term = nextval('headwater.terms')
+                   locked = false, report = NULL, term = nextval('headwater_private.terms')
              WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id;
         END IF;
     ELSIF standing.nearest >= sub.barrier AND standing.ledgers = 1 THEN
-        new_term := nextval('headwater.terms');
-        DELETE FROM headwater.settled_ahead a
+        new_term := nextval('headwater_private.terms');
+        DELETE FROM headwater_private.settled_ahead a
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id
            AND a.sequences[cardinality(a.sequences)] <= sub.barrier
            AND NOT EXISTS (SELECT FROM unnest(a.sequences) AS q(sequence)
                             WHERE sub.pending_gaps <> '{}'
-                              AND headwater.ledger_holds(sub.pending_gaps, ARRAY[q.sequence, q.sequence]));
-        UPDATE headwater.settled_ahead a SET partition = -1
+                              AND headwater_private.ledger_holds(sub.pending_gaps, ARRAY[q.sequence, q.sequence]));
+        UPDATE headwater_private.settled_ahead a SET partition = -1
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id;
-        DELETE FROM headwater.subscribers s
+        DELETE FROM headwater_private.subscribers s
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition >= sub.resize_to;
-        UPDATE headwater.subscribers s
+        UPDATE headwater_private.subscribers s
            SET partitions = sub.resize_to, resize_to = NULL, barrier = NULL, term = new_term, owner_node = NULL, owner_incarnation = NULL,
                lease_until = NULL, lease = NULL, locked = false, report = NULL, letters_epoch = s.letters_epoch + 1,
                audit_base = s.position, audit_ledger = s.pending_gaps,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id;
-        INSERT INTO headwater.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, last_event_id, pending_gaps,
+        INSERT INTO headwater_private.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, last_event_id, pending_gaps,
                                            term, began_in_term, paused, pause_reason, letters_epoch, audit_base, audit_ledger, created_at)
         SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.last_event_id, s.pending_gaps, s.term,
                s.began_in_term, s.paused, s.pause_reason, s.letters_epoch, s.audit_base, s.audit_ledger, s.created_at
-          FROM headwater.subscribers s, generate_series(sub.partitions, sub.resize_to - 1) AS p(partition)
+          FROM headwater_private.subscribers s, generate_series(sub.partitions, sub.resize_to - 1) AS p(partition)
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition = 0;
     END IF;
 END

@@ -20,28 +20,29 @@ CREATE OR REPLACE FUNCTION headwater.store_due(
     schema_version int,
     created_at     timestamptz,
     notify         boolean,
-    OUT appended boolean, OUT soon boolean
-) LANGUAGE plpgsql AS $$
+    OUT appended boolean, OUT soon boolean,
+    caller headwater.caller DEFAULT current_user
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    ns     headwater.namespaces := headwater.namespace_row(namespace);
+    ns     headwater_private.namespaces := headwater_private.open_namespace(namespace, caller, 'producer');
     bytes  int := octet_length(coalesce(data, 'null')::text);
-    there  headwater.due_events;
+    there  headwater_private.due_events;
     stored boolean;
 BEGIN
-    PERFORM headwater.check_event(event_type, key, actor_id, headers, schema_version);
+    PERFORM headwater_private.check_event(event_type, key, actor_id, headers, schema_version);
     IF stream_id IS NOT NULL THEN
-        PERFORM headwater.check_name('stream_id', stream_id, 512);
+        PERFORM headwater_private.check_name('stream_id', stream_id, 512);
     END IF;
     IF event_id IS NULL THEN
-        PERFORM headwater.fail('WH002', 'invalid event_id NULL', '{"what": "event_id"}', 'give the event an id');
+        PERFORM headwater_private.fail('WH002', 'invalid event_id NULL', '{"what": "event_id"}', 'give the event an id');
     END IF;
     IF due_at IS NULL OR due_at NOT BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 00:00:00+00' THEN
-        PERFORM headwater.fail('WH002', format('invalid due_at %s', coalesce(due_at::text, 'NULL')),
+        PERFORM headwater_private.fail('WH002', format('invalid due_at %s', coalesce(due_at::text, 'NULL')),
             jsonb_build_object('what', 'due_at', 'value', due_at::text), 'due_at is a time up to the year 9999');
     END IF;
     IF bytes > ns.max_payload_bytes THEN
-        PERFORM headwater.fail('WH004',
+        PERFORM headwater_private.fail('WH004',
             format('payload of %s bytes is larger than the %s that namespace %L allows', bytes, ns.max_payload_bytes, namespace),
             jsonb_build_object('bytes', bytes, 'limit', ns.max_payload_bytes),
             'keep large data elsewhere and refer to it, or raise max_payload_bytes with headwater.alter_namespace');
@@ -51,7 +52,7 @@ BEGIN
 
     LOOP
         -- The row first, then the look into the log: who fires this very id is waited for here, and its event seen there.
-        INSERT INTO headwater.due_events AS d (due_at, fire_at, created_at, namespace_id, schema_version, bytes, event_id, correlation_id,
+        INSERT INTO headwater_private.due_events AS d (due_at, fire_at, created_at, namespace_id, schema_version, bytes, event_id, correlation_id,
                                                causation_id, event_type, stream_id, key, actor_id, headers, data)
         VALUES (due_at, due_at, coalesce(created_at, clock_timestamp()), ns.namespace_id, coalesce(schema_version, 1), bytes, event_id,
                 correlation_id, causation_id, event_type, stream_id, key, actor_id,
@@ -61,18 +62,18 @@ BEGIN
         ON CONFLICT DO NOTHING;
         stored := FOUND;
         IF NOT stored THEN
-            SELECT d.* INTO there FROM headwater.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = event_id;
+            SELECT d.* INTO there FROM headwater_private.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = event_id;
             IF FOUND AND there.event_type = event_type AND there.stream_id IS NOT DISTINCT FROM stream_id THEN
                 RETURN;
             ELSIF FOUND THEN
-                PERFORM headwater.fail('WH005', format('event %s waits to be due already, but not as it is given now', event_id),
+                PERFORM headwater_private.fail('WH005', format('event %s waits to be due already, but not as it is given now', event_id),
                     jsonb_build_object('event_id', event_id),
                     'a retry must repeat the event as it was; a new event needs a new id');
             END IF;
         END IF;
         IF (SELECT s.sequences IS NOT NULL
-              FROM headwater.stored_append(ns.namespace_id, ARRAY[event_id], ARRAY[event_type], ARRAY[stream_id]) s) THEN
-            DELETE FROM headwater.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = event_id AND stored;
+              FROM headwater_private.stored_append(ns.namespace_id, ARRAY[event_id], ARRAY[event_type], ARRAY[stream_id]) s) THEN
+            DELETE FROM headwater_private.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = event_id AND stored;
             RETURN;
         END IF;
         -- Not there, and not in the log: cancelled in between.
@@ -80,7 +81,7 @@ BEGIN
     END LOOP;
 
     IF due_at <= clock_timestamp() THEN
-        PERFORM headwater.append_due(namespace, ARRAY[event_id], notify, NULL);
+        PERFORM headwater_private.append_due(namespace, ARRAY[event_id], notify, NULL);
         appended := true;
     ELSE
         soon := due_at < clock_timestamp() + interval '10 minutes';

@@ -1,12 +1,12 @@
--- headwater.stored_append(namespace_id, event_ids, event_types, stream_ids)
+-- headwater_private.stored_append(namespace_id, event_ids, event_types, stream_ids)
 -- What an append with these events answered when it was first made: the sequences and stream versions, in the order
 -- of event_ids; NULL if none of the events is stored.
 -- Raises: WH005 if only some of them are stored, or one with another type or stream: an id was used again.
 -- Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.stored_append(
+CREATE OR REPLACE FUNCTION headwater_private.stored_append(
     namespace_id int, event_ids uuid[], event_types text[], stream_ids text[],
     OUT sequences bigint[], OUT versions bigint[]
-) LANGUAGE plpgsql VOLATILE AS $$
+) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found   int;
     misused uuid;
@@ -20,12 +20,12 @@ BEGIN
       INTO found, sequences, versions, misused
       FROM unnest(stored_append.event_ids, stored_append.event_types, stored_append.stream_ids)
            WITH ORDINALITY AS r(event_id, event_type, stream_id, ord)
-      LEFT JOIN headwater.stored_events(stored_append.namespace_id, stored_append.event_ids) e USING (event_id);
+      LEFT JOIN headwater_private.stored_events(stored_append.namespace_id, stored_append.event_ids) e USING (event_id);
     IF found = 0 THEN
         sequences := NULL;
         versions := NULL;
     ELSIF misused IS NOT NULL THEN
-        PERFORM headwater.fail('WH005',
+        PERFORM headwater_private.fail('WH005',
             format('%s of %s events are stored already, but not as this append has them', found, cardinality(event_ids)),
             jsonb_build_object('event_id', misused, 'stored', found, 'given', cardinality(event_ids)),
             'a retry must repeat the whole append as it was; a new event needs a new id');

@@ -1,12 +1,12 @@
--- headwater.stream_bounds(namespace_id, stream_id, from_version, to_version, max_events, backwards)
+-- headwater_private.stream_bounds(namespace_id, stream_id, from_version, to_version, max_events, backwards)
 -- When the events were recorded that a read of a stream needs: from `from_at` on, before `until_at`. The stream's row knows its first and its last
 -- moment. Between them, versions are looked for month by month, from the nearer end, in growing steps: a stream has no gaps, so whoever found
 -- as many versions as there are needs no further month, whatever the clock did meanwhile. If some are not found, they were trimmed.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.stream_bounds(
+CREATE OR REPLACE FUNCTION headwater_private.stream_bounds(
     namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int, backwards boolean,
     OUT from_at timestamptz, OUT until_at timestamptz
-) LANGUAGE plpgsql STABLE AS $$
+) LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     stream record;
     lowest bigint;
@@ -23,8 +23,8 @@ DECLARE
 BEGIN
     SELECT s.version, greatest(n.kept_from, s.first_at) AS first_at, s.last_at + interval '1 microsecond' AS end_at
       INTO stream
-      FROM headwater.namespaces n
-      LEFT JOIN headwater.streams s ON s.namespace_id = n.namespace_id AND s.stream_id = stream_bounds.stream_id
+      FROM headwater_private.namespaces n
+      LEFT JOIN headwater_private.streams s ON s.namespace_id = n.namespace_id AND s.stream_id = stream_bounds.stream_id
      WHERE n.namespace_id = stream_bounds.namespace_id;
     lowest := greatest(stream_bounds.from_version, 1);
     highest := least(stream_bounds.to_version, stream.version);
@@ -41,7 +41,7 @@ BEGIN
     END IF;
     from_at := stream.first_at;
     until_at := stream.end_at;
-    cuts := ARRAY(SELECT m.ends_at FROM headwater.months m
+    cuts := ARRAY(SELECT m.ends_at FROM headwater_private.months m
                    WHERE m.namespace_id = stream_bounds.namespace_id AND m.ends_at > stream.first_at AND m.ends_at < stream.end_at
                    ORDER BY m.starts_at);
     IF cardinality(cuts) < 2 THEN
@@ -54,7 +54,7 @@ BEGIN
         to_ := CASE WHEN rising THEN least(at + step, cardinality(cuts)) ELSE greatest(at - step, 1) END;
         from_ := least(cuts[at], cuts[to_]);
         until_ := greatest(cuts[at], cuts[to_]);
-        SELECT count(*) INTO part FROM headwater.events e
+        SELECT count(*) INTO part FROM headwater_private.events e
          WHERE e.namespace_id = stream_bounds.namespace_id AND e.stream_id = stream_bounds.stream_id
            AND e.stream_version BETWEEN lowest AND highest AND e.recorded_at >= from_ AND e.recorded_at < until_;
         IF rising THEN

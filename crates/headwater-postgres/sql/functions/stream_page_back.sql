@@ -3,13 +3,18 @@
 -- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.stream_page_back(
     namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int,
-    from_at timestamptz DEFAULT NULL, until_at timestamptz DEFAULT NULL
-) RETURNS SETOF headwater.events LANGUAGE sql STABLE AS $$
-    SELECT e.* FROM headwater.events e
+    from_at timestamptz DEFAULT NULL, until_at timestamptz DEFAULT NULL,
+    caller headwater.caller DEFAULT current_user
+) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM headwater_private.authorize(stream_page_back.namespace_id, caller, 'consumer');
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.events e
      WHERE e.namespace_id = stream_page_back.namespace_id AND e.stream_id = stream_page_back.stream_id
        AND e.stream_version >= coalesce(stream_page_back.from_version, 1)
        AND e.stream_version <= coalesce(stream_page_back.to_version, 9223372036854775807)
        AND e.recorded_at >= coalesce(stream_page_back.from_at, '-infinity') AND e.recorded_at < coalesce(stream_page_back.until_at, 'infinity')
      ORDER BY e.stream_version DESC
-     LIMIT CASE WHEN headwater.require_reader(stream_page_back.namespace_id) THEN stream_page_back.max_events END
+     LIMIT stream_page_back.max_events;
+END
 $$;

@@ -8,23 +8,23 @@
 --   lag          how long the first event that is ahead has been there
 --   dead_letters those that are not done with
 -- Raises: WH001. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.subscriber_status(namespace text, only_subscriber text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION headwater.subscriber_status(namespace text, only_subscriber text DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, mode text, partitions int, "position" bigint, last_event_id uuid, pending_gaps bigint[], owner_node text, owner_incarnation uuid,
                term bigint, lease_left interval, report jsonb, paused boolean, pause_reason text, lag_events bigint, lag interval,
                dead_letters bigint, created_at timestamptz, updated_at timestamptz)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns   headwater.namespaces := headwater.namespace_row(subscriber_status.namespace);
+    ns   headwater_private.namespaces := headwater_private.open_namespace(subscriber_status.namespace, caller, 'consumer');
     head bigint := CASE WHEN ns.sequence IS NOT NULL THEN pg_sequence_last_value(ns.sequence)
-                        ELSE (SELECT c.last_sequence FROM headwater.counters c WHERE c.namespace_id = ns.namespace_id) END;
+                        ELSE (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id) END;
     lowest_at timestamptz;
 BEGIN
     -- Leaves that none of them needs are not opened at all.
     SELECT b.from_at INTO lowest_at
-      FROM (SELECT min(s.position) AS position FROM headwater.subscribers s
+      FROM (SELECT min(s.position) AS position FROM headwater_private.subscribers s
              WHERE s.namespace_id = ns.namespace_id AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)) s
-     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
+     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
     RETURN QUERY
     SELECT s.subscriber_id, s.mode, s.partitions, coalesce(q.position, s.position), s.last_event_id, coalesce(q.gaps, s.pending_gaps),
            s.owner_node, s.owner_incarnation, s.term,
@@ -33,21 +33,21 @@ BEGIN
            CASE WHEN ahead.recorded_at IS NULL THEN 0 ELSE greatest(head - coalesce(q.frontier, s.position), 1) END,
            coalesce(greatest(clock_timestamp() - ahead.recorded_at, interval '0'), interval '0'),
            coalesce(letters.open, 0), s.created_at, s.updated_at
-      FROM (SELECT DISTINCT ON (s.subscriber_id) s.* FROM headwater.subscribers s
+      FROM (SELECT DISTINCT ON (s.subscriber_id) s.* FROM headwater_private.subscribers s
              WHERE s.namespace_id = ns.namespace_id
                AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)
              ORDER BY s.subscriber_id, s.position, s.partition) s
       LEFT JOIN headwater.queue_status(subscriber_status.namespace, subscriber_status.only_subscriber) q
              ON s.mode = 'shared' AND q.subscriber_id = s.subscriber_id
-     CROSS JOIN LATERAL headwater.log_bounds(ns.namespace_id, coalesce(q.frontier, s.position), NULL, 1) b
+     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, coalesce(q.frontier, s.position), NULL, 1) b
       LEFT JOIN LATERAL (
-            SELECT e.recorded_at FROM headwater.events e
+            SELECT e.recorded_at FROM headwater_private.events e
              WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > coalesce(q.frontier, s.position)
                AND e.recorded_at >= lowest_at AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
              ORDER BY e.global_sequence LIMIT 1) ahead ON coalesce(q.frontier, s.position) < head
       -- Once for all, not once a subscriber.
       LEFT JOIN (
-            SELECT d.subscriber_id, count(*) AS open FROM headwater.dead_letters d
+            SELECT d.subscriber_id, count(*) AS open FROM headwater_private.dead_letters d
              WHERE d.namespace_id = ns.namespace_id AND d.state IN ('dead', 'parked', 'redriving')
                AND (subscriber_status.only_subscriber IS NULL OR d.subscriber_id = subscriber_status.only_subscriber)
              GROUP BY d.subscriber_id) letters ON letters.subscriber_id = s.subscriber_id

@@ -1,4 +1,4 @@
--- headwater.take_new(namespace, namespace_id, wanted, room, settled, q, first_sequence, last_sequence, sequences)
+-- headwater_private.take_new(namespace, namespace_id, wanted, room, settled, q, first_sequence, last_sequence, sequences)
 -- Takes up to `room` events of the wanted types (NULL: all) from behind a queue's frontier, and moves it. A contiguous run needs no proof. At a hole,
 -- the horizon is asked, and the log is read again in a new statement: what is missing at or below it never comes, the rest goes
 -- into the gaps, and then the events that were taken are listed. What is passed and not wanted goes into the open ranges; one that ends at the
@@ -6,10 +6,10 @@
 -- a look.
 -- Answers a range, NULL if nothing was found, and the events if they are not all of the range that are wanted.
 -- Raises: WH006. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.take_new(
-    namespace text, namespace_id int, wanted text[], room int, settled bigint, INOUT q headwater.queue_state,
+CREATE OR REPLACE FUNCTION headwater_private.take_new(
+    namespace text, namespace_id int, wanted text[], room int, settled bigint, INOUT q headwater_private.queue_state,
     OUT first_sequence bigint, OUT last_sequence bigint, OUT sequences bigint[]
-) LANGUAGE plpgsql VOLATILE AS $$
+) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- first and last of each
     most_gaps constant int := 2000;
@@ -25,6 +25,7 @@ DECLARE
     edge      bigint;
     bounds    record;
 BEGIN
+    PERFORM headwater_private.require_in_log(take_new.namespace_id, settled) WHERE settled IS NOT NULL;
     IF settled > q.frontier AND wanted IS NULL THEN
         first_sequence := q.frontier + 1;
         last_sequence := least(q.frontier + room, settled);
@@ -32,9 +33,9 @@ BEGIN
         RETURN;
     END IF;
     FOR pass IN 1 .. 10 LOOP
-        SELECT l.* INTO bounds FROM headwater.log_bounds(take_new.namespace_id, q.frontier, NULL, size) l;
+        SELECT l.* INTO bounds FROM headwater_private.log_bounds(take_new.namespace_id, q.frontier, NULL, size) l;
         SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, types
-          FROM (SELECT e.global_sequence, e.event_type FROM headwater.events e
+          FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.events e
                  WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
                    AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
                  ORDER BY e.global_sequence LIMIT size) e;
@@ -44,7 +45,7 @@ BEGIN
             -- Two statements, in this order: the second sees all that was settled in the first.
             SELECT h.horizon INTO proof FROM headwater.horizon(take_new.namespace) h;
             SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, types
-              FROM (SELECT e.global_sequence, e.event_type FROM headwater.events e
+              FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.events e
                      WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
                        AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
                      ORDER BY e.global_sequence LIMIT size) e;
@@ -80,10 +81,10 @@ BEGIN
                               WHERE p.sequence <= edge AND (wanted IS NULL OR p.event_type = ANY (wanted)));
             q.open := ARRAY(
                 SELECT ROW(o.first_sequence, CASE WHEN o.last_sequence = q.frontier AND o.event_type <> ALL (claimed) THEN edge
-                                                  ELSE o.last_sequence END, o.event_type)::headwater.open_range
+                                                  ELSE o.last_sequence END, o.event_type)::headwater_private.open_range
                   FROM unnest(q.open) o
                  UNION ALL
-                SELECT DISTINCT ROW(q.frontier + 1, edge, p.event_type)::headwater.open_range
+                SELECT DISTINCT ROW(q.frontier + 1, edge, p.event_type)::headwater_private.open_range
                   FROM unnest(page, types) AS p(sequence, event_type)
                  WHERE p.sequence <= edge AND p.event_type <> ALL (wanted)
                    AND NOT EXISTS (SELECT FROM unnest(q.open) o WHERE o.last_sequence = q.frontier AND o.event_type = p.event_type));

@@ -1,12 +1,12 @@
--- headwater.take_open(namespace_id, wanted, room, q, taken)
+-- headwater_private.take_open(namespace_id, wanted, room, q, taken)
 -- Takes up to `room` events of the wanted types (NULL: all) out of a queue's open ranges. What lies in a gap is left to close_gaps, also if
 -- it has appeared meanwhile. Looks at no more than 100,000 sequences of a range.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.take_open(namespace_id int, wanted text[], room int, INOUT q headwater.queue_state, OUT taken bigint[])
-LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.take_open(namespace_id int, wanted text[], room int, INOUT q headwater_private.queue_state, OUT taken bigint[])
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    o      headwater.open_range;
-    rest   headwater.open_range[] := '{}';
+    o      headwater_private.open_range;
+    rest   headwater_private.open_range[] := '{}';
     part   bigint[];
     edge   bigint;
     bounds record;
@@ -15,9 +15,9 @@ BEGIN
     FOREACH o IN ARRAY q.open LOOP
         IF cardinality(taken) < room AND (wanted IS NULL OR o.event_type = ANY (wanted)) THEN
             edge := least(o.last_sequence, o.first_sequence + 99999);
-            SELECT l.* INTO bounds FROM headwater.log_bounds(take_open.namespace_id, o.first_sequence - 1, edge, NULL) l;
+            SELECT l.* INTO bounds FROM headwater_private.log_bounds(take_open.namespace_id, o.first_sequence - 1, edge, NULL) l;
             part := ARRAY(
-                SELECT e.global_sequence FROM headwater.events e
+                SELECT e.global_sequence FROM headwater_private.events e
                  WHERE e.namespace_id = take_open.namespace_id AND e.global_sequence BETWEEN o.first_sequence AND edge
                    AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at AND e.event_type = o.event_type
                    AND NOT EXISTS (SELECT FROM generate_series(1, cardinality(q.gaps), 2) AS i
@@ -33,7 +33,7 @@ BEGIN
             rest := rest || o;
         END IF;
     END LOOP;
-    q.open := headwater.merge_open(rest);
+    q.open := headwater_private.merge_open(rest);
     taken := ARRAY(SELECT t.sequence FROM unnest(taken) AS t(sequence) ORDER BY t.sequence);
 END
 $$;

@@ -1,31 +1,31 @@
--- headwater.unhandled_in(subscriber, leaf)
+-- headwater_private.unhandled_in(subscriber, leaf)
 -- The events of a leaf that a subscriber (one of its partitions) is not done with: the first, the last, and how many they are at most, since other partitions'
 -- and types that it does not handle are among them. Reads that part of the leaf.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.unhandled_in(subscriber headwater.subscribers, leaf text, OUT first bigint, OUT last bigint, OUT events bigint)
-LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.unhandled_in(subscriber headwater_private.subscribers, leaf text, OUT first bigint, OUT last bigint, OUT events bigint)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    q headwater.queue_state;
+    q headwater_private.queue_state;
 BEGIN
     IF subscriber.mode <> 'shared' THEN
-        EXECUTE format('SELECT min(e.global_sequence), max(e.global_sequence), count(*) FROM headwater.%I e
+        EXECUTE format('SELECT min(e.global_sequence), max(e.global_sequence), count(*) FROM headwater_private.%I e
                          WHERE e.global_sequence > $1
-                            OR $2 <> ''{}'' AND headwater.ledger_holds($2, ARRAY[e.global_sequence, e.global_sequence])', leaf)
+                            OR $2 <> ''{}'' AND headwater_private.ledger_holds($2, ARRAY[e.global_sequence, e.global_sequence])', leaf)
            INTO first, last, events USING subscriber.position, subscriber.pending_gaps;
         RETURN;
     END IF;
-    SELECT (c.state).* INTO q FROM headwater.claims c
+    SELECT (c.state).* INTO q FROM headwater_private.claims c
      WHERE c.namespace_id = subscriber.namespace_id AND c.subscriber_id = subscriber.subscriber_id ORDER BY c.number DESC LIMIT 1;
     EXECUTE format(
-        'SELECT min(e.global_sequence), max(e.global_sequence), count(*) FROM headwater.%I e
+        'SELECT min(e.global_sequence), max(e.global_sequence), count(*) FROM headwater_private.%I e
           WHERE e.global_sequence > $1
-             OR $2 <> ''{}'' AND headwater.ledger_holds($2, ARRAY[e.global_sequence, e.global_sequence])
+             OR $2 <> ''{}'' AND headwater_private.ledger_holds($2, ARRAY[e.global_sequence, e.global_sequence])
              OR EXISTS (SELECT FROM unnest($3) o WHERE o.event_type = e.event_type AND e.global_sequence BETWEEN o.first_sequence AND o.last_sequence)
-             OR EXISTS (SELECT FROM headwater.claims c
+             OR EXISTS (SELECT FROM headwater_private.claims c
                          WHERE c.namespace_id = $4 AND c.subscriber_id = $5 AND NOT c.done AND NOT c.of_letter
                            AND e.global_sequence BETWEEN c.first_sequence AND c.last_sequence
                            AND coalesce(e.global_sequence = ANY (c.sequences), c.event_types IS NULL OR e.event_type = ANY (c.event_types)))
-             OR EXISTS (SELECT FROM headwater.retries r
+             OR EXISTS (SELECT FROM headwater_private.retries r
                          WHERE r.namespace_id = $4 AND r.subscriber_id = $5 AND NOT r.of_letter AND e.global_sequence = ANY (r.sequences))', leaf)
        INTO first, last, events
       USING coalesce(q.frontier, subscriber.position), coalesce(q.gaps, subscriber.pending_gaps), coalesce(q.open, '{}'),

@@ -2,9 +2,10 @@
 -- Public: in docs/sql.md.
 -- Wakes the readers of a namespace, for writers that do so after their commit. A wake-up carries nothing and may be lost.
 -- Raises: nothing. Locks: the cluster's notification queue, at commit. Writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.wake(namespace text)
-RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION headwater.wake(namespace text, caller headwater.caller DEFAULT current_user)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM headwater_private.open_namespace(wake.namespace, caller, NULL);
     PERFORM pg_notify('headwater_' || wake.namespace, '');
 END
 $$;

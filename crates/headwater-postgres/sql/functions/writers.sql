@@ -1,31 +1,41 @@
 -- headwater.writers(namespace_id)
 -- The transactions that may still commit events of a namespace, each with the sequence above which these lie.
--- A row may stand for a prepared transaction (pid is NULL then, and application_name names it).
+-- 0: above an unknown one (functions/enter_log.sql). A row may stand for a prepared transaction (pid is NULL then, and application_name names it).
 -- application_name and started_at are NULL where the caller may not see that session's activity.
--- Raises: nothing. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.writers(namespace_id int)
+--
+-- Anybody who can connect can take such a lock. It counts unless it is proved that no append took it: an append reads the table of namespaces
+-- first, which strangers cannot, and holds the lock on that table until it ends; and it read the value from the sequence, so that none lies
+-- below 0. A lock that counts can only hold the horizon back. (pg_locks shows locks on tables as they were a moment before the advisory ones. An
+-- append that falls between the two has read the sequence later than whoever asks, so its events lie above the asker's `head`.)
+-- Raises: WH001. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.writers(namespace_id int, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (above_sequence bigint, pid int, application_name text, started_at timestamptz)
-LANGUAGE plpgsql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     locks bigint[];
     xacts text[];
     pids  int[];
     top   bigint;
 BEGIN
-    SELECT array_agg(l.objid::bigint), array_agg(l.virtualtransaction), array_agg(l.pid)
-      INTO locks, xacts, pids
-      FROM pg_catalog.pg_locks l
-     WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.mode = 'ShareLock' AND l.granted
-       AND l.classid::bigint = (18519::bigint << 16) | writers.namespace_id
-       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database());
+    PERFORM headwater_private.authorize(writers.namespace_id, caller, NULL);
+    WITH held AS MATERIALIZED (
+        SELECT l.locktype, CASE WHEN l.classid::bigint >> 16 = 18519 THEN l.objid::bigint END AS low, l.virtualtransaction AS xact, l.pid FROM pg_catalog.pg_locks l
+         WHERE l.granted AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
+           AND (l.locktype = 'relation' AND l.relation = 'headwater_private.namespaces'::regclass
+                OR l.locktype = 'advisory' AND l.objsubid = 1 AND l.mode = 'ShareLock'
+                   AND l.classid::bigint IN ((18519::bigint << 16) | writers.namespace_id, (18522::bigint << 16) | writers.namespace_id))
+    )
+    SELECT array_agg(w.low), array_agg(w.xact), array_agg(w.pid) INTO locks, xacts, pids
+      FROM held w
+     WHERE w.locktype = 'advisory' AND EXISTS (SELECT FROM held r WHERE r.locktype = 'relation' AND r.xact = w.xact);
     IF locks IS NULL THEN
         RETURN;
     END IF;
     -- Read after the locks, so that no lock lies above it: then the difference rebuilds the upper half.
     SELECT pg_sequence_last_value(n.sequence) INTO top
-      FROM headwater.namespaces n WHERE n.namespace_id = writers.namespace_id;
+      FROM headwater_private.namespaces n WHERE n.namespace_id = writers.namespace_id;
     RETURN QUERY
-        SELECT top - ((top - w.low) & 4294967295), w.pid,
+        SELECT coalesce(top - ((top - w.low) & 4294967295), 0), w.pid,
                coalesce(a.application_name, 'prepared transaction ' || p.gid), coalesce(a.xact_start, p.prepared)
           FROM unnest(locks, xacts, pids) AS w(low, xact, pid)
           LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = w.pid
@@ -34,6 +44,7 @@ BEGIN
               SELECT p.gid, p.prepared FROM pg_catalog.pg_locks t
                 JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = t.transactionid
                WHERE w.pid IS NULL AND t.locktype = 'transactionid' AND t.pid IS NULL AND t.virtualtransaction = w.xact
-               LIMIT 1) p ON true;
+               LIMIT 1) p ON true
+         WHERE w.low IS NULL OR top - ((top - w.low) & 4294967295) >= 0;
 END
 $$;

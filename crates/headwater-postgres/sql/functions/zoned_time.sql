@@ -1,8 +1,8 @@
--- headwater.zoned_time(moment, timezone)
+-- headwater_private.zoned_time(moment, timezone)
 -- A moment as the clocks of a time zone show it, with their offset from UTC: 2026-03-29T03:00:00+02:00.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.zoned_time(moment timestamptz, timezone text)
-RETURNS text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION headwater_private.zoned_time(moment timestamptz, timezone text)
+RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT to_char(x.local, 'YYYY-MM-DD"T"HH24:MI:SS') || CASE WHEN extract(microseconds FROM x.local)::int % 1000000 <> 0 THEN to_char(x.local, '.US') ELSE '' END
            || CASE WHEN x.minutes < 0 THEN '-' ELSE '+' END
            || to_char(abs(x.minutes) / 60, 'FM00') || ':' || to_char(abs(x.minutes) % 60, 'FM00')

@@ -2,15 +2,4 @@
 -- (its answer was lost) counts nothing again: settling in order moves the position, settling late shrinks the ledger, so no other move
 -- ends at the same place with the same ledger. An owner that gets on is alive: its lease is renewed, for its own row is what it locks while
 -- keep_leases skips it.
-UPDATE headwater.subscribers s
-   SET position = $4, last_event_id = coalesce($5, s.last_event_id), pending_gaps = $6,
-       settled_events = s.settled_events + $7 * (s.position <> $4 OR s.pending_gaps <> $6)::int,
-       settled_sum = s.settled_sum + $8::text::numeric * (s.position <> $4 OR s.pending_gaps <> $6)::int,
-       late_events = s.late_events + $9 * (s.position <> $4 OR s.pending_gaps <> $6)::int,
-       late_sum = s.late_sum + $10::text::numeric * (s.position <> $4 OR s.pending_gaps <> $6)::int,
-       lease_until = CASE WHEN $3 IS NULL THEN s.lease_until ELSE greatest(s.lease_until, clock_timestamp() + s.lease) END,
-       updated_at = clock_timestamp()
- WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $11
-   AND ($3::bigint IS NULL OR s.term = $3) AND (s.barrier IS NULL OR $4 <= s.barrier)
-   AND CASE WHEN s.position < $4 OR s.pending_gaps = $6 THEN s.position <= $4
-            ELSE s.position = $4 AND headwater.ledger_holds(s.pending_gaps, $6) END
+SELECT headwater.advance($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)

@@ -2,5 +2,5 @@
 -- its own ($1). The setting is an input of the call, so it is made also when that answers nothing.
 SELECT c.global_sequence, c.event_id, c.stream_id, c.stream_version, c.event_type, c.schema_version, c.data, c.key, c.actor_id,
        c.correlation_id, c.causation_id, c.headers, c.created_at, c.recorded_at, c.transaction_id, c.claim_id, c.redelivery_count
-  FROM (SELECT CASE WHEN $1 THEN set_config('synchronous_commit', 'off', true) END AS setting OFFSET 0) s
- CROSS JOIN LATERAL headwater.claim($2, coalesce($3, s.setting), $4, make_interval(secs => $5), $6, $7, $8, $9, $10, $11) c
+  FROM (SELECT CASE WHEN $1 THEN pg_catalog.set_config('synchronous_commit', 'off', true) END AS setting OFFSET 0) s
+ CROSS JOIN LATERAL headwater.claim($2, coalesce($3, s.setting), $4, pg_catalog.make_interval(secs => $5), $6, $7, $8, $9, $10, $11) c

@@ -1,2 +1,2 @@
 -- How many permanent gaps are recorded.
-SELECT count(*) FROM headwater.permanent_gaps WHERE namespace_id = $1
+SELECT headwater.count_gaps($1)

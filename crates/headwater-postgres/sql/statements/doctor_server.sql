@@ -7,6 +7,6 @@ SELECT current_setting('server_version') AS server_version, current_setting('ser
        (SELECT count(*) FROM pg_stat_activity a WHERE a.backend_type = 'client backend') AS connections,
        current_setting('max_locks_per_transaction')::bigint
            * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint) AS lock_room,
-       (SELECT count(*) FROM pg_class c WHERE c.relnamespace = to_regnamespace('headwater') AND c.relkind IN ('r', 'p', 'i', 'I')) AS relations,
+       (SELECT count(*) FROM pg_class c WHERE c.relnamespace = to_regnamespace('headwater_private') AND c.relkind IN ('r', 'p', 'i', 'I')) AS relations,
        pg_notification_queue_usage() AS notify_queue, current_setting('max_slot_wal_keep_size') AS max_slot_wal_keep_size,
        ARRAY(SELECT e.extname::text FROM pg_extension e) AS extensions, clock_timestamp() AS now

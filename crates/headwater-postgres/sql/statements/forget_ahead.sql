@@ -1,10 +1,3 @@
 -- Deletes what was noted of groups that the checkpoint has passed: all of their events, and none of them is in the ledger. What partitions noted that
 -- were there before a change of their number is for all of the present ones (-1), and stays until each has passed it.
-DELETE FROM headwater.settled_ahead a
- WHERE a.namespace_id = $1 AND a.subscriber_id = $2 AND a.partition IN ($3, -1)
-   AND NOT EXISTS (SELECT FROM headwater.subscribers s
-                    WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND (a.partition = -1 OR s.partition = a.partition)
-                      AND (s.position < a.sequences[cardinality(a.sequences)]
-                           OR EXISTS (SELECT FROM unnest(a.sequences) AS q(sequence)
-                                       WHERE s.pending_gaps <> '{}'
-                                         AND headwater.ledger_holds(s.pending_gaps, ARRAY[q.sequence, q.sequence]))))
+SELECT headwater.forget_ahead($1, $2, $3)

@@ -1,2 +1,2 @@
 -- Removes nodes that were not heard of for long.
-SELECT headwater.forget_nodes($1, make_interval(secs => $2), $3)
+SELECT headwater.forget_nodes($1, pg_catalog.make_interval(secs => $2), $3)

@@ -1,2 +1,2 @@
 -- The state of an id.
-SELECT state FROM headwater.states WHERE namespace_id = $1 AND owner = $2 AND state_id = $3
+SELECT headwater.get_state($1, $2, $3)

@@ -1,2 +1,2 @@
 -- Whether an instance is still the node of its id.
-SELECT EXISTS (SELECT FROM headwater.nodes n WHERE n.namespace_id = $1 AND n.node_id = $2 AND n.instance_id = $3)
+SELECT headwater.is_node($1, $2, $3)

@@ -1,2 +1,2 @@
--- One migrates, the others wait. 0x48570000: Headwater's class of locks on its schema.
-SELECT pg_advisory_xact_lock(1213661184, 0)
+-- Lets one process at a time migrate. Nobody but the owner can lock this table.
+LOCK TABLE headwater.migrations IN EXCLUSIVE MODE

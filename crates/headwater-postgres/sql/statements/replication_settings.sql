@@ -9,8 +9,8 @@ SELECT current_setting('wal_level') AS wal_level,
        current_user::text AS role,
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may_replicate,
        has_database_privilege(current_database(), 'CREATE')
-           AND (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass('headwater.events'))
+           AND (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass('headwater_private.events'))
            AS may_publish,
-       ARRAY(SELECT n.namespace FROM headwater.namespaces n
+       ARRAY(SELECT n.namespace FROM headwater_private.namespaces n
               WHERE NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = format('headwater_n%s', n.namespace_id))
               ORDER BY 1) AS not_published

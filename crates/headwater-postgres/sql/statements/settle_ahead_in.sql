@@ -1,15 +1,4 @@
 -- Notes a group as settled ahead of the checkpoint, in a transaction with its effects: in its owner's term only, while the checkpoint is where its writer
 -- knows it to be ($6, $7), and once: the same group a second time must fail, as in advance_in.sql. A group that begins before a barrier may end behind it: what one
 -- transaction appended is not split. An owner that gets on is alive, as in advance.sql.
-WITH owned AS (
-    UPDATE headwater.subscribers s
-       SET lease_until = CASE WHEN $4 IS NULL THEN s.lease_until ELSE greatest(s.lease_until, clock_timestamp() + s.lease) END,
-           updated_at = clock_timestamp()
-     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $3
-       AND ($4::bigint IS NULL OR s.term = $4) AND s.position = $6 AND s.pending_gaps = $7
-       AND (s.barrier IS NULL OR ($5::bigint[])[1] <= s.barrier)
-    RETURNING s.namespace_id, s.subscriber_id, s.partition
-)
-INSERT INTO headwater.settled_ahead (namespace_id, subscriber_id, partition, first_sequence, sequences)
-SELECT o.namespace_id, o.subscriber_id, o.partition, ($5::bigint[])[1], $5::bigint[] FROM owned o
-    ON CONFLICT DO NOTHING
+SELECT headwater.settle_ahead_in($1, $2, $3, $4, $5, $6, $7)

@@ -65,7 +65,7 @@ fn of_row(row: &PgRow, name: &str) -> Vec<Finding> {
         found.push(
             Finding::new(Problem, "default_partition", format!("the log has a default partition, {leaf}"))
                 .consequence("what lies in it blocks new months, and no month can be detached without locks")
-                .mend(format!("move its rows where they belong, then DROP TABLE headwater.{leaf}")),
+                .mend(format!("move its rows where they belong, then DROP TABLE headwater_private.{leaf}")),
         );
     }
     if row.get("without_partman") {

@@ -1,6 +1,6 @@
 //! Brings the events of another table into a namespace: an application's own event table, a queue of pgmq's, the messages of message-db.
 //!
-//! Who has authority: the row in `headwater.imports`. It says up to where the source was imported, and is written in the transaction that appends a batch's events,
+//! Who has authority: the row in `headwater_private.imports`. It says up to where the source was imported, and is written in the transaction that appends a batch's events,
 //! from the place that this run knows it to be at, or not at all. So a run that is killed, at whatever moment, leaves what the next one goes on from,
 //! and of two at once one is refused. Ids are made from the source's, the same each time.
 //!

@@ -136,7 +136,7 @@ async fn sql_callers_get_clear_errors() {
         assert_eq!(sqlstate_of(&mut session, script).await, expected, "{script}");
     }
     let stored: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM headwater.events").fetch_one(&mut session).await.unwrap();
+        sqlx::query_scalar("SELECT count(*) FROM headwater_private.events").fetch_one(&mut session).await.unwrap();
     assert_eq!(stored, 0);
 }
 
@@ -156,10 +156,11 @@ async fn sql_callers_append_to_several_streams_at_once() {
         {\"stream_id\": \"c\", \"events\": {\"type\": \"x\"}},
         {\"stream_id\": \"a\", \"expected_version\": 1, \"events\": {\"type\": \"y\"}}]'::jsonb)";
     assert_eq!(sqlstate_of(&mut session, conflict).await, "WH007");
-    let streams: Vec<(String, i64)> = sqlx::query_as("SELECT stream_id, version FROM headwater.streams ORDER BY 1")
-        .fetch_all(&mut session)
-        .await
-        .unwrap();
+    let streams: Vec<(String, i64)> =
+        sqlx::query_as("SELECT stream_id, version FROM headwater_private.streams ORDER BY 1")
+            .fetch_all(&mut session)
+            .await
+            .unwrap();
     assert_eq!(streams, [("a".to_owned(), 2), ("b".to_owned(), 1)], "a conflict leaves nothing behind");
 }
 
@@ -172,8 +173,10 @@ async fn a_failed_append_to_several_streams_leaves_no_stream_behind() {
         .event(raw("x").in_stream("new"))
         .event(raw("y").in_stream("old"));
     assert!(log.append(both).await.unwrap_err().is_conflict());
-    let streams: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM headwater.streams").fetch_one(db.database.pool()).await.unwrap();
+    let streams: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater_private.streams")
+        .fetch_one(db.database.pool())
+        .await
+        .unwrap();
     assert_eq!(streams, 0);
     let fresh = Append::to_stream("new", ExpectedVersion::NoStream, [raw("x")]);
     assert_eq!(log.append(fresh).await.unwrap().stream_version(), Some(1));
@@ -188,18 +191,22 @@ async fn an_id_is_remembered_across_months() {
         let first = log.append(event.clone().into()).await.unwrap();
         // As if the event had been stored last month.
         let mut session = db.session().await;
-        run(&mut session, "SELECT headwater.create_leaf(1, now() - interval '1 month')").await;
+        run(&mut session, "SELECT headwater_private.create_leaf(1, now() - interval '1 month')").await;
         run(
             &mut session,
-            "UPDATE headwater.events SET recorded_at = date_trunc('month', now(), 'UTC') - interval '1 day'",
+            "UPDATE headwater_private.events SET recorded_at = date_trunc('month', now(), 'UTC') - interval '1 day'",
         )
         .await;
-        run(&mut session, "UPDATE headwater.namespaces SET sealed_before = sealed_before - interval '2 months'").await;
+        run(
+            &mut session,
+            "UPDATE headwater_private.namespaces SET sealed_before = sealed_before - interval '2 months'",
+        )
+        .await;
 
         let unsealed = log.append(event.clone().into()).await.unwrap();
         assert!(unsealed.retried && unsealed.events == first.events, "found in a month that is not sealed");
         run(&mut session, "SELECT headwater.maintain_namespace('shop')").await;
-        let sealed: bool = sqlx::query_scalar("SELECT sealed_max_id IS NOT NULL FROM headwater.namespaces")
+        let sealed: bool = sqlx::query_scalar("SELECT sealed_max_id IS NOT NULL FROM headwater_private.namespaces")
             .fetch_one(&mut session)
             .await
             .unwrap();
@@ -222,8 +229,8 @@ async fn a_month_that_somebody_may_still_add_to_is_not_sealed() {
     run(&mut writer, "BEGIN").await;
     emit(&mut writer, "shop", "in flight").await;
     run(&mut writer, &format!("PREPARE TRANSACTION '{name}'")).await;
-    run(&mut other, "UPDATE headwater.namespaces SET sealed_before = sealed_before - interval '1 month'").await;
-    let sealed = "SELECT sealed_before = date_trunc('month', now(), 'UTC') FROM headwater.namespaces";
+    run(&mut other, "UPDATE headwater_private.namespaces SET sealed_before = sealed_before - interval '1 month'").await;
+    let sealed = "SELECT sealed_before = date_trunc('month', now(), 'UTC') FROM headwater_private.namespaces";
     for (end, expected) in [("SELECT 1".to_owned(), false), (format!("COMMIT PREPARED '{name}'"), true)] {
         run(&mut other, &end).await;
         run(&mut other, "SELECT headwater.maintain_namespace('shop')").await;
@@ -239,11 +246,11 @@ async fn a_missing_month_is_made_by_the_append_that_needs_it() {
     run(
         &mut session,
         "DO $$ DECLARE leaf regclass; BEGIN
-             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater.events_n1'::regclass LOOP
+             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater_private.events_n1'::regclass LOOP
                  EXECUTE 'DROP TABLE ' || leaf;
              END LOOP;
          END $$;
-         UPDATE headwater.namespaces SET leaves_until = date_trunc('month', now(), 'UTC')",
+         UPDATE headwater_private.namespaces SET leaves_until = date_trunc('month', now(), 'UTC')",
     )
     .await;
     log.append(raw("needs a leaf").into()).await.unwrap();
@@ -266,9 +273,9 @@ async fn a_month_is_not_sealed_under_one_snapshot() {
     let db = TestDatabase::create().await;
     db.log("shop").await;
     let mut session = db.session().await;
-    let unseal = "UPDATE headwater.namespaces SET sealed_before = sealed_before - interval '1 month'";
+    let unseal = "UPDATE headwater_private.namespaces SET sealed_before = sealed_before - interval '1 month'";
     run(&mut session, unseal).await;
-    let sealed = "SELECT sealed_before = date_trunc('month', now(), 'UTC') FROM headwater.namespaces";
+    let sealed = "SELECT sealed_before = date_trunc('month', now(), 'UTC') FROM headwater_private.namespaces";
     for (isolation, expected) in [("REPEATABLE READ", false), ("SERIALIZABLE", false), ("READ COMMITTED", true)] {
         let maintain =
             format!("BEGIN ISOLATION LEVEL {isolation}; SELECT headwater.maintain_namespace('shop'); COMMIT");

@@ -66,10 +66,10 @@ async fn what_was_lost_is_named() {
     };
     assert_eq!(report.findings, [lost]);
 
-    run(&mut session, "UPDATE headwater.subscribers SET settled_events = 2").await;
+    run(&mut session, "UPDATE headwater_private.subscribers SET settled_events = 2").await;
     let findings = a.store.audit(&[]).await.unwrap().findings;
     assert!(matches!(findings[..], [AuditFinding::CountDiffers { missing: None, settled: 2, .. }]), "{findings:?}");
-    run(&mut session, "UPDATE headwater.subscribers SET settled_events = 5").await;
+    run(&mut session, "UPDATE headwater_private.subscribers SET settled_events = 5").await;
     let findings = a.store.audit(&[]).await.unwrap().findings;
     assert!(matches!(findings[..], [AuditFinding::SumDiffers { position: 6, .. }]), "{findings:?}");
     let unknown = a.store.audit(&["nobody".into()]).await;
@@ -82,8 +82,8 @@ async fn an_event_in_a_permanent_gap_is_found() {
     a.store.record_gaps(&[Gap { first: 5, last: 5, state: GapState::Permanent }]).await.unwrap();
     let report = a.store.audit(&[]).await.unwrap();
     assert_eq!((report.permanent_gaps, report.findings.as_slice()), (1, [].as_slice()));
-    run(&mut session, "UPDATE headwater.permanent_gaps SET last_sequence = 6").await;
-    let event_id = sqlx::query_scalar("SELECT event_id FROM headwater.events WHERE global_sequence = 6");
+    run(&mut session, "UPDATE headwater_private.permanent_gaps SET last_sequence = 6").await;
+    let event_id = sqlx::query_scalar("SELECT event_id FROM headwater_private.events WHERE global_sequence = 6");
     let event_id = event_id.fetch_one(&mut session).await.unwrap();
     let found = AuditFinding::EventInPermanentGap { global_sequence: 6, event_id };
     assert_eq!(a.store.audit(&[]).await.unwrap().findings, [found]);

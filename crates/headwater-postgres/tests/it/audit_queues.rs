@@ -38,6 +38,7 @@ async fn whatever_a_queue_goes_through_leaves_no_contradiction() {
     shop.queue.ack(letter.claim_id, None).await.unwrap();
     shop.store.reset("work", 3).await.unwrap();
     assert_eq!(problems(&shop).await, []);
+    shop.db.hand_out("shop", 1_000).await;
     shop.store.reset("work", 1_000).await.unwrap();
     assert_eq!(problems(&shop).await, []);
     shop.store.reset("work", 0).await.unwrap();
@@ -67,7 +68,8 @@ async fn contradictions_are_found() {
     let two = shop.claim_types(5, &["event"]).await.remove(0);
     shop.claim_types(5, &["none"]).await;
     assert_eq!(problems(&shop).await, []);
-    let change = |set: &str, claim: uuid::Uuid| format!("UPDATE headwater.claims SET {set} WHERE claim_id = '{claim}'");
+    let change =
+        |set: &str, claim: uuid::Uuid| format!("UPDATE headwater_private.claims SET {set} WHERE claim_id = '{claim}'");
     run(&mut shop.session, &change("sequences = '{4,5,6}'", two.claim_id)).await;
     assert_eq!(problems(&shop).await, [("held_twice".into(), 4, 5, 2)]);
     run(&mut shop.session, &change("sequences = '{8,12}'", two.claim_id)).await;
@@ -78,9 +80,9 @@ async fn contradictions_are_found() {
     assert_eq!(problems(&shop).await, []);
     shop.queue.reject(one.claim_id, Some(&[1]), "never").await.unwrap();
     shop.store.redrive(&DeadLetterQuery::default()).await.unwrap();
-    run(&mut shop.session, "UPDATE headwater.dead_letters SET queued = true").await;
+    run(&mut shop.session, "UPDATE headwater_private.dead_letters SET queued = true").await;
     assert_eq!(problems(&shop).await, [("letter_forgotten".into(), 1, 1, 1)]);
-    run(&mut shop.session, "UPDATE headwater.dead_letters SET queued = false").await;
-    run(&mut shop.session, "UPDATE headwater.claims SET state.frontier = 20").await;
+    run(&mut shop.session, "UPDATE headwater_private.dead_letters SET queued = false").await;
+    run(&mut shop.session, "UPDATE headwater_private.claims SET state.frontier = 20").await;
     assert_eq!(problems(&shop).await, [("frontier_beyond_log".into(), 20, 20, 1)]);
 }

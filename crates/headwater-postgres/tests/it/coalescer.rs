@@ -11,7 +11,7 @@ use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions, PgLog};
 
 async fn transactions(db: &TestDatabase) -> i64 {
-    let count = "SELECT count(DISTINCT transaction_id) FROM headwater.events";
+    let count = "SELECT count(DISTINCT transaction_id) FROM headwater_private.events";
     sqlx::query_scalar(count).fetch_one(db.database.pool()).await.unwrap()
 }
 
@@ -37,7 +37,7 @@ async fn a_caller_is_released_after_the_commit() {
     for n in 1..=20 {
         log.append(raw("done").into()).await.unwrap();
         let seen: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM headwater.events").fetch_one(&mut other).await.unwrap();
+            sqlx::query_scalar("SELECT count(*) FROM headwater_private.events").fetch_one(&mut other).await.unwrap();
         assert_eq!(seen, n, "another session sees it as soon as the caller is answered");
     }
 }
@@ -52,7 +52,7 @@ async fn a_commit_that_fails_fails_the_append() {
         &mut session,
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
          DO $$ DECLARE leaf regclass; BEGIN
-             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater.events_n1'::regclass LOOP
+             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater_private.events_n1'::regclass LOOP
                  EXECUTE format('CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON %s DEFERRABLE INITIALLY DEFERRED
                                  FOR EACH ROW EXECUTE FUNCTION refuse()', leaf);
              END LOOP;

@@ -135,13 +135,14 @@ async fn what_is_no_expression_is_refused_with_its_reason() {
         ("99999999999999999999 * * * *", "minute '99999999999999999999' is not 0 to 59"),
     ];
     for (cron, reason) in cases {
-        let refused = sqlx::query("SELECT headwater.cron_next($1)").bind(cron).execute(&mut session).await.unwrap_err();
+        let refused =
+            sqlx::query("SELECT headwater_private.cron_next($1)").bind(cron).execute(&mut session).await.unwrap_err();
         let refused = refused.as_database_error().unwrap();
         assert_eq!(refused.code().as_deref(), Some("WH002"), "{cron:?}: {refused}");
         assert!(refused.message().contains(reason), "{cron:?}: {refused}");
     }
     for zone in ["Europe/Copenhagn", "CEST", "XYZ+3", "Etc/Foo+3", "", "UTC; DROP"] {
-        let asking = sqlx::query("SELECT headwater.cron_next('* * * * *', $1)").bind(zone);
+        let asking = sqlx::query("SELECT headwater_private.cron_next('* * * * *', $1)").bind(zone);
         let refused = asking.execute(&mut session).await.unwrap_err();
         let refused = refused.as_database_error().unwrap();
         assert_eq!(refused.code().as_deref(), Some("WH002"), "{zone:?}: {refused}");
@@ -149,7 +150,7 @@ async fn what_is_no_expression_is_refused_with_its_reason() {
     }
     for zone in ["UTC", "CET", "Etc/GMT+3", "America/Port-au-Prince", "America/Argentina/Buenos_Aires", "europe/paris"]
     {
-        let asking = sqlx::query("SELECT headwater.cron_next('* * * * *', $1)").bind(zone);
+        let asking = sqlx::query("SELECT headwater_private.cron_next('* * * * *', $1)").bind(zone);
         asking.execute(&mut session).await.unwrap_or_else(|error| panic!("{zone}: {error}"));
     }
 }
@@ -296,7 +297,7 @@ async fn due_times_are_those_of_croner() {
         };
         cases.push((cron, zone.name().to_owned(), after, expected));
     }
-    let asking = "SELECT headwater.cron_after(headwater.cron_fields(c.cron), c.zone, c.after)
+    let asking = "SELECT headwater_private.cron_after(headwater_private.cron_fields(c.cron), c.zone, c.after)
                     FROM unnest($1::text[], $2::text[], $3::timestamptz[]) WITH ORDINALITY AS c(cron, zone, after, ord) ORDER BY c.ord";
     let due: Vec<Option<DateTime<Utc>>> = sqlx::query_scalar(asking)
         .bind(cases.iter().map(|case| case.0.clone()).collect::<Vec<_>>())
@@ -322,15 +323,15 @@ async fn the_last_due_time_is_found_from_behind() {
                    unnest(ARRAY['2026-03-28 20:00+00', '2026-10-24 21:10:07+00', '2026-04-04 14:31+00']::timestamptz[]) AS t(earliest),
                    unnest(ARRAY['1 second', '59 minutes', '7 hours', '40 hours']::interval[]) AS s(span)
         ), walk AS (
-            SELECT c.*, headwater.cron_after(headwater.cron_fields(c.cron), c.zone, c.earliest - interval '1 microsecond') AS due, NULL::timestamptz AS last FROM cases c
+            SELECT c.*, headwater_private.cron_after(headwater_private.cron_fields(c.cron), c.zone, c.earliest - interval '1 microsecond') AS due, NULL::timestamptz AS last FROM cases c
             UNION ALL
-            SELECT w.cron, w.zone, w.earliest, w.latest, headwater.cron_after(headwater.cron_fields(w.cron), w.zone, w.due), w.due
+            SELECT w.cron, w.zone, w.earliest, w.latest, headwater_private.cron_after(headwater_private.cron_fields(w.cron), w.zone, w.due), w.due
               FROM walk w WHERE w.due <= w.latest
         ), walked AS (
             SELECT w.cron, w.zone, w.earliest, w.latest, max(w.last) AS last FROM walk w GROUP BY 1, 2, 3, 4
         )
         SELECT count(*) FILTER (WHERE x.found IS DISTINCT FROM x.last), count(x.last), count(*)
-          FROM (SELECT w.*, headwater.cron_before(headwater.cron_fields(w.cron), w.zone, w.earliest, w.latest) AS found FROM walked w) x";
+          FROM (SELECT w.*, headwater_private.cron_before(headwater_private.cron_fields(w.cron), w.zone, w.earliest, w.latest) AS found FROM walked w) x";
     let (differing, found, all): (i64, i64, i64) =
         sqlx::query_as(differing).fetch_one(&mut db.session().await).await.unwrap();
     assert_eq!((differing, all), (0, 180));

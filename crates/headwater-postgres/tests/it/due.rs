@@ -21,7 +21,7 @@ fn later() -> chrono::DateTime<Utc> {
 
 /// Lets an hour pass for all that waits.
 async fn an_hour_passes(db: &TestDatabase) {
-    let earlier = "UPDATE headwater.due_events SET due_at = due_at - interval '1 hour 1 second',
+    let earlier = "UPDATE headwater_private.due_events SET due_at = due_at - interval '1 hour 1 second',
                                                    fire_at = fire_at - interval '1 hour 1 second'";
     run(&mut db.session().await, earlier).await;
 }
@@ -124,7 +124,7 @@ async fn a_delay_counts_by_the_clock_of_the_database() {
     let id = log.emit_at(Duration::from_secs(3_600), raw("in an hour")).await.unwrap();
     let exact = "SELECT due_at - created_at BETWEEN interval '59 minutes' AND interval '61 minutes'
                         AND due_at - now() BETWEEN interval '59 minutes' AND interval '1 hour'
-                   FROM headwater.due_events WHERE event_id = $1";
+                   FROM headwater_private.due_events WHERE event_id = $1";
     assert!(sqlx::query_scalar::<_, bool>(exact).bind(id).fetch_one(db.database.pool()).await.unwrap());
     log.emit_at(Duration::ZERO, raw("now")).await.unwrap();
     assert_eq!(types_after(&log, 0).await, ["now"]);
@@ -517,7 +517,7 @@ async fn what_waits_survives_restarts_own_server() {
     }
     let waiting: Vec<_> = log.due_events(10).await.unwrap().into_iter().map(|due| due.event.id).collect();
     assert_eq!(waiting, ids);
-    let due = "UPDATE headwater.due_events SET fire_at = fire_at - interval '2 hours'";
+    let due = "UPDATE headwater_private.due_events SET fire_at = fire_at - interval '2 hours'";
     sqlx::query(due).execute(database.pool()).await.unwrap();
     assert_eq!(log.fire_due(100).await.unwrap(), nothing_waits(2));
     let events: Vec<Event> = log.read_all_events_since(0).try_collect().await.unwrap();

@@ -19,8 +19,8 @@ async fn a_writer_that_holds_a_gapless_namespace_delays_the_others_by_no_more_th
         run(&mut session, &due).await;
     }
     let earlier =
-        "UPDATE headwater.due_events SET due_at = due_at - interval '2 hours', fire_at = fire_at - interval '2 hours';
-        UPDATE headwater.schedules SET next_due_at = '2026-01-01T10:00:00Z', fire_at = '2026-01-01T10:00:00Z'";
+        "UPDATE headwater_private.due_events SET due_at = due_at - interval '2 hours', fire_at = fire_at - interval '2 hours';
+        UPDATE headwater_private.schedules SET next_due_at = '2026-01-01T10:00:00Z', fire_at = '2026-01-01T10:00:00Z'";
     run(&mut session, earlier).await;
     let mut writer = db.session().await;
     run(&mut writer, "BEGIN").await;

@@ -17,6 +17,7 @@ impl Group {
     async fn of(partitions: u32) -> (Self, Process) {
         let db = TestDatabase::create().await;
         let log = db.log("shop").await;
+        db.hand_out("shop", 100).await;
         let a = Process::start(&db, &log, "a").await;
         let mode = SubscriberMode::Partitioned { partitions };
         let config = SubscriberConfig { subscriber_id: "g".into(), start_from: StartFrom::Beginning, mode };
@@ -160,7 +161,7 @@ async fn without_session_locks_a_member_is_gone_when_its_lease_ends() {
     b.store.close().await;
     assert_eq!(join(&a).await.members.len(), 2);
     let mut conn = group.db.session().await;
-    let over = "UPDATE headwater.members SET member_until = clock_timestamp() WHERE node = 'b'";
+    let over = "UPDATE headwater_private.members SET member_until = clock_timestamp() WHERE node = 'b'";
     sqlx::query(over).execute(&mut conn).await.unwrap();
     assert_eq!(join(&a).await.members, [a.instance.incarnation]);
 }
@@ -329,9 +330,12 @@ async fn a_row_that_is_no_subscriber_is_refused_whoever_writes_it() {
         "position = -1",
         "pending_gaps = '{1}'",
     ] {
-        let update = format!("UPDATE headwater.subscribers SET {wrong} WHERE partition = 1");
+        let update = format!("UPDATE headwater_private.subscribers SET {wrong} WHERE partition = 1");
         let refused = sqlx::query(sqlx::AssertSqlSafe(update)).execute(&mut session).await.expect_err(wrong);
         assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("23514"), "{wrong}");
     }
-    sqlx::query("UPDATE headwater.subscribers SET resize_to = 3, barrier = 5").execute(&mut session).await.unwrap();
+    sqlx::query("UPDATE headwater_private.subscribers SET resize_to = 3, barrier = 5")
+        .execute(&mut session)
+        .await
+        .unwrap();
 }

@@ -286,7 +286,7 @@ async fn the_upper_half_of_a_sequence_is_rebuilt() {
     let (mut writer, mut other) = (db.session().await, db.session().await);
     // The writer's lock lies just below a multiple of 2^32, the tail just above.
     let edge = (7i64 << 32) - 1;
-    run(&mut other, &format!("SELECT setval('headwater.sequence_n1', {edge})")).await;
+    run(&mut other, &format!("SELECT setval('headwater_private.sequence_n1', {edge})")).await;
     run(&mut writer, "BEGIN").await;
     let in_flight = emit(&mut writer, "shop", "in flight").await;
     assert_eq!(in_flight, 7 << 32);

@@ -37,7 +37,7 @@ async fn what_is_delivered_is_what_was_committed() {
     }
     done.store(true, SeqCst);
 
-    let committed: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater.events ORDER BY 1")
+    let committed: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater_private.events ORDER BY 1")
         .fetch_all(db.database.pool())
         .await
         .unwrap();

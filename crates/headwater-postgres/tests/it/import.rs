@@ -89,7 +89,7 @@ async fn a_table_comes_in_by_its_order_and_with_all_its_fields() {
     run(&mut session, "INSERT INTO public.events SELECT 5000 + n, 'New', 'null', 'order-1', now() + n * interval '1 s' FROM generate_series(1, 12) n").await;
     let more = import(&log, &options(old_events())).await.unwrap();
     assert_eq!((more.events, more.new_events), (107, 12));
-    let verified = "SELECT events = 107 AND verified_at IS NOT NULL FROM headwater.imports";
+    let verified = "SELECT events = 107 AND verified_at IS NOT NULL FROM headwater_private.imports";
     assert!(sqlx::query_scalar::<_, bool>(verified).fetch_one(&mut session).await.unwrap());
 }
 
@@ -138,7 +138,7 @@ async fn message_db_keeps_its_streams_and_versions() {
     let amounts: Vec<_> = stream.iter().map(|event| event.data_text().to_owned()).collect();
     assert_eq!(amounts.len(), 13);
     assert_eq!((amounts[0].as_str(), amounts[12].as_str()), ("{\"amount\": 1}", "{\"amount\": 49}"));
-    let same = "SELECT count(*) FROM headwater.events e JOIN message_store.messages m
+    let same = "SELECT count(*) FROM headwater_private.events e JOIN message_store.messages m
                     ON m.id = e.event_id AND m.position + 1 = e.stream_version AND m.stream_name = e.stream_id
                    AND m.time AT TIME ZONE 'UTC' = e.created_at";
     assert_eq!(sqlx::query_scalar::<_, i64>(same).fetch_one(&mut session).await.unwrap(), 50);
@@ -256,7 +256,7 @@ async fn two_runs_at_once_do_not_both_go_on() {
         let moving = std::thread::spawn(move || {
             tokio::runtime::Runtime::new().unwrap().block_on(async {
                 let mut session = sqlx::PgConnection::connect(&url).await.unwrap();
-                run(&mut session, "UPDATE headwater.imports SET cursor = ARRAY['2020-01-01', '1']").await;
+                run(&mut session, "UPDATE headwater_private.imports SET cursor = ARRAY['2020-01-01', '1']").await;
             });
         });
         moving.join().unwrap();

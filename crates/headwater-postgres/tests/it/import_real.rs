@@ -50,7 +50,7 @@ async fn a_real_pgmq_comes_in_with_its_archive() {
     let numbers = (1..=40).filter(|n| ![1, 3].contains(n));
     let expected: Vec<_> = numbers.map(|n| (format!("job.{}", n % 2), format!("{{\"n\": {n}}}"))).collect();
     assert_eq!(told, expected, "in the order of the queue, whatever became of each");
-    let times = "SELECT count(*) FROM headwater.events e JOIN headwater.namespaces n USING (namespace_id)
+    let times = "SELECT count(*) FROM headwater_private.events e JOIN headwater_private.namespaces n USING (namespace_id)
                    JOIN (SELECT msg_id, enqueued_at FROM pgmq.q_jobs UNION ALL SELECT msg_id, enqueued_at FROM pgmq.a_jobs) m
                      ON m.msg_id::text = e.headers ->> 'source_id' AND m.enqueued_at = e.created_at
                   WHERE n.namespace = 'everything'";
@@ -110,11 +110,11 @@ async fn a_real_message_db_keeps_its_streams_and_versions() {
     let stream: Vec<Event> = log.read_stream(StreamQuery::new("account-1")).try_collect().await.unwrap();
     assert_eq!((stream.len(), stream[12].data_text()), (13, "{\"amount\": 49}"));
     assert_eq!(stream[0].headers["schemaVersion"], "1");
-    let same = "SELECT count(*) FROM headwater.events e JOIN message_store.messages m
+    let same = "SELECT count(*) FROM headwater_private.events e JOIN message_store.messages m
                     ON m.id = e.event_id AND m.position + 1 = e.stream_version AND m.stream_name = e.stream_id AND m.type = e.event_type
                    AND m.time AT TIME ZONE 'UTC' = e.created_at AND m.data = e.data";
     assert_eq!(sqlx::query_scalar::<_, i64>(same).fetch_one(&mut session).await.unwrap(), 51);
     let order = "SELECT array_agg(m.global_position ORDER BY e.global_sequence) = array_agg(m.global_position ORDER BY m.global_position)
-                   FROM headwater.events e JOIN message_store.messages m ON m.id = e.event_id";
+                   FROM headwater_private.events e JOIN message_store.messages m ON m.id = e.event_id";
     assert!(sqlx::query_scalar::<_, bool>(order).fetch_one(&mut session).await.unwrap());
 }

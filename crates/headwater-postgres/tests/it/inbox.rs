@@ -27,7 +27,10 @@ async fn take(inbox: &PgInbox, instance: &Instance) -> Option<i64> {
 }
 
 async fn statuses(session: &mut PgConnection) -> Vec<String> {
-    sqlx::query_scalar("SELECT status FROM headwater.cdc_inbox ORDER BY inbox_id").fetch_all(session).await.unwrap()
+    sqlx::query_scalar("SELECT status FROM headwater_private.cdc_inbox ORDER BY inbox_id")
+        .fetch_all(session)
+        .await
+        .unwrap()
 }
 
 async fn run(session: &mut PgConnection, statement: &'static str) {
@@ -64,7 +67,7 @@ async fn what_comes_from_a_slot_again_is_in_the_inbox_once() {
     assert_eq!(statuses(&mut session).await, ["DISPATCHED", "DISPATCHED", "RECEIVED", "POISON"]);
     assert_eq!(inbox.tidy(term, 0, 0, Duration::ZERO).await.unwrap(), 3);
     assert_eq!(statuses(&mut session).await, ["RECEIVED"]);
-    let stored: bool = sqlx::query_scalar("SELECT received_lsn = '1/20' FROM headwater.cdc_slots")
+    let stored: bool = sqlx::query_scalar("SELECT received_lsn = '1/20' FROM headwater_private.cdc_slots")
         .fetch_one(&mut session)
         .await
         .unwrap();
@@ -102,7 +105,7 @@ async fn one_owns_the_slot_until_its_lease_is_over_or_its_stream() {
     assert_eq!(inbox.own(&a, Some(first), HOUR).await.unwrap().0, Some(first));
     assert_eq!(inbox.own(&b, Some(first), HOUR).await.unwrap().0, None, "another's term");
 
-    run(&mut session, "UPDATE headwater.cdc_slots SET lease_until = clock_timestamp()").await;
+    run(&mut session, "UPDATE headwater_private.cdc_slots SET lease_until = clock_timestamp()").await;
     let second = take(&inbox, &b).await.expect("the lease is over");
     assert!(second > first);
     assert_eq!(inbox.own(&a, Some(first), HOUR).await.unwrap().0, None);
@@ -115,7 +118,7 @@ async fn one_owns_the_slot_until_its_lease_is_over_or_its_stream() {
     assert_eq!(take(&inbox, &a).await, None);
     assert!(inbox.release(third).await.unwrap());
     assert!(take(&inbox, &a).await.is_some());
-    run(&mut session, "UPDATE headwater.cdc_slots SET lease_until = clock_timestamp()").await;
+    run(&mut session, "UPDATE headwater_private.cdc_slots SET lease_until = clock_timestamp()").await;
     let third = take(&inbox, &b).await.unwrap();
 
     // It has its lease, and had begun to read; but nobody does.
@@ -129,12 +132,12 @@ async fn an_owner_that_renews_makes_its_lease_longer_and_none_is_written_for_not
     let mut session = db.session().await;
     let a = Instance::new("a");
     let term = take(&inbox, &a).await.unwrap();
-    let version =
-        "SELECT (xmin::text, lease_until > clock_timestamp() + interval '50 minutes')::text FROM headwater.cdc_slots";
+    let version = "SELECT (xmin::text, lease_until > clock_timestamp() + interval '50 minutes')::text FROM headwater_private.cdc_slots";
     let before: String = sqlx::query_scalar(version).fetch_one(&mut session).await.unwrap();
     inbox.own(&a, Some(term), HOUR).await.unwrap();
     assert_eq!(sqlx::query_scalar::<_, String>(version).fetch_one(&mut session).await.unwrap(), before);
-    run(&mut session, "UPDATE headwater.cdc_slots SET lease_until = clock_timestamp() - interval '1 second'").await;
+    run(&mut session, "UPDATE headwater_private.cdc_slots SET lease_until = clock_timestamp() - interval '1 second'")
+        .await;
     assert_eq!(inbox.own(&a, Some(term), HOUR).await.unwrap().0, Some(term), "nobody has taken it");
     let renewed: String = sqlx::query_scalar(version).fetch_one(&mut session).await.unwrap();
     assert!(renewed.ends_with(",t)"), "{renewed}");
@@ -193,9 +196,9 @@ async fn what_is_kept_costs_a_tidy_nothing() {
     let term = take(&inbox, &Instance::new("a")).await.unwrap();
     run(
         &mut session,
-        "INSERT INTO headwater.cdc_inbox (namespace_id, slot, commit_lsn, nth, global_sequence, status)
-         SELECT n.namespace_id, 's', '0/1', i, i, 'DISPATCHED' FROM headwater.namespaces n, generate_series(1, 30000) i;
-         ANALYZE headwater.cdc_inbox",
+        "INSERT INTO headwater_private.cdc_inbox (namespace_id, slot, commit_lsn, nth, global_sequence, status)
+         SELECT n.namespace_id, 's', '0/1', i, i, 'DISPATCHED' FROM headwater_private.namespaces n, generate_series(1, 30000) i;
+         ANALYZE headwater_private.cdc_inbox",
     )
     .await;
     let keep = "SELECT headwater.cdc_tidy('shop', $1, 30000, 1000000, interval '1 hour')";
@@ -204,7 +207,7 @@ async fn what_is_kept_costs_a_tidy_nothing() {
     let read: i64 = sqlx::query_scalar(
         "SELECT pg_stat_get_xact_tuples_returned(c.oid) + pg_stat_get_xact_tuples_fetched(c.oid) + coalesce(
                 (SELECT sum(pg_stat_get_xact_tuples_fetched(i.indexrelid))::bigint FROM pg_index i WHERE i.indrelid = c.oid), 0)
-           FROM pg_class c WHERE c.oid = 'headwater.cdc_inbox'::regclass",
+           FROM pg_class c WHERE c.oid = 'headwater_private.cdc_inbox'::regclass",
     )
     .fetch_one(&mut *transaction)
     .await
@@ -268,7 +271,8 @@ async fn slots_that_nobody_will_read_are_told_from_those_that_somebody_may() {
     assert_eq!(orphans(HOUR).await, [(slot.clone(), "no node wants it".into())], "nobody ever owned it");
     let term = take(&inbox, &Instance::new("a")).await.unwrap();
     assert_eq!(orphans(HOUR).await, []);
-    run(&mut session, "UPDATE headwater.cdc_slots SET lease_until = clock_timestamp() - interval '2 hours'").await;
+    run(&mut session, "UPDATE headwater_private.cdc_slots SET lease_until = clock_timestamp() - interval '2 hours'")
+        .await;
     assert_eq!(orphans(HOUR * 3).await, [], "not for so long");
     assert_eq!(orphans(HOUR).await.len(), 1);
 
@@ -294,7 +298,7 @@ async fn slots_that_nobody_will_read_are_told_from_those_that_somebody_may() {
     // A namespace that is gone; and one that has another slot by now.
     let gone = slot.replace("_n1_", "_n999_");
     make(&mut session, &gone).await;
-    sqlx::query("UPDATE headwater.cdc_slots SET slot = 'other' WHERE term = $1")
+    sqlx::query("UPDATE headwater_private.cdc_slots SET slot = 'other' WHERE term = $1")
         .bind(term)
         .execute(&mut session)
         .await

@@ -44,3 +44,4 @@ mod roles_catalogue;
 mod schedules;
 mod sql_docs;
 mod subscribers;
+mod wall;

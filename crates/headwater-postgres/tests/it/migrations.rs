@@ -101,12 +101,12 @@ async fn every_statement_can_be_prepared() {
 #[tokio::test]
 async fn every_function_has_its_file_and_header() {
     let db = TestDatabase::create().await;
-    let functions = "SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace = 'headwater'::regnamespace";
+    let functions = "SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace IN ('headwater'::regnamespace, 'headwater_private'::regnamespace)";
     let there: BTreeSet<String> =
         sqlx::query_scalar(functions).fetch_all(db.database.pool()).await.unwrap().into_iter().collect();
     // Two files hold the two forms of headwater.append.
     let named: BTreeSet<String> =
-        sql_folder("functions").iter().map(|(name, _)| name.replace("append_writes", "append")).collect();
+        sql_folder("functions").iter().map(|(name, _)| name.replace("append_streams", "append")).collect();
     assert_eq!(there, named);
     for (name, text) in sql_folder("functions") {
         let header: String = text.lines().take_while(|line| line.starts_with("--")).collect();

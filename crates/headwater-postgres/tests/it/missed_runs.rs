@@ -49,16 +49,16 @@ async fn a_plan_is_what_a_walk_through_all_due_times_says() {
     let mut session = db.session().await;
     let walk = "
         WITH RECURSIVE s AS (
-            SELECT jsonb_populate_record(NULL::headwater.schedules, $1) AS s
+            SELECT jsonb_populate_record(NULL::headwater_private.schedules, $1) AS s
         ), walk AS (
-            SELECT 1 AS n, headwater.cron_next((s.s).cron_expression, (s.s).timezone, $2) AS due FROM s
+            SELECT 1 AS n, headwater_private.cron_next((s.s).cron_expression, (s.s).timezone, $2) AS due FROM s
             UNION ALL
-            SELECT w.n + 1, headwater.cron_after(headwater.cron_fields((s.s).cron_expression), (s.s).timezone, w.due) FROM walk w, s WHERE w.due <= $3
+            SELECT w.n + 1, headwater_private.cron_after(headwater_private.cron_fields((s.s).cron_expression), (s.s).timezone, w.due) FROM walk w, s WHERE w.due <= $3
         )
         SELECT array_agg(w.due ORDER BY w.n) FROM walk w";
     let plan = "
         SELECT p.due, p.skipped_from, p.skipped_until, p.next_due_at
-          FROM headwater.plan_runs(jsonb_populate_record(NULL::headwater.schedules, $1), $2) p";
+          FROM headwater_private.plan_runs(jsonb_populate_record(NULL::headwater_private.schedules, $1), $2) p";
     let (mut fired, mut skipped) = (0, 0);
     for _ in 0..300 {
         let mut case = case(&mut random);

@@ -57,7 +57,7 @@ async fn the_statement_about_gaps_looks_only_into_their_months() {
     seal(&mut db.session().await, "shop").await;
     for mut session in sessions(&db).await {
         let bounds: (chrono::DateTime<chrono::Utc>, chrono::DateTime<chrono::Utc>) =
-            sqlx::query_as("SELECT from_at, until_at FROM headwater.log_bounds(1, 44, 47, NULL)")
+            sqlx::query_as("SELECT from_at, until_at FROM headwater_private.log_bounds(1, 44, 47, NULL)")
                 .fetch_one(&mut session)
                 .await
                 .unwrap();
@@ -80,19 +80,19 @@ async fn a_sealed_month_takes_nothing_more_and_appends_never_try() {
     db.past_months("shop", 1, 3).await;
     let mut session = db.session().await;
     seal(&mut session, "shop").await;
-    let insert = "INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
+    let insert = "INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
                   VALUES (99, 1, now(), date_trunc('month', now(), 'UTC') - interval '1 hour', 1, gen_random_uuid(), 'late', '1')";
     assert_eq!(sqlstate_of(&mut session, insert).await, "WH035");
     // A clock that was set back into the sealed month: the month that is sealed is then ahead of it.
     run(
         &mut session,
-        "UPDATE headwater.namespaces SET sealed_before = date_trunc('month', now(), 'UTC') + interval '1 month'",
+        "UPDATE headwater_private.namespaces SET sealed_before = date_trunc('month', now(), 'UTC') + interval '1 month'",
     )
     .await;
     let sequence = emit(&mut session, "shop", "in SQL").await;
     log.append(raw("in Rust").into()).await.unwrap();
     let recorded: Vec<bool> = sqlx::query_scalar(
-        "SELECT e.recorded_at = n.sealed_before FROM headwater.events e, headwater.namespaces n WHERE e.global_sequence >= $1",
+        "SELECT e.recorded_at = n.sealed_before FROM headwater_private.events e, headwater_private.namespaces n WHERE e.global_sequence >= $1",
     )
     .bind(sequence as i64)
     .fetch_all(&mut session)
@@ -109,15 +109,15 @@ async fn sealing_waits_for_whoever_adds_to_the_month() {
     let (mut writer, mut session) = (db.session().await, db.session().await);
     run(
         &mut writer,
-        "BEGIN; INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
-                SELECT nextval(n.sequence), 1, now(), n.sealed_before - interval '1 hour', 1, gen_random_uuid(), 'slow', '1' FROM headwater.namespaces n",
+        "BEGIN; INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
+                SELECT nextval(n.sequence), 1, now(), n.sealed_before - interval '1 hour', 1, gen_random_uuid(), 'slow', '1' FROM headwater_private.namespaces n",
     )
     .await;
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.seal_months('shop')").await, "55P03");
     run(&mut writer, "COMMIT").await;
     assert_eq!(seal(&mut session, "shop").await, 1);
     let last: i64 =
-        sqlx::query_scalar("SELECT last_sequence FROM headwater.months").fetch_one(&mut session).await.unwrap();
+        sqlx::query_scalar("SELECT last_sequence FROM headwater_private.months").fetch_one(&mut session).await.unwrap();
     assert_eq!(last, 4);
 }
 
@@ -132,8 +132,10 @@ async fn what_is_in_flight_while_a_month_is_sealed_is_read_later() {
     assert_eq!(emit(&mut session, "shop", "quick").await, 8);
     seal(&mut session, "shop").await;
     log.look_up_months().await.unwrap();
-    let complete: i64 =
-        sqlx::query_scalar("SELECT max(complete_to) FROM headwater.months").fetch_one(&mut session).await.unwrap();
+    let complete: i64 = sqlx::query_scalar("SELECT max(complete_to) FROM headwater_private.months")
+        .fetch_one(&mut session)
+        .await
+        .unwrap();
     assert_eq!(complete, 6);
     assert_eq!(types_after(&log, 6).await, [""; 0]);
     run(&mut writer, "COMMIT").await;
@@ -153,11 +155,12 @@ async fn a_gapless_namespace_is_sealed_too() {
     let mut session = db.session().await;
     assert_eq!(seal(&mut session, "ledger").await, 2);
     log.look_up_months().await.unwrap();
-    let rows: Vec<(i64, i64, i64)> =
-        sqlx::query_as("SELECT last_sequence, high_sequence, complete_to FROM headwater.months ORDER BY starts_at")
-            .fetch_all(&mut session)
-            .await
-            .unwrap();
+    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+        "SELECT last_sequence, high_sequence, complete_to FROM headwater_private.months ORDER BY starts_at",
+    )
+    .fetch_all(&mut session)
+    .await
+    .unwrap();
     assert_eq!(rows, [(2, 2, 2), (4, 4, 4)]);
     assert_eq!(types_after(&log, 0).await.len(), 6);
 }
@@ -182,8 +185,8 @@ async fn ragged(db: &TestDatabase) -> PgLog {
         db.backdate("shop", first, last, months_ago).await;
     }
     let mut session = db.session().await;
-    run(&mut session, "DELETE FROM headwater.events WHERE global_sequence IN (5, 23, 24, 33)").await;
-    run(&mut session, "SELECT headwater.create_leaf(1, now() - interval '6 months')").await;
+    run(&mut session, "DELETE FROM headwater_private.events WHERE global_sequence IN (5, 23, 24, 33)").await;
+    run(&mut session, "SELECT headwater_private.create_leaf(1, now() - interval '6 months')").await;
     seal(&mut session, "shop").await;
     log.look_up_months().await.unwrap();
     log
@@ -194,7 +197,7 @@ async fn a_read_of_ragged_months_misses_nothing() {
     let db = TestDatabase::create().await;
     let log = ragged(&db).await;
     let mut session = db.session().await;
-    let all: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater.events ORDER BY 1")
+    let all: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater_private.events ORDER BY 1")
         .fetch_all(&mut session)
         .await
         .unwrap();

@@ -37,7 +37,7 @@ async fn of_60_months_claims_and_status_look_only_into_those_that_they_need() {
     let sealed = seal(&mut owner, "shop").await;
     assert_eq!(sealed, 60);
     let claim = "SELECT * FROM headwater.claim('shop', 'work', 5)";
-    let nack = "SELECT headwater.nack('shop', 'work', c.claim_id, delay => interval '0') FROM (SELECT DISTINCT claim_id FROM headwater.claims WHERE NOT done) c";
+    let nack = "SELECT headwater.nack('shop', 'work', c.claim_id, delay => interval '0') FROM (SELECT DISTINCT claim_id FROM headwater_private.claims WHERE NOT done) c";
     for (position, query, rows, leaves) in [
         (1_200, claim, 5, 0),
         (1_200, "SELECT * FROM headwater.claim_matching('shop', 'work', 5, '30 s', ARRAY['now'])", 5, 0),
@@ -92,10 +92,10 @@ async fn claims_over_ragged_months_miss_nothing() {
         db.backdate("shop", first, last, months_ago).await;
     }
     let mut session = db.session().await;
-    run(&mut session, "DELETE FROM headwater.events WHERE global_sequence IN (5, 23, 24, 33)").await;
+    run(&mut session, "DELETE FROM headwater_private.events WHERE global_sequence IN (5, 23, 24, 33)").await;
     run(&mut session, "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared')").await;
     seal(&mut session, "shop").await;
-    let all: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater.events ORDER BY 1")
+    let all: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater_private.events ORDER BY 1")
         .fetch_all(&mut session)
         .await
         .unwrap();
@@ -187,7 +187,7 @@ async fn a_stream_over_ragged_months_misses_nothing() {
     seal(&mut session, "shop").await;
     let all_ranges = async |session: &mut PgConnection, log: &PgLog, case: &str| {
         let all: Vec<i64> = sqlx::query_scalar(
-            "SELECT stream_version FROM headwater.events e, headwater.namespaces n WHERE e.recorded_at >= n.kept_from ORDER BY 1",
+            "SELECT stream_version FROM headwater_private.events e, headwater_private.namespaces n WHERE e.recorded_at >= n.kept_from ORDER BY 1",
         )
         .fetch_all(&mut *session)
         .await
@@ -214,7 +214,7 @@ async fn a_stream_over_ragged_months_misses_nothing() {
     };
     log.look_up_months().await.unwrap();
     all_ranges(&mut session, &log, "times known").await;
-    run(&mut session, "UPDATE headwater.streams SET first_at = DEFAULT, last_at = DEFAULT").await;
+    run(&mut session, "UPDATE headwater_private.streams SET first_at = DEFAULT, last_at = DEFAULT").await;
     all_ranges(&mut session, &log, "times not known").await;
     db.keep_months("shop", 5).await;
     assert_eq!(db.database.maintain("shop", false).await.unwrap().trimmed.len(), 3);
@@ -228,8 +228,8 @@ async fn streams_know_when_their_events_were_recorded() {
     let db = TestDatabase::create().await;
     let log = db.log_with(NamespaceConfig::new("shop"), LogOptions::default()).await;
     let mut session = db.session().await;
-    let apart = "SELECT count(*) FROM headwater.streams s
-                   JOIN LATERAL (SELECT min(e.recorded_at) AS first_at, max(e.recorded_at) AS last_at FROM headwater.events e
+    let apart = "SELECT count(*) FROM headwater_private.streams s
+                   JOIN LATERAL (SELECT min(e.recorded_at) AS first_at, max(e.recorded_at) AS last_at FROM headwater_private.events e
                                   WHERE e.namespace_id = s.namespace_id AND e.stream_id = s.stream_id) e ON true
                   WHERE (s.first_at, s.last_at) IS DISTINCT FROM (e.first_at, e.last_at)";
     for (stream, expected) in [("a", None), ("a", Some(1)), ("b", Some(0)), ("a", None), ("a", Some(3))] {
@@ -241,10 +241,14 @@ async fn streams_know_when_their_events_were_recorded() {
     }
     assert_eq!(sqlx::query_scalar::<_, i64>(apart).fetch_one(&mut session).await.unwrap(), 0);
     // Of an old stream nobody knows, and an append does not make it seem otherwise.
-    run(&mut session, "UPDATE headwater.streams SET first_at = DEFAULT, last_at = DEFAULT WHERE stream_id = 'a'").await;
+    run(
+        &mut session,
+        "UPDATE headwater_private.streams SET first_at = DEFAULT, last_at = DEFAULT WHERE stream_id = 'a'",
+    )
+    .await;
     log.append(in_stream("a").into()).await.unwrap();
     let unknown: bool = sqlx::query_scalar(
-        "SELECT first_at = '-infinity' AND last_at = 'infinity' FROM headwater.streams WHERE stream_id = 'a'",
+        "SELECT first_at = '-infinity' AND last_at = 'infinity' FROM headwater_private.streams WHERE stream_id = 'a'",
     )
     .fetch_one(&mut session)
     .await

@@ -128,7 +128,7 @@ async fn rust_and_sql_agree_on_names() {
             ("event_type", 255, names::check_event_type(name).is_ok()),
         ];
         for (what, most, rust) in rules {
-            let query = sqlx::query("SELECT headwater.check_name($1, $2, $3)").bind(what).bind(name).bind(most);
+            let query = sqlx::query("SELECT headwater_private.check_name($1, $2, $3)").bind(what).bind(name).bind(most);
             assert_eq!(query.execute(&mut session).await.is_ok(), rust, "{what} {name:?}");
         }
     }

@@ -134,7 +134,7 @@ async fn what_only_subscribers_of_live_nodes_have_is_done_for_handlers() {
     assert_eq!(shop.position().await, last);
 
     // One that says nothing of handlers handles all that it names.
-    crate::common::run(&mut shop.session, "UPDATE headwater.nodes SET handled_types = NULL").await;
+    crate::common::run(&mut shop.session, "UPDATE headwater_private.nodes SET handled_types = NULL").await;
     shop.emit(&["placed"]).await;
     assert_eq!(shop.claim_types(10, &["mail"]).await, []);
     assert_eq!(nodes.reap_unhandled("work", Duration::ZERO).await.unwrap(), 0);

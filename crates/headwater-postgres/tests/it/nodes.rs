@@ -34,8 +34,11 @@ async fn message(shop: &Shop, event_type: &str) -> u64 {
 
 async fn time_passes(shop: &mut Shop, table: &str, columns: &[&str], interval: &str) {
     for column in columns {
-        run(&mut shop.session, &format!("UPDATE headwater.{table} SET {column} = {column} - interval '{interval}'"))
-            .await;
+        run(
+            &mut shop.session,
+            &format!("UPDATE headwater_private.{table} SET {column} = {column} - interval '{interval}'"),
+        )
+        .await;
     }
 }
 
@@ -176,7 +179,7 @@ async fn patterns_are_the_same_in_sql() {
     };
     let (patterns, names): (Vec<_>, Vec<_>) =
         words(3).into_iter().flat_map(|p| words(3).into_iter().map(move |n| (p.clone(), n))).unzip();
-    let query = "SELECT array_agg(headwater.matches_pattern(n, ARRAY[p]) ORDER BY i)
+    let query = "SELECT array_agg(headwater_private.matches_pattern(n, ARRAY[p]) ORDER BY i)
                    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS t(p, n, i)";
     let there: Vec<bool> =
         sqlx::query_scalar(query).bind(&patterns).bind(&names).fetch_one(&mut shop.session).await.unwrap();

@@ -8,7 +8,11 @@ use headwater_core::SubscriberError;
 async fn a_claim_that_waited_too_long_is_not_made_later() {
     let mut shop = Shop::open(2).await;
     let mut holder = shop.db.session().await;
-    run(&mut holder, "BEGIN; SELECT headwater.lock_queue(namespace_id, 'work') FROM headwater.namespaces").await;
+    run(
+        &mut holder,
+        "BEGIN; SELECT headwater_private.lock_queue(namespace_id, 'work') FROM headwater_private.namespaces",
+    )
+    .await;
     let given_up = shop.queue.claim(&request()).await;
     assert!(matches!(&given_up, Err(SubscriberError::Unavailable(_))), "{given_up:?}");
     // Its session ends, while the lock is held on.

@@ -27,7 +27,7 @@ async fn leaves(session: &mut PgConnection) -> Vec<(i32, i64)> {
         "SELECT (extract(year FROM age(l.starts_at, date_trunc('month', now(), 'UTC'))) * 12
                  + extract(month FROM age(l.starts_at, date_trunc('month', now(), 'UTC'))))::int,
                 (SELECT count(*) FROM pg_index i WHERE i.indrelid = l.leaf_id)
-           FROM headwater.leaves(1) l
+           FROM headwater_private.leaves(1) l
           WHERE l.starts_at <= date_trunc('month', now(), 'UTC') + interval '2 months'
           ORDER BY l.starts_at",
     )
@@ -62,7 +62,7 @@ async fn it_makes_the_months_of_utc_with_our_indexes_and_no_default() {
     run(&mut session, "SET timezone = 'UTC'").await;
     assert_eq!(leaves(&mut session).await, [(0, 5), (1, 5), (2, 5)]);
     let config: (String, bool, Option<String>) = sqlx::query_as(
-        "SELECT automatic_maintenance, infinite_time_partitions, retention FROM partman.part_config WHERE parent_table = 'headwater.events_n1'",
+        "SELECT automatic_maintenance, infinite_time_partitions, retention FROM partman.part_config WHERE parent_table = 'headwater_private.events_n1'",
     )
     .fetch_one(&mut session)
     .await
@@ -75,17 +75,18 @@ async fn it_makes_the_months_of_utc_with_our_indexes_and_no_default() {
     run(
         &mut session,
         "DO $$ DECLARE leaf text; BEGIN
-             FOR leaf IN SELECT l.leaf FROM headwater.leaves(1) l WHERE l.starts_at > now() LOOP EXECUTE 'DROP TABLE headwater.' || leaf; END LOOP;
+             FOR leaf IN SELECT l.leaf FROM headwater_private.leaves(1) l WHERE l.starts_at > now() LOOP EXECUTE 'DROP TABLE headwater_private.' || leaf; END LOOP;
          END $$;
-         UPDATE headwater.namespaces SET leaves_until = date_trunc('month', now(), 'UTC')",
+         UPDATE headwater_private.namespaces SET leaves_until = date_trunc('month', now(), 'UTC')",
     )
     .await;
     db.database.maintain("shop", false).await.unwrap();
     assert_eq!(leaves(&mut session).await, [(0, 5), (1, 5), (2, 5)]);
-    let named: bool = sqlx::query_scalar("SELECT bool_and(l.leaf ~ '^events_n1_p[0-9]') FROM headwater.leaves(1) l")
-        .fetch_one(&mut session)
-        .await
-        .unwrap();
+    let named: bool =
+        sqlx::query_scalar("SELECT bool_and(l.leaf ~ '^events_n1_p[0-9]') FROM headwater_private.leaves(1) l")
+            .fetch_one(&mut session)
+            .await
+            .unwrap();
     assert!(named, "pg_partman made them");
 }
 
@@ -109,7 +110,7 @@ async fn what_it_made_is_sealed_trimmed_and_dropped_under_our_rule() {
     store.register(&slow).await.unwrap();
     let held = db.database.maintain("shop", false).await.unwrap();
     assert_eq!((held.sealed, held.trimmed.len()), (3, 0));
-    run(&mut session, "SELECT partman.run_maintenance('headwater.events_n1'), partman.run_maintenance()").await;
+    run(&mut session, "SELECT partman.run_maintenance('headwater_private.events_n1'), partman.run_maintenance()").await;
     assert_eq!(leaves(&mut session).await.len(), 6, "pg_partman drops nothing by itself");
     store.reset("slow", 9).await.unwrap();
     let done = db.database.maintain("shop", false).await.unwrap();
@@ -129,10 +130,10 @@ async fn when_it_is_gone_or_fails_the_months_are_made_without_it() {
         &mut session,
         "DROP EXTENSION pg_partman CASCADE;
          DO $$ DECLARE leaf text; BEGIN
-             FOR leaf IN SELECT l.leaf FROM headwater.leaves(1) l LOOP EXECUTE 'DROP TABLE headwater.' || leaf; END LOOP;
+             FOR leaf IN SELECT l.leaf FROM headwater_private.leaves(1) l LOOP EXECUTE 'DROP TABLE headwater_private.' || leaf; END LOOP;
          END $$;
-         SELECT headwater.create_leaf(1, now());
-         UPDATE headwater.namespaces SET leaves_until = date_trunc('month', now(), 'UTC')",
+         SELECT headwater_private.create_leaf(1, now());
+         UPDATE headwater_private.namespaces SET leaves_until = date_trunc('month', now(), 'UTC')",
     )
     .await;
     log.append(raw("stored all the same").into()).await.unwrap();

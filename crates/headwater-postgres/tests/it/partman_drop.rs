@@ -20,7 +20,7 @@ where
 }
 
 /// Up to the second month ahead: in the second half of a month pg_partman's own maintenance, which rounds, makes one more.
-const LEAVES: &str = "SELECT count(*) FROM headwater.leaves(1) l WHERE l.starts_at <= date_trunc('month', now(), 'UTC') + interval '2 months'";
+const LEAVES: &str = "SELECT count(*) FROM headwater_private.leaves(1) l WHERE l.starts_at <= date_trunc('month', now(), 'UTC') + interval '2 months'";
 
 /// Three past months of three events each, of which one is to be kept, and a subscriber that has seen none of it.
 async fn with_a_slow_subscriber(db: &TestDatabase, session: &mut PgConnection) -> headwater_postgres::PgLog {
@@ -37,19 +37,22 @@ async fn only_what_is_trimmed_is_dropped(db: &TestDatabase, session: &mut PgConn
     let log = with_a_slow_subscriber(db, session).await;
     let held = db.database.maintain("shop", false).await.unwrap();
     assert_eq!((held.sealed, held.trimmed.len(), held.dropped.len()), (3, 0, 0), "{held:?}");
-    run(session, "SELECT partman.run_maintenance('headwater.events_n1'), partman.run_maintenance()").await;
+    run(session, "SELECT partman.run_maintenance('headwater_private.events_n1'), partman.run_maintenance()").await;
     assert_eq!(scalar::<i64>(session, LEAVES).await, 6, "it drops nothing by itself");
-    let first = "SELECT headwater.partman_drop('shop', min(starts_at)) FROM headwater.months";
+    let first = "SELECT headwater_private.partman_drop('shop', min(starts_at)) FROM headwater_private.months";
     assert_eq!(sqlstate_of(session, first).await, "WH002", "it is not trimmed");
-    assert_eq!(sqlstate_of(session, "SELECT headwater.partman_drop('shop', NULL)").await, "WH002");
-    assert_eq!(sqlstate_of(session, "SELECT headwater.partman_drop('void', now())").await, "WH001");
+    assert_eq!(sqlstate_of(session, "SELECT headwater_private.partman_drop('shop', NULL)").await, "WH002");
+    assert_eq!(sqlstate_of(session, "SELECT headwater_private.partman_drop('void', now())").await, "WH001");
 
     // The first month goes by the steps that any language can run.
     run(session, "SELECT headwater.reset_subscriber('shop', 'slow', 3)").await;
-    run(session, "SELECT headwater.trim_month('shop', min(starts_at)) FROM headwater.months").await;
+    run(session, "SELECT headwater.trim_month('shop', min(starts_at)) FROM headwater_private.months").await;
     let steps = "SELECT array_agg(step || ': ' || coalesce(statement, '')) FROM headwater.drop_steps('shop')";
     let steps: Vec<String> = scalar(session, steps).await;
-    assert!(steps.len() == 1 && steps[0].starts_with("partman: SELECT headwater.partman_drop('shop', "), "{steps:?}");
+    assert!(
+        steps.len() == 1 && steps[0].starts_with("partman: SELECT headwater_private.partman_drop('shop', "),
+        "{steps:?}"
+    );
     // In a zone whose months begin elsewhere, beside another who drops.
     run(session, "SET timezone = 'Pacific/Auckland'").await;
     let mut other = db.session().await;
@@ -115,7 +118,11 @@ async fn without_it_the_months_are_dropped_all_the_same() {
     let done = db.database.maintain("shop", false).await.unwrap();
     assert_eq!((done.trimmed.len(), done.dropped.len(), done.left.len()), (2, 2, 0), "{done:?}");
     assert_eq!(
-        sqlstate_of(&mut session, "SELECT headwater.partman_drop('shop', min(starts_at)) FROM headwater.months").await,
+        sqlstate_of(
+            &mut session,
+            "SELECT headwater_private.partman_drop('shop', min(starts_at)) FROM headwater_private.months"
+        )
+        .await,
         "WH034"
     );
     // Known to it, but not this namespace.

@@ -16,12 +16,17 @@ use uuid::Uuid;
 /// Makes poison of events that are there.
 async fn poison(session: &mut PgConnection, sequences: &[u64]) {
     for sequence in sequences {
-        run(session, &format!("UPDATE headwater.events SET headers = '[1]' WHERE global_sequence = {sequence}")).await;
+        run(
+            session,
+            &format!("UPDATE headwater_private.events SET headers = '[1]' WHERE global_sequence = {sequence}"),
+        )
+        .await;
     }
 }
 
 async fn repair(session: &mut PgConnection, sequence: u64) {
-    run(session, &format!("UPDATE headwater.events SET headers = NULL WHERE global_sequence = {sequence}")).await;
+    run(session, &format!("UPDATE headwater_private.events SET headers = NULL WHERE global_sequence = {sequence}"))
+        .await;
 }
 
 async fn noted(db: &TestDatabase) -> Vec<u64> {
@@ -122,7 +127,7 @@ async fn claims_step_over_it_and_it_does_not_come_again() {
     assert_eq!(delivered(std::slice::from_ref(&last)), [[6]]);
     shop.queue.ack(last.claim_id, None).await.unwrap();
     assert_eq!(shop.position().await, 6, "nobody has anything left");
-    let letters = shop.number("SELECT count(*) FROM headwater.dead_letters").await;
+    let letters = shop.number("SELECT count(*) FROM headwater_private.dead_letters").await;
     assert_eq!(letters, 0);
 }
 
@@ -187,7 +192,7 @@ async fn only_active_subscribers_are_moved_back() {
     a.store.keep(&a.instance, &asks, LONG).await.unwrap();
     run(
         &mut session,
-        "UPDATE headwater.subscribers SET lease_until = now() - interval '1 s' WHERE subscriber_id = 'lease over'",
+        "UPDATE headwater_private.subscribers SET lease_until = now() - interval '1 s' WHERE subscriber_id = 'lease over'",
     )
     .await;
     a.active("paused", 9, false).await;
@@ -269,7 +274,7 @@ async fn what_is_not_poison_moves_nobody() {
             assert_eq!(sqlstate_of(&mut session, &script).await, "WH002", "{script}");
         }
     }
-    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.reset_active('shop', NULL)").await, "WH002");
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater_private.reset_active('shop', NULL)").await, "WH002");
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.reset_on_poison('no', ARRAY[5])").await, "WH001");
     assert_eq!(a.stands("totals").await.0, 9);
 }
@@ -294,6 +299,6 @@ async fn a_repaired_event_comes_in_order_or_late() {
         assert_eq!(a.store.load(&fence(id, Some(term))).await.unwrap().repairs, 1);
     }
     assert!(db.database.redeliver_in_order("shop", &[5]).await.is_err(), "once is enough");
-    let count = "SELECT count(*) FROM headwater.poison_events WHERE NOT redelivered";
+    let count = "SELECT count(*) FROM headwater_private.poison_events WHERE NOT redelivered";
     assert_eq!(sqlx::query_scalar::<_, i64>(count).fetch_one(&mut session).await.unwrap(), 0);
 }

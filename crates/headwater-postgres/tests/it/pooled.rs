@@ -97,7 +97,7 @@ async fn a_call_is_committed_though_the_applications_pool_had_a_transaction_open
     let mut shop = Shop::open().await;
     let pool = shop.of_application().await;
     let subscribers = shop.subscribers(&Database::from_pool(pool.clone()));
-    let is_paused = "SELECT paused FROM headwater.subscribers WHERE subscriber_id = 'totals'";
+    let is_paused = "SELECT paused FROM headwater_private.subscribers WHERE subscriber_id = 'totals'";
     for polls in 0..WAITS {
         let pause = polls % 2 == 0;
         drop_after(polls, pool.begin()).await;

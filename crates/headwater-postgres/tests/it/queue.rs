@@ -81,10 +81,14 @@ async fn an_event_that_is_acked_is_not_delivered_again() {
     }
     assert_eq!(shop.position().await, 4);
     assert_eq!(shop.claim(10).await, []);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1, "the newest stays, for what it knows");
+    assert_eq!(
+        shop.number("SELECT count(*) FROM headwater_private.claims").await,
+        1,
+        "the newest stays, for what it knows"
+    );
     shop.emit(&["event"]).await;
     assert_eq!(delivered(&shop.claim(10).await), [[5]]);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1, "until there is a newer one");
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.claims").await, 1, "until there is a newer one");
 }
 
 #[tokio::test]
@@ -94,7 +98,7 @@ async fn claims_are_acked_with_the_next_claim() {
     let acks = claims.iter().map(|claim| claim.claim_id).collect();
     let next = shop.claim_with(ClaimRequest { acks, ..request() }).await;
     assert_eq!(delivered(&next), [[5, 6]]);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.claims").await, 1);
     assert_eq!(shop.position().await, 4);
 
     let acks = vec![next[0].claim_id];
@@ -272,8 +276,9 @@ async fn a_redriven_letter_is_claimed_once_and_done_or_dead_again() {
     shop.store.discard(&second, "no use").await.unwrap();
     assert_eq!(shop.claim_with(ClaimRequest { acks, ..request() }).await, [], "what was discarded is not delivered");
     assert_eq!(states(&shop).await, ["redriven", "redriven", "discarded"]);
-    let attempts = shop
-        .number("SELECT jsonb_array_length(attempts)::bigint FROM headwater.dead_letters WHERE global_sequence = 2");
+    let attempts = shop.number(
+        "SELECT jsonb_array_length(attempts)::bigint FROM headwater_private.dead_letters WHERE global_sequence = 2",
+    );
     assert_eq!(attempts.await, 2);
 }
 
@@ -285,7 +290,7 @@ async fn a_rolled_back_claim_or_ack_leaves_nothing() {
     let claims = shop.queue.claim_in(&mut other, &request()).await.unwrap();
     shop.queue.ack_in(&mut other, claims[0].claim_id, None).await.unwrap();
     run(&mut other, "ROLLBACK").await;
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 0);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.claims").await, 0);
 
     let claim = shop.claim(10).await.remove(0);
     assert_eq!(sequences(&claim), [1, 2]);
@@ -337,7 +342,7 @@ async fn a_reset_queue_begins_there_and_old_claims_are_lost() {
     assert_eq!(shop.drain().await, [2, 3, 4, 5]);
     shop.store.reset("work", 4).await.unwrap();
     assert_eq!(shop.drain().await, [5]);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.retries").await, 0);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.retries").await, 0);
 }
 
 #[tokio::test]
@@ -357,7 +362,8 @@ async fn a_removed_queue_leaves_nothing() {
     let claims = [shop.claim(1).await.remove(0), shop.claim(1).await.remove(0)];
     shop.queue.nack(claims[0].claim_id, None, LATER, "later").await.unwrap();
     shop.store.remove("work", false).await.unwrap();
-    let left = "SELECT (SELECT count(*) FROM headwater.claims) + (SELECT count(*) FROM headwater.retries)";
+    let left =
+        "SELECT (SELECT count(*) FROM headwater_private.claims) + (SELECT count(*) FROM headwater_private.retries)";
     assert_eq!(shop.number(left).await, 0);
     let error = shop.queue.claim(&request()).await.unwrap_err();
     assert!(matches!(&error, SubscriberError::NotFound(id) if id == "work"), "{error}");

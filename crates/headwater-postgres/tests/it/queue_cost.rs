@@ -28,12 +28,12 @@ async fn cycles(claim: &str, settle: &str) -> ([u64; 2], [u64; 2]) {
     let mut shop = Shop::open(0).await;
     run(&mut shop.session, "SELECT headwater.emit('shop', 'event') FROM generate_series(1, 2000)").await;
     let mut holder = shop.db.session().await;
-    run(&mut holder, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM headwater.claims").await;
+    run(&mut holder, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM headwater_private.claims").await;
     let cycle = format!(
         "DO $$ DECLARE claim record; BEGIN FOR claim IN SELECT claim_id, redelivery_count FROM {claim} LOOP {settle} END LOOP; END $$"
     );
-    let ack = "SELECT headwater.ack('shop', 'work', claim_id) FROM headwater.claims WHERE number =
-                 (SELECT max(number) FROM headwater.claims WHERE NOT done)";
+    let ack = "SELECT headwater.ack('shop', 'work', claim_id) FROM headwater_private.claims WHERE number =
+                 (SELECT max(number) FROM headwater_private.claims WHERE NOT done)";
     let (mut claims, mut acks) = ([0; 2], [0; 2]);
     for (nth, count) in [50, CYCLES].into_iter().enumerate() {
         for _ in 0..count {
@@ -43,7 +43,7 @@ async fn cycles(claim: &str, settle: &str) -> ([u64; 2], [u64; 2]) {
         run(&mut shop.session, &format!("SELECT * FROM {claim}")).await;
         // One that names its claim: the search for it is not what is measured.
         let mut queries = sqlx::query_scalar::<_, uuid::Uuid>(
-            "SELECT claim_id FROM headwater.claims WHERE NOT done ORDER BY number DESC LIMIT 1",
+            "SELECT claim_id FROM headwater_private.claims WHERE NOT done ORDER BY number DESC LIMIT 1",
         )
         .fetch_all(&mut shop.session)
         .await
@@ -52,7 +52,7 @@ async fn cycles(claim: &str, settle: &str) -> ([u64; 2], [u64; 2]) {
         acks[nth] = pages(&mut shop.session, &format!("SELECT headwater.ack('shop', 'work', '{claim_id}')")).await;
         run(&mut shop.session, ack).await;
     }
-    let gone = "SELECT pg_relation_size('headwater.claims') / 8192";
+    let gone = "SELECT pg_relation_size('headwater_private.claims') / 8192";
     assert!(shop.number(gone).await > 30, "the rows that are gone are there, or this test would show nothing");
     (claims, acks)
 }

@@ -87,8 +87,8 @@ async fn a_commit_between_the_look_at_the_gaps_and_at_what_was_left_is_not_lost_
     assert_eq!(delivered(&shop.claim_types(10, &["a"]).await), [[3]], "what was left spans the gap");
     run(&mut early, "COMMIT").await;
     // As if it had come after the look at the gaps: what is in a gap by the ledger is none of the open range's.
-    let state = "SELECT taken FROM headwater.take_open(1, '{b}', 10,
-                   (SELECT state FROM headwater.claims ORDER BY number DESC LIMIT 1))";
+    let state = "SELECT taken FROM headwater_private.take_open(1, '{b}', 10,
+                   (SELECT state FROM headwater_private.claims ORDER BY number DESC LIMIT 1))";
     let taken: Vec<i64> = sqlx::query_scalar(state).fetch_one(&mut shop.session).await.unwrap();
     assert_eq!(taken, [2, 4]);
     assert_eq!(shop.drain().await, [1, 2, 4]);
@@ -166,9 +166,9 @@ async fn a_type_that_nobody_handles_costs_one_range_however_much_is_claimed() {
             shop.queue.ack(claim.claim_id, None).await.unwrap();
         }
     }
-    let open = "SELECT cardinality((state).open)::bigint FROM headwater.claims ORDER BY number DESC LIMIT 1";
+    let open = "SELECT cardinality((state).open)::bigint FROM headwater_private.claims ORDER BY number DESC LIMIT 1";
     assert_eq!(shop.number(open).await, 2);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.claims").await, 1);
     let unhandled = [3, 4, 15, 20, 27, 36, 39, 51, 52, 63, 68, 75];
     let mut left = shop.drain().await;
     left.sort_unstable();

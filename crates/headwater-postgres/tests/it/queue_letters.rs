@@ -20,7 +20,7 @@ async fn redriven() -> Shop {
     // What claims are about is over: there is nothing to look for, and the queue knows.
     run(
         &mut shop.session,
-        "UPDATE headwater.claims SET state.last_visible_at = '-infinity', visible_at = '-infinity', state.look_at = 'infinity'",
+        "UPDATE headwater_private.claims SET state.last_visible_at = '-infinity', visible_at = '-infinity', state.look_at = 'infinity'",
     )
     .await;
     assert_eq!(shop.store.redrive(&DeadLetterQuery::default()).await.unwrap(), 1);
@@ -60,7 +60,7 @@ async fn a_letter_that_is_handed_back_untouched_is_delivered_again() {
     assert_eq!((sequences(&again), again.redelivery_count), (vec![1], claim.redelivery_count));
     shop.queue.ack(again.claim_id, None).await.unwrap();
     assert_eq!(letter(&shop).await.state, DeadLetterState::Redriven);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.retries").await, 0);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.retries").await, 0);
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ use uuid::Uuid;
 /// How far claims have looked for expired ones is past this claim's time.
 async fn is_passed(shop: &mut Shop, claim_id: Uuid) -> bool {
     let query = format!(
-        "SELECT c.visible_at < (SELECT (n.state).expired_from FROM headwater.claims n ORDER BY n.number DESC LIMIT 1)
-           FROM headwater.claims c WHERE c.claim_id = '{claim_id}'"
+        "SELECT c.visible_at < (SELECT (n.state).expired_from FROM headwater_private.claims n ORDER BY n.number DESC LIMIT 1)
+           FROM headwater_private.claims c WHERE c.claim_id = '{claim_id}'"
     );
     sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&mut shop.session).await.unwrap()
 }
@@ -81,7 +81,8 @@ async fn an_extension_in_time_keeps_a_claim_that_others_have_seen_expired() {
     assert_eq!(delivered(&shop.claim(2).await), [[3, 4]]);
     run(&mut owner, "COMMIT").await;
     assert_eq!(shop.claim(9).await, []);
-    let skipped = "SELECT cardinality((state).skipped)::bigint FROM headwater.claims ORDER BY number DESC LIMIT 1";
+    let skipped =
+        "SELECT cardinality((state).skipped)::bigint FROM headwater_private.claims ORDER BY number DESC LIMIT 1";
     assert_eq!(shop.number(skipped).await, 0, "its time finds it when that comes");
     shop.expire(claim_id).await;
     assert_eq!(delivered(&shop.claim(9).await), [[1, 2]]);
@@ -130,7 +131,7 @@ async fn an_ack_that_took_a_claim_for_the_newest_is_cleaned_up() {
     assert_eq!(sequences(&second), [3, 4]);
     run(&mut owner, "COMMIT").await;
     assert_eq!(
-        shop.number("SELECT count(*) FROM headwater.claims").await,
+        shop.number("SELECT count(*) FROM headwater_private.claims").await,
         2,
         "it stays as done, and is not the newest"
     );
@@ -140,7 +141,7 @@ async fn an_ack_that_took_a_claim_for_the_newest_is_cleaned_up() {
     assert_eq!(shop.claim(9).await, []);
     shop.emit(&["event"]).await;
     assert_eq!(delivered(&shop.claim(9).await), [[5]]);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1);
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.claims").await, 1);
 }
 
 #[tokio::test]
@@ -150,7 +151,7 @@ async fn a_clock_that_goes_back_hides_nothing() {
     // As if the clock had been an hour ahead until now.
     run(
         &mut shop.session,
-        "UPDATE headwater.claims SET state.expired_from = clock_timestamp() + '1 hour', state.due_from = clock_timestamp() + '1 hour',
+        "UPDATE headwater_private.claims SET state.expired_from = clock_timestamp() + '1 hour', state.due_from = clock_timestamp() + '1 hour',
                 state.look_at = (state).look_at + '1 hour', visible_at = visible_at + '1 hour'",
     )
     .await;
@@ -162,8 +163,8 @@ async fn a_clock_that_goes_back_hides_nothing() {
         ..crate::common::queue::request()
     });
     assert_eq!(delivered(&third.await), [[3]]);
-    let hidden = "SELECT count(*) FROM headwater.claims c WHERE c.visible_at <
-                   (SELECT (n.state).expired_from FROM headwater.claims n ORDER BY n.number DESC LIMIT 1)";
+    let hidden = "SELECT count(*) FROM headwater_private.claims c WHERE c.visible_at <
+                   (SELECT (n.state).expired_from FROM headwater_private.claims n ORDER BY n.number DESC LIMIT 1)";
     assert_eq!(shop.number(hidden).await, 0, "no claim expires before where the search begins");
 }
 
@@ -173,8 +174,8 @@ async fn more_expired_claims_than_one_look_takes_are_all_found() {
     for _ in 0..250 {
         shop.claim(1).await;
     }
-    let moment = "(SELECT (state).expired_from FROM headwater.claims ORDER BY number DESC LIMIT 1)";
-    run(&mut shop.session, &format!("UPDATE headwater.claims SET visible_at = {moment}")).await;
+    let moment = "(SELECT (state).expired_from FROM headwater_private.claims ORDER BY number DESC LIMIT 1)";
+    run(&mut shop.session, &format!("UPDATE headwater_private.claims SET visible_at = {moment}")).await;
     shop.look_again().await;
     let mut again = shop.drain().await;
     again.sort_unstable();

@@ -13,7 +13,7 @@ use uuid::Uuid;
 async fn claim_run(session: &mut PgConnection, max_events: u32, more: &str) -> Option<(i64, i64)> {
     let query = format!(
         "SELECT first_sequence, last_sequence
-           FROM headwater.claim_run('shop', 'work', {max_events}, '1 hour', 'worker', 4, {more}, NULL) WHERE claim_ids IS NOT NULL"
+           FROM headwater_private.claim_run('shop', 'work', {max_events}, '1 hour', 'worker', 4, {more}, NULL) WHERE claim_ids IS NOT NULL"
     );
     let row = sqlx::query(AssertSqlSafe(query)).fetch_optional(session).await.expect("failed to claim");
     row.map(|row| (row.get(0), row.get(1)))
@@ -25,8 +25,8 @@ async fn leaves_alone(shop: &mut Shop, why: &str) {
 }
 
 async fn leaves_alone_with(shop: &mut Shop, more: &str, why: &str) {
-    let rows = "SELECT hashtext(coalesce((SELECT string_agg(c::text, ';' ORDER BY c.number) FROM headwater.claims c), '')
-                             || coalesce((SELECT string_agg(r::text, ';' ORDER BY r.number) FROM headwater.retries r), ''))::bigint";
+    let rows = "SELECT hashtext(coalesce((SELECT string_agg(c::text, ';' ORDER BY c.number) FROM headwater_private.claims c), '')
+                             || coalesce((SELECT string_agg(r::text, ';' ORDER BY r.number) FROM headwater_private.retries r), ''))::bigint";
     let before = shop.number(rows).await;
     assert_eq!(claim_run(&mut shop.session, 10, more).await, None, "{why}");
     assert_eq!(shop.number(rows).await, before, "{why}");
@@ -42,7 +42,7 @@ async fn the_next_events_are_taken_and_the_last_claim_is_acked() {
     let first = shop.claim(2).await.remove(0);
     shop.look_never().await;
     assert_eq!(claim_run(&mut shop.session, 3, &ids(first.claim_id)).await, Some((3, 5)));
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims").await, 1, "the first is done and gone");
+    assert_eq!(shop.number("SELECT count(*) FROM headwater_private.claims").await, 1, "the first is done and gone");
     assert_eq!(shop.position().await, 2);
     assert_eq!(claim_run(&mut shop.session, 3, "NULL").await, Some((6, 8)));
     let newest = shop.claim(5).await.remove(0);
@@ -51,7 +51,7 @@ async fn the_next_events_are_taken_and_the_last_claim_is_acked() {
     shop.emit(&["event", "event"]).await;
     leaves_alone(&mut shop, "a newest claim that is done").await;
     assert_eq!(delivered(&shop.claim(3).await), [[10, 11]]);
-    let of_newest = format!("SELECT count(*) FROM headwater.claims WHERE claim_id = '{}'", newest.claim_id);
+    let of_newest = format!("SELECT count(*) FROM headwater_private.claims WHERE claim_id = '{}'", newest.claim_id);
     assert_eq!(shop.number(&of_newest).await, 0, "it was there for its state");
 }
 
@@ -128,14 +128,15 @@ async fn what_was_seen_without_a_hole_is_taken_without_another_look() {
     assert_eq!(emit(&mut writer, "shop", "late").await, 9);
     shop.emit(&["event"]).await;
     shop.look_never().await;
-    let known = "SELECT (state).known FROM headwater.claims ORDER BY number DESC LIMIT 1";
+    let known = "SELECT (state).known FROM headwater_private.claims ORDER BY number DESC LIMIT 1";
     assert_eq!(claim_run(&mut shop.session, 2, "NULL").await, Some((2, 3)));
     assert_eq!(shop.number(known).await, 8, "it ends before the hole");
     // What it takes it does not look at.
-    run(&mut shop.session, "CREATE TABLE aside AS SELECT * FROM headwater.events WHERE global_sequence = 5").await;
-    run(&mut shop.session, "DELETE FROM headwater.events WHERE global_sequence = 5").await;
+    run(&mut shop.session, "CREATE TABLE aside AS SELECT * FROM headwater_private.events WHERE global_sequence = 5")
+        .await;
+    run(&mut shop.session, "DELETE FROM headwater_private.events WHERE global_sequence = 5").await;
     assert_eq!(claim_run(&mut shop.session, 2, "NULL").await, Some((4, 5)));
-    run(&mut shop.session, "INSERT INTO headwater.events SELECT * FROM aside").await;
+    run(&mut shop.session, "INSERT INTO headwater_private.events SELECT * FROM aside").await;
     // Where that does not reach, it looks again.
     assert_eq!(claim_run(&mut shop.session, 5, "NULL").await, Some((6, 8)));
     leaves_alone(&mut shop, "a hole that comes next").await;
@@ -153,7 +154,7 @@ async fn after_a_reset_nothing_is_known_of_the_log() {
     assert_eq!(delivered(&shop.claim(1).await), [[3]], "the hole is proved to stay");
     shop.look_never().await;
     assert_eq!(claim_run(&mut shop.session, 1, "NULL").await, Some((4, 4)));
-    assert_eq!(shop.number("SELECT max((state).known) FROM headwater.claims").await, 5);
+    assert_eq!(shop.number("SELECT max((state).known) FROM headwater_private.claims").await, 5);
     shop.store.reset("work", 0).await.unwrap();
     assert_eq!(delivered(&shop.claim(1).await), [[1]]);
     shop.look_never().await;
@@ -181,10 +182,13 @@ async fn a_claim_that_was_extended_is_looked_for() {
     let claim_id = shop.claim(1).await[0].claim_id;
     shop.queue.extend(claim_id, Duration::from_secs(7_200)).await.unwrap();
     // As if all that was claimed had expired by now, had it not been extended.
-    run(&mut shop.session, "UPDATE headwater.claims SET state.last_visible_at = '-infinity'").await;
+    run(&mut shop.session, "UPDATE headwater_private.claims SET state.last_visible_at = '-infinity'").await;
     shop.look_again().await;
     assert_eq!(shop.claim(1).await, []);
-    assert_eq!(shop.number("SELECT count(*) FROM headwater.claims WHERE (state).look_at = 'infinity'").await, 0);
+    assert_eq!(
+        shop.number("SELECT count(*) FROM headwater_private.claims WHERE (state).look_at = 'infinity'").await,
+        0
+    );
     shop.expire(claim_id).await;
     assert_eq!(delivered(&shop.claim(1).await), [[1]]);
     shop.drain().await;
@@ -213,7 +217,7 @@ async fn what_needs_care_is_left_alone() {
     leaves_alone(&mut shop, "letters that are redriven").await;
     let letters = shop.claim(2).await;
     assert_eq!(delivered(&letters), [[1], [2]]);
-    let redriving = "SELECT count(*) FROM headwater.dead_letters WHERE state = 'redriving'";
+    let redriving = "SELECT count(*) FROM headwater_private.dead_letters WHERE state = 'redriving'";
     assert_eq!(shop.number(redriving).await, 2);
     shop.look_never().await;
     assert_eq!(claim_run(&mut shop.session, 10, &ids(letters[0].claim_id)).await, Some((3, 4)));
@@ -228,13 +232,13 @@ async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
     let claim_id = shop.claim(1).await[0].claim_id;
     let idle = |acks: &str| {
         format!(
-            "SELECT idle::int::bigint FROM headwater.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, {acks}, NULL)"
+            "SELECT idle::int::bigint FROM headwater_private.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, {acks}, NULL)"
         )
     };
     // As if the clock had stood still since the claim, and as if it had not for long.
     let looked = |at: &str| {
         format!(
-            "UPDATE headwater.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity',
+            "UPDATE headwater_private.claims SET state.expired_from = {at}, state.due_from = {at}, state.last_visible_at = 'infinity',
                     state.look_at = {at} + '250 ms'::interval"
         )
     };

@@ -41,7 +41,7 @@ async fn every_event_is_acked_once_or_is_a_dead_letter() {
     for writer in writers {
         writer.await.expect("a writer failed");
     }
-    let events: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater.events ORDER BY 1")
+    let events: Vec<i64> = sqlx::query_scalar("SELECT global_sequence FROM headwater_private.events ORDER BY 1")
         .fetch_all(shop.db.database.pool())
         .await
         .unwrap();
@@ -164,10 +164,10 @@ fn note(result: Result<(), SubscriberError>, sequences: &[u64], acked: &mut Vec<
 async fn check(mut session: PgConnection, done: Arc<AtomicBool>) {
     let twice = "SELECT coalesce(array_agg(h.sequence), '{}') FROM (
                      SELECT h.sequence FROM (
-                         SELECT unnest(headwater.claimed_sequences(c.namespace_id, c.first_sequence, c.last_sequence, c.sequences,
-                                                                   c.event_types)) AS sequence FROM headwater.claims c WHERE NOT c.done
-                          UNION ALL SELECT unnest(r.sequences) FROM headwater.retries r
-                          UNION ALL SELECT d.global_sequence FROM headwater.dead_letters d) h
+                         SELECT unnest(headwater_private.claimed_sequences(c.namespace_id, c.first_sequence, c.last_sequence, c.sequences,
+                                                                   c.event_types)) AS sequence FROM headwater_private.claims c WHERE NOT c.done
+                          UNION ALL SELECT unnest(r.sequences) FROM headwater_private.retries r
+                          UNION ALL SELECT d.global_sequence FROM headwater_private.dead_letters d) h
                       GROUP BY h.sequence HAVING count(*) > 1) h";
     while !done.load(SeqCst) {
         let twice: Vec<i64> = sqlx::query_scalar(twice).fetch_one(&mut session).await.unwrap();

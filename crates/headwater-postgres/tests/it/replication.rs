@@ -77,7 +77,7 @@ async fn a_ledger_with_one_more_has_no_ranges_that_touch() {
         (vec![1, 9], 5, vec![1, 9]),
         (vec![6, 7], 5, vec![5, 7]),
     ] {
-        let with: Vec<i64> = sqlx::query_scalar("SELECT headwater.ledger_with($1, $2)")
+        let with: Vec<i64> = sqlx::query_scalar("SELECT headwater_private.ledger_with($1, $2)")
             .bind(&ledger)
             .bind(sequence as i64)
             .fetch_one(&mut session)

@@ -3,7 +3,7 @@
 use crate::common::subscribers::{Process, advance, fence, from, with_ledger};
 use crate::common::{emit, run, sqlstate_of};
 use headwater_conformance::TestDatabase;
-use headwater_core::{Advance, StartFrom, SubscriberStore};
+use headwater_core::{Advance, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore};
 use sqlx::PgConnection;
 
 /// A log of 1 to 7 without 3 and 6, which are in flight in two sessions; and who reads it.
@@ -129,15 +129,24 @@ async fn a_start_beyond_the_horizon_has_what_is_in_flight_in_its_ledger() {
     assert_eq!(sqlstate_of(&mut session, script).await, "WH006", "nothing can be proved there");
 }
 
+/// What lies beyond the head was never handed out: a subscriber that stood there would step over what is yet to come.
 #[tokio::test]
-async fn the_end_of_all_numbers_is_a_position_too() {
+async fn a_position_beyond_the_log_is_refused() {
     let (_db, a, _session, _open) = log().await;
-    let end = i64::MAX as u64;
-    a.register("totals", StartFrom::After(u64::MAX)).await;
-    assert_eq!(stands(&a).await, (end, vec![(3, 3), (6, 6), (8, end)]));
-    a.store.reset("totals", end).await.unwrap();
-    assert_eq!(stands(&a).await, (end, vec![(3, 3), (6, 6), (8, end)]));
-    clean(&a, 0).await;
+    let beyond = SubscriberConfig {
+        subscriber_id: "totals".into(),
+        start_from: StartFrom::After(u64::MAX),
+        mode: SubscriberMode::default(),
+    };
+    let refused = a.store.register(&beyond).await;
+    assert!(
+        matches!(&refused, Err(SubscriberError::InvalidInput(message)) if message.contains("head is 7")),
+        "{refused:?}"
+    );
+    a.register("totals", StartFrom::Beginning).await;
+    let refused = a.store.reset("totals", 9).await;
+    assert!(matches!(&refused, Err(SubscriberError::InvalidInput(_))), "{refused:?}");
+    assert_eq!(stands(&a).await, (0, vec![]));
 }
 
 /// The row is compared as a whole with what its owner loaded, in which ranges that touch are one.

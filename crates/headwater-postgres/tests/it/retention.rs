@@ -38,8 +38,8 @@ async fn maintain(db: &TestDatabase) -> Maintained {
 /// How many leaves the log has, and how many months were trimmed and dropped.
 async fn state(session: &mut PgConnection) -> (i64, i64, i64) {
     sqlx::query_as(
-        "SELECT (SELECT count(*) FROM headwater.leaves(1)), count(*) FILTER (WHERE trimmed_at IS NOT NULL),
-                count(*) FILTER (WHERE dropped_at IS NOT NULL) FROM headwater.months",
+        "SELECT (SELECT count(*) FROM headwater_private.leaves(1)), count(*) FILTER (WHERE trimmed_at IS NOT NULL),
+                count(*) FILTER (WHERE dropped_at IS NOT NULL) FROM headwater_private.months",
     )
     .fetch_one(session)
     .await
@@ -115,22 +115,28 @@ async fn no_month_goes_that_a_subscriber_is_not_done_with() {
     assert_eq!(holders, ["group: stands at 0", "queue: was claimed up to 0", "slow: stands at 0"]);
     assert_eq!(state(&mut session).await, (9, 0, 0));
     assert_eq!(
-        sqlstate_of(&mut session, "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))")
-            .await,
+        sqlstate_of(
+            &mut session,
+            "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater_private.months))"
+        )
+        .await,
         "WH032"
     );
 
     // One after the other comes past the first month.
-    run(&mut session, "UPDATE headwater.subscribers SET position = 3 WHERE subscriber_id = 'slow'").await;
-    run(&mut session, "UPDATE headwater.subscribers SET position = 3 WHERE subscriber_id = 'group' AND partition = 0")
-        .await;
+    run(&mut session, "UPDATE headwater_private.subscribers SET position = 3 WHERE subscriber_id = 'slow'").await;
+    run(
+        &mut session,
+        "UPDATE headwater_private.subscribers SET position = 3 WHERE subscriber_id = 'group' AND partition = 0",
+    )
+    .await;
     let claim = "SELECT claim_id FROM headwater.claim('shop', 'queue', 3) LIMIT 1";
     let claim_id: uuid::Uuid = sqlx::query_scalar(claim).fetch_one(&mut session).await.unwrap();
     assert_eq!(
         maintain(&db).await.held.unwrap().1,
         ["group: stands at 0", "queue: has claims, retries or events left behind above 0"]
     );
-    run(&mut session, "UPDATE headwater.subscribers SET position = 3, pending_gaps = '{2,2}' WHERE subscriber_id = 'group' AND partition = 1").await;
+    run(&mut session, "UPDATE headwater_private.subscribers SET position = 3, pending_gaps = '{2,2}' WHERE subscriber_id = 'group' AND partition = 1").await;
     run(&mut session, &format!("SELECT headwater.nack('shop', 'queue', '{claim_id}', ARRAY[2], interval '1 day')"))
         .await;
     run(&mut session, &format!("SELECT headwater.ack('shop', 'queue', '{claim_id}')")).await;
@@ -140,7 +146,7 @@ async fn no_month_goes_that_a_subscriber_is_not_done_with() {
     );
     run(
         &mut session,
-        "UPDATE headwater.subscribers SET pending_gaps = '{}'; UPDATE headwater.retries SET due_at = now()",
+        "UPDATE headwater_private.subscribers SET pending_gaps = '{}'; UPDATE headwater_private.retries SET due_at = now()",
     )
     .await;
     run(&mut session, "SELECT headwater.ack('shop', 'queue', c.claim_id) FROM headwater.claim('shop', 'queue', 1) c")
@@ -164,7 +170,7 @@ async fn dead_letters_hold_nothing_but_a_queue_cannot_redrive_what_is_gone() {
     assert_eq!(maintain(&db).await.trimmed.len(), 1);
     assert_eq!(sqlstate_of(&mut session, redrive).await, "WH033");
     let letters: i64 =
-        sqlx::query_scalar("SELECT count(*) FROM headwater.dead_letters WHERE event -> 'data' IS NOT NULL")
+        sqlx::query_scalar("SELECT count(*) FROM headwater_private.dead_letters WHERE event -> 'data' IS NOT NULL")
             .fetch_one(&mut session)
             .await
             .unwrap();
@@ -180,7 +186,7 @@ async fn with_loss_allowed_a_queue_keeps_the_letters_that_it_was_to_deliver_agai
     run(&mut session, "SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM (SELECT DISTINCT claim_id FROM headwater.claim('shop', 'queue', 3)) c").await;
     run(&mut session, "SELECT headwater.redrive('shop', 'queue'); SELECT headwater.claim('shop', 'queue', 1)").await;
     db.database.maintain("shop", true).await.unwrap();
-    let states = "SELECT DISTINCT state, queued FROM headwater.dead_letters";
+    let states = "SELECT DISTINCT state, queued FROM headwater_private.dead_letters";
     assert_eq!(
         sqlx::query_as::<_, (String, bool)>(states).fetch_all(&mut session).await.unwrap(),
         [("dead".into(), false)]
@@ -199,8 +205,8 @@ async fn with_loss_allowed_it_goes_and_whoever_lost_is_told() {
     let mut session = db.session().await;
     register(&log, "slow", SubscriberMode::Exclusive).await;
     register(&log, "queue", SubscriberMode::Shared).await;
-    run(&mut session, "UPDATE headwater.subscribers SET position = 2, settled_events = 2, settled_sum = 3 WHERE subscriber_id = 'slow'").await;
-    let term = "SELECT term FROM headwater.subscribers WHERE subscriber_id = 'slow'";
+    run(&mut session, "UPDATE headwater_private.subscribers SET position = 2, settled_events = 2, settled_sum = 3 WHERE subscriber_id = 'slow'").await;
+    let term = "SELECT term FROM headwater_private.subscribers WHERE subscriber_id = 'slow'";
     let before: i64 = sqlx::query_scalar(term).fetch_one(&mut session).await.unwrap();
     let done = db.database.maintain("shop", true).await.unwrap();
     assert_eq!((done.trimmed.len(), done.dropped.len(), done.held), (3, 3, None));
@@ -232,14 +238,15 @@ async fn audits_hold_across_a_trim() {
     // It began in the middle of the first month, and has handled the rest: 1 of the ledger, and 3 to 19, with a sum of 188.
     run(
         &mut session,
-        "UPDATE headwater.subscribers SET position = 19, audit_base = 2, audit_ledger = '{1,1}', settled_events = 16, settled_sum = 183,
+        "UPDATE headwater_private.subscribers SET position = 19, audit_base = 2, audit_ledger = '{1,1}', settled_events = 16, settled_sum = 183,
                 late_events = 2, late_sum = 5 WHERE subscriber_id = 'done'",
     )
     .await;
     let sums = "SELECT in_log = settled AND sums_differ_by = 0 FROM headwater.audit_subscribers('shop')";
     assert!(sqlx::query_scalar::<_, bool>(sums).fetch_one(&mut session).await.unwrap(), "before");
     run(&mut session, "SELECT headwater.maintain('shop')").await;
-    run(&mut session, "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))").await;
+    run(&mut session, "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater_private.months))")
+        .await;
     assert!(sqlx::query_scalar::<_, bool>(sums).fetch_one(&mut session).await.unwrap(), "trimmed, and still there");
     assert_eq!(maintain(&db).await.trimmed.len(), 2);
     assert!(sqlx::query_scalar::<_, bool>(sums).fetch_one(&mut session).await.unwrap(), "gone");
@@ -299,8 +306,7 @@ async fn maintenance_goes_on_wherever_it_was_cut_off() {
     shop(&db).await;
     let mut session = db.session().await;
     run(&mut session, "SELECT headwater.maintain('shop')").await;
-    let trim =
-        "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months WHERE trimmed_at IS NULL))";
+    let trim = "SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater_private.months WHERE trimmed_at IS NULL))";
     let next = "SELECT step, statement FROM headwater.drop_steps('shop')";
     for cut_after in ["trim", "detach", "drop"] {
         run(&mut session, trim).await;
@@ -315,7 +321,7 @@ async fn maintenance_goes_on_wherever_it_was_cut_off() {
             }
         }
         // Crashed here; somebody else goes on.
-        run(&mut session, "UPDATE headwater.namespaces SET retention = NULL").await;
+        run(&mut session, "UPDATE headwater_private.namespaces SET retention = NULL").await;
         maintain(&db).await;
         let (_, trimmed, dropped) = state(&mut session).await;
         assert_eq!(trimmed, dropped, "after {cut_after}");
@@ -331,7 +337,7 @@ async fn writers_and_readers_do_not_wait_for_a_leaf_to_go() {
     let (mut writer, mut reader, mut session) = (db.session().await, db.session().await, db.session().await);
     run(&mut writer, "BEGIN").await;
     emit(&mut writer, "shop", "open").await;
-    run(&mut reader, "BEGIN; SELECT count(*) FROM headwater.events").await;
+    run(&mut reader, "BEGIN; SELECT count(*) FROM headwater_private.events").await;
     // Both are in the way of the detachment, which gives up, half done.
     let done = maintain(&db).await;
     assert_eq!((done.trimmed.len(), done.dropped.len()), (3, 0));
@@ -341,7 +347,7 @@ async fn writers_and_readers_do_not_wait_for_a_leaf_to_go() {
     assert_eq!(steps, ["finish", "detach", "detach"]);
     // Meanwhile all goes on: in these transactions, and in others.
     emit(&mut writer, "shop", "open, too").await;
-    run(&mut reader, "SELECT count(*) FROM headwater.events").await;
+    run(&mut reader, "SELECT count(*) FROM headwater_private.events").await;
     log.append(raw("another").into()).await.unwrap();
     run(&mut writer, "COMMIT").await;
     run(&mut reader, "COMMIT").await;
@@ -354,9 +360,9 @@ async fn one_maintains_at_a_time() {
     let db = TestDatabase::create().await;
     let log = shop(&db).await;
     let mut session = db.session().await;
-    run(&mut session, &format!("SELECT pg_advisory_lock(1213661187, {})", log.info().id)).await;
+    run(&mut session, &format!("SELECT headwater.begin_maintenance({}, '1 hour')", log.info().id)).await;
     assert!(maintain(&db).await.busy);
-    run(&mut session, "SELECT pg_advisory_unlock_all()").await;
+    run(&mut session, &format!("SELECT headwater.end_maintenance({})", log.info().id)).await;
     assert!(!maintain(&db).await.busy);
 }
 
@@ -367,9 +373,13 @@ async fn a_subscriber_is_not_moved_back_while_a_month_is_trimmed() {
     let store = subscribers(&log);
     register(&log, "done", SubscriberMode::Exclusive).await;
     let (mut trimmer, mut session) = (db.session().await, db.session().await);
-    run(&mut trimmer, "UPDATE headwater.subscribers SET position = 19; SELECT headwater.maintain('shop')").await;
-    run(&mut trimmer, "BEGIN; SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater.months))")
+    run(&mut trimmer, "UPDATE headwater_private.subscribers SET position = 19; SELECT headwater.maintain('shop')")
         .await;
+    run(
+        &mut trimmer,
+        "BEGIN; SELECT headwater.trim_month('shop', (SELECT min(starts_at) FROM headwater_private.months))",
+    )
+    .await;
     let pid = crate::common::pid(&mut session).await;
     let reset =
         tokio::spawn(async move { run(&mut session, "SELECT headwater.reset_subscriber('shop', 'done', 0)").await });
@@ -391,8 +401,8 @@ async fn what_is_not_due_or_not_the_oldest_is_not_trimmed() {
     for month in [
         "now()",
         "NULL",
-        "(SELECT max(starts_at) FROM headwater.months)",
-        "(SELECT min(starts_at) + interval '40 days' FROM headwater.months)",
+        "(SELECT max(starts_at) FROM headwater_private.months)",
+        "(SELECT min(starts_at) + interval '40 days' FROM headwater_private.months)",
     ] {
         assert_eq!(sqlstate_of(&mut session, &trim(month)).await, "WH002", "{month}");
     }

@@ -20,8 +20,7 @@ fn hourly(name: &str) -> Task {
 
 /// Makes a schedule due at a time in the past, and next of all.
 async fn due_since(db: &TestDatabase, name: &str, time: &str) {
-    let earlier =
-        "UPDATE headwater.schedules SET next_due_at = $2::timestamptz, fire_at = $2::timestamptz WHERE name = $1";
+    let earlier = "UPDATE headwater_private.schedules SET next_due_at = $2::timestamptz, fire_at = $2::timestamptz WHERE name = $1";
     let done = sqlx::query(earlier).bind(name).bind(time).execute(&mut db.session().await).await.unwrap();
     assert_eq!(done.rows_affected(), 1);
 }
@@ -107,7 +106,7 @@ async fn eight_sessions_fire_each_due_time_once() {
     let mut sessions = join_all((0..8).map(|_| db.session())).await;
     for round in 1..=5 {
         let due =
-            "UPDATE headwater.schedules SET next_due_at = '2026-01-01T00:00:00Z'::timestamptz + $1 * interval '1 hour',
+            "UPDATE headwater_private.schedules SET next_due_at = '2026-01-01T00:00:00Z'::timestamptz + $1 * interval '1 hour',
                                                   fire_at = '2026-01-01T00:00:00Z'";
         sqlx::query(due).bind(round).execute(&mut db.session().await).await.unwrap();
         let at = format!("2026-01-01T0{round}:00:10Z");
@@ -178,10 +177,11 @@ async fn nothing_is_fired_before_its_time() {
     assert_eq!(sqlstate_of(&mut session, future).await, "WH002");
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.fire_schedules('shop', 0)").await, "WH002");
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.fire_schedules('nowhere')").await, "WH001");
-    let said: String = sqlx::query_scalar("SELECT headwater.run_scheduled_task(task_id) FROM headwater.schedules")
-        .fetch_one(&mut session)
-        .await
-        .unwrap();
+    let said: String =
+        sqlx::query_scalar("SELECT headwater.run_scheduled_task(task_id) FROM headwater_private.schedules")
+            .fetch_one(&mut session)
+            .await
+            .unwrap();
     assert_eq!(said, "nothing due");
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.run_scheduled_task(gen_random_uuid())").await, "WH030");
     assert!(types_after(&log, 0).await.is_empty());
@@ -324,7 +324,8 @@ async fn start_and_end_bound_the_due_times() {
     let made = log.schedule_task(&task).await.unwrap();
     assert_eq!(made.next_due_at.unwrap().to_utc(), starts_at, "the start is a due time of its own");
     // The last due time was at its end.
-    let ends_at = "UPDATE headwater.schedules SET starts_at = '2026-01-01T10:00:00Z', ends_at = '2026-01-01T12:00:00Z'";
+    let ends_at =
+        "UPDATE headwater_private.schedules SET starts_at = '2026-01-01T10:00:00Z', ends_at = '2026-01-01T12:00:00Z'";
     run(&mut db.session().await, ends_at).await;
     due_since(&db, "a", "2026-01-01T12:00:00Z").await;
     assert_eq!(fire_at(&mut db.session().await, "2026-01-01T12:00:01Z").await, (1, 0));
@@ -347,7 +348,7 @@ async fn a_paused_schedule_fires_nothing_and_misses_nothing() {
     due_since(&db, "a", "2026-01-01T10:00:00Z").await;
     let mut session = db.session().await;
     assert_eq!(fire_at(&mut session, "2026-01-01T11:30:00Z").await, (0, 0));
-    let by_task = "SELECT headwater.run_scheduled_task(task_id) FROM headwater.schedules";
+    let by_task = "SELECT headwater.run_scheduled_task(task_id) FROM headwater_private.schedules";
     assert_eq!(sqlx::query_scalar::<_, String>(by_task).fetch_one(&mut session).await.unwrap(), "paused");
     // A program that starts anew does not undo what an operator did.
     assert_eq!(log.schedule_task(&task).await.unwrap().state, ScheduleState::Paused);
@@ -443,11 +444,11 @@ async fn what_cannot_be_appended_is_tried_again_and_holds_up_no_other() {
     assert_eq!((runs.len(), runs[0].outcome, runs[0].attempts), (1, RunOutcome::Failed, 1));
     assert!(runs[0].error.is_some());
     // Tried again later; once there is room, it is fired, as one run.
-    let now = "UPDATE headwater.schedules SET fire_at = '2026-01-01T10:00:02Z' WHERE name = 'large'";
+    let now = "UPDATE headwater_private.schedules SET fire_at = '2026-01-01T10:00:02Z' WHERE name = 'large'";
     run(&mut session, now).await;
     assert_eq!(fire_at(&mut session, "2026-01-01T10:00:02Z").await, (0, 1));
     let wait: f64 = sqlx::query_scalar(
-        "SELECT extract(epoch FROM fire_at - clock_timestamp())::float8 FROM headwater.schedules WHERE name = 'large'",
+        "SELECT extract(epoch FROM fire_at - clock_timestamp())::float8 FROM headwater_private.schedules WHERE name = 'large'",
     )
     .fetch_one(&mut session)
     .await
@@ -478,7 +479,8 @@ async fn a_stream_that_somebody_holds_delays_its_own_schedule_only() {
     assert_eq!(fire_at(&mut session, "2026-01-01T10:00:01Z").await, (1, 1));
     assert!(log.schedule("to the stream").await.unwrap().error.unwrap().starts_with("55P03"));
     run(&mut holder, "COMMIT").await;
-    run(&mut session, "UPDATE headwater.schedules SET fire_at = '2026-01-01T10:00:02Z' WHERE failures > 0").await;
+    run(&mut session, "UPDATE headwater_private.schedules SET fire_at = '2026-01-01T10:00:02Z' WHERE failures > 0")
+        .await;
     assert_eq!(fire_at(&mut session, "2026-01-01T10:00:03Z").await, (1, 0));
     assert_eq!(types_after(&log, 0).await.len(), 4);
 }
@@ -513,7 +515,7 @@ async fn namespaces_fire_their_own_and_all_are_fired_together() {
 
 async fn due_since_both(db: &TestDatabase) {
     let earlier =
-        "UPDATE headwater.schedules SET next_due_at = '2026-01-01T10:00:00Z', fire_at = '2026-01-01T10:00:00Z'";
+        "UPDATE headwater_private.schedules SET next_due_at = '2026-01-01T10:00:00Z', fire_at = '2026-01-01T10:00:00Z'";
     run(&mut db.session().await, earlier).await;
 }
 
@@ -595,10 +597,11 @@ async fn a_change_wakes_those_who_fire() {
     let mut listener = sqlx::postgres::PgListener::connect(&db.url).await.unwrap();
     listener.listen("headwater.due").await.unwrap();
     log.resume_schedule("a").await.unwrap();
-    let number: i32 = sqlx::query_scalar("SELECT namespace_id FROM headwater.namespaces WHERE namespace = 'shop'")
-        .fetch_one(&mut db.session().await)
-        .await
-        .unwrap();
+    let number: i32 =
+        sqlx::query_scalar("SELECT namespace_id FROM headwater_private.namespaces WHERE namespace = 'shop'")
+            .fetch_one(&mut db.session().await)
+            .await
+            .unwrap();
     assert_eq!(listener.recv().await.unwrap().payload(), number.to_string(), "nodes listen for the number");
 }
 
@@ -612,7 +615,8 @@ async fn the_server_crashes_while_it_fires_own_server() {
     let log = database.open_log("shop", LogOptions::default()).await.unwrap();
     log.schedule_task(&hourly("a").missed(MissedRuns::FireAll { limit: 3 })).await.unwrap();
     let mut session = PgConnection::connect(&url).await.unwrap();
-    let due = "UPDATE headwater.schedules SET next_due_at = '2026-01-01T10:00:00Z', fire_at = '2026-01-01T10:00:00Z'";
+    let due =
+        "UPDATE headwater_private.schedules SET next_due_at = '2026-01-01T10:00:00Z', fire_at = '2026-01-01T10:00:00Z'";
     run(&mut session, due).await;
     let mut tx = session.begin().await.unwrap();
     assert_eq!(fire_at(&mut tx, "2026-01-01T12:30:00Z").await, (3, 0));

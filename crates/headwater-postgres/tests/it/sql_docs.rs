@@ -28,13 +28,14 @@ fn public() -> BTreeSet<String> {
     let public = files.filter(|path| fs::read_to_string(path).unwrap().contains("\n-- Public: in docs/sql.md.\n"));
     let names = public.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
     // Two files hold the two forms of headwater.append.
-    names.map(|name| if name == "append_writes" { "append".into() } else { name }).collect()
+    names.map(|name| if name == "append_streams" { "append".into() } else { name }).collect()
 }
 
 #[tokio::test]
 async fn the_page_has_every_public_function_with_its_signature() {
     let db = TestDatabase::create().await;
-    let signatures = "SELECT format('headwater.%s(%s) → %s', p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid))
+    let signatures = "SELECT format('headwater.%s(%s) → %s', p.proname,
+                               regexp_replace(pg_get_function_arguments(p.oid), '(, )?caller headwater.caller DEFAULT CURRENT_USER', ''), pg_get_function_result(p.oid))
                         FROM pg_proc p WHERE p.pronamespace = 'headwater'::regnamespace AND p.proname = ANY ($1)";
     // Types by the names that they have outside of the schema.
     let mut session = db.session().await;
@@ -72,7 +73,7 @@ async fn the_event_log_by_its_other_name() {
     let append = "SELECT headwater.append_event_log('shop', 'user.created', '{\"userId\": 1}', 'api-1',
                       '018f0000-0000-7000-8000-000000000001', '{\"messageId\": 7, \"of\": \"signup\", \"none\": null}')";
     let sequence: i64 = sqlx::query_scalar(append).fetch_one(&mut session).await.unwrap();
-    let stored = "SELECT data::text, headers FROM headwater.events WHERE global_sequence = $1";
+    let stored = "SELECT data::text, headers FROM headwater_private.events WHERE global_sequence = $1";
     let (data, headers): (String, serde_json::Value) =
         sqlx::query_as(stored).bind(sequence).fetch_one(&mut session).await.unwrap();
     assert_eq!(data, "{\"userId\": 1}");

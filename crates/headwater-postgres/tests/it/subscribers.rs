@@ -38,7 +38,7 @@ fn is_not_found<T: std::fmt::Debug>(result: Result<T, SubscriberError>) {
 
 /// The backend that holds the advisory lock of `totals`, if one does.
 async fn lock_holders(session: &mut PgConnection) -> Vec<i32> {
-    let holders = "SELECT l.pid FROM headwater.subscriber_lock('shop', 'totals', 0) k JOIN pg_locks l
+    let holders = "SELECT l.pid FROM headwater_private.subscriber_lock('shop', 'totals', 0) k JOIN pg_locks l
                        ON l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
                       AND l.classid::bigint = (k.high::bigint & 4294967295) AND l.objid::bigint = (k.low::bigint & 4294967295)
                       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
@@ -54,7 +54,7 @@ async fn kill_owner(session: &mut PgConnection) {
 
 /// The version of the row, which any write changes.
 async fn version(session: &mut PgConnection) -> (String, String) {
-    let row = sqlx::query("SELECT ctid::text, concat(xmin, ' ', xmax) FROM headwater.subscribers");
+    let row = sqlx::query("SELECT ctid::text, concat(xmin, ' ', xmax) FROM headwater_private.subscribers");
     let row = row.fetch_one(session).await.unwrap();
     (row.get(0), row.get(1))
 }
@@ -163,7 +163,11 @@ async fn a_lock_that_is_held_elsewhere_is_taken_when_it_is_free() {
     // The owner's old session lingers behind a half-open socket: the lock is held, and not by the owner's new one.
     kill_owner(&mut session).await;
     let mut lingering = db.session().await;
-    run(&mut lingering, "SELECT pg_advisory_lock(high, low) FROM headwater.subscriber_lock('shop', 'totals', 0)").await;
+    run(
+        &mut lingering,
+        "SELECT pg_advisory_lock(high, low) FROM headwater_private.subscriber_lock('shop', 'totals', 0)",
+    )
+    .await;
     assert_eq!(a.renew("totals", 2).await, Some(2));
     lingering.close().await.unwrap();
     assert_eq!(b.take("totals").await, None, "a free lock proves nothing while the owner does not claim it");
@@ -177,7 +181,7 @@ async fn a_lock_that_is_held_elsewhere_is_taken_when_it_is_free() {
 async fn a_lease_that_is_over_can_be_taken_and_the_zombie_is_fenced() {
     let (_db, mut session, a, b) = owned().await;
     // The owner is paused, its session lives on: as if its lease had ended.
-    run(&mut session, "UPDATE headwater.subscribers SET lease_until = clock_timestamp()").await;
+    run(&mut session, "UPDATE headwater_private.subscribers SET lease_until = clock_timestamp()").await;
     assert_eq!(b.take("totals").await, Some(3));
     assert_eq!(b.renew("totals", 3).await, Some(3));
     assert_eq!(lock_holders(&mut session).await.len(), 1, "the zombie's session still holds it");
@@ -201,7 +205,7 @@ async fn a_short_lease_ends_by_the_databases_clock() {
     let (_db, mut session, a, b) = owned().await;
     a.store.release(&a.instance, &["totals".into()]).await.unwrap();
     let term = a.keep("totals", None, Duration::from_millis(50)).await.term;
-    let over = "SELECT lease_until <= clock_timestamp() FROM headwater.subscribers";
+    let over = "SELECT lease_until <= clock_timestamp() FROM headwater_private.subscribers";
     while !sqlx::query_scalar::<_, bool>(over).fetch_one(&mut session).await.unwrap() {
         tokio::task::yield_now().await;
     }
@@ -261,7 +265,7 @@ async fn without_session_locks_the_lease_alone_decides() {
     assert_eq!(lock_holders(&mut session).await.len(), 0);
     assert_eq!((b.take("totals").await, c.take("totals").await), (None, None));
     assert_eq!(lock_holders(&mut session).await.len(), 0, "a standby holds nothing");
-    run(&mut session, "UPDATE headwater.subscribers SET lease_until = clock_timestamp()").await;
+    run(&mut session, "UPDATE headwater_private.subscribers SET lease_until = clock_timestamp()").await;
     assert_eq!(b.take("totals").await, Some(3));
     b.store.release(&b.instance, &["totals".into()]).await.unwrap();
     assert_eq!(c.take("totals").await, Some(4));
@@ -298,7 +302,11 @@ async fn an_idle_owner_writes_nothing() {
         assert_eq!(b.take("totals").await, None);
     }
     assert_eq!(version(&mut session).await, before);
-    run(&mut session, "UPDATE headwater.subscribers SET lease_until = clock_timestamp() + interval '35 minutes'").await;
+    run(
+        &mut session,
+        "UPDATE headwater_private.subscribers SET lease_until = clock_timestamp() + interval '35 minutes'",
+    )
+    .await;
     a.renew("totals", 2).await;
     assert!(
         a.store.subscriber("totals").await.unwrap().lease_left.unwrap() > LONG * 9 / 10,
@@ -363,7 +371,8 @@ async fn what_is_rolled_back_leaves_nothing() {
 async fn a_zombies_transaction_waits_for_the_takeover_and_is_fenced() {
     let (db, mut session, a, _b) = owned().await;
     // A takeover that is not committed yet.
-    run(&mut session, "BEGIN; UPDATE headwater.subscribers SET term = nextval('headwater.terms')").await;
+    run(&mut session, "BEGIN; UPDATE headwater_private.subscribers SET term = nextval('headwater_private.terms')")
+        .await;
     let mut transaction = db.session().await;
     run(&mut transaction, "BEGIN").await;
     let pid = pid(&mut transaction).await;
@@ -407,7 +416,7 @@ async fn a_move_with_effects_begins_where_the_checkpoint_is() {
     for term in [Some(2), None] {
         let fence = fence("totals", term);
         a.store.reset("totals", 0).await.unwrap();
-        run(&mut session, "UPDATE headwater.subscribers SET term = 2").await;
+        run(&mut session, "UPDATE headwater_private.subscribers SET term = 2").await;
         let passed = with_ledger(advance(9, &[9]), [(3, 4), (6, 6)]);
         a.store.advance_in(&mut session, &fence, &passed).await.unwrap();
         let late = with_ledger(advance(9, &[]), [(4, 4), (6, 6)]);
@@ -432,7 +441,7 @@ async fn a_move_with_effects_begins_where_the_checkpoint_is() {
 async fn an_owner_that_gets_on_keeps_its_lease() {
     let (db, mut session, a, b) = owned().await;
     let fence = fence("totals", Some(2));
-    let end = "UPDATE headwater.subscribers SET lease_until = clock_timestamp()";
+    let end = "UPDATE headwater_private.subscribers SET lease_until = clock_timestamp()";
     let left = async || b.store.subscriber("totals").await.unwrap().lease_left;
     // Keeping never found the row unlocked, and the lease ended meanwhile.
     run(&mut session, end).await;
@@ -447,7 +456,7 @@ async fn an_owner_that_gets_on_keeps_its_lease() {
     a.store.advance(&fence, &advance(4, &[4])).await.unwrap();
     assert_eq!(b.take("totals").await, None);
     // It makes no lease shorter, and whoever moves without a term renews nobody's.
-    run(&mut session, "UPDATE headwater.subscribers SET lease_until = lease_until + interval '1 day'").await;
+    run(&mut session, "UPDATE headwater_private.subscribers SET lease_until = lease_until + interval '1 day'").await;
     a.store.advance(&fence, &advance(5, &[5])).await.unwrap();
     assert!(left().await.unwrap() > LONG * 20);
     run(&mut session, end).await;
@@ -472,7 +481,7 @@ async fn pausing_resuming_and_resetting() {
     assert!(info.paused);
     assert_eq!(info.report.unwrap().detail.as_deref(), Some("cannot handle 4"));
     a.store.set_paused("totals", false).await.unwrap();
-    let reason = "SELECT pause_reason FROM headwater.subscribers";
+    let reason = "SELECT pause_reason FROM headwater_private.subscribers";
     assert_eq!(sqlx::query_scalar::<_, Option<String>>(reason).fetch_one(&mut session).await.unwrap(), None);
 
     let first = fence("totals", Some(2));
@@ -535,7 +544,7 @@ async fn a_time_finds_the_lowest_sequence_recorded_since() {
     let events = log.log_page(&headwater_core::LogQuery::after(0)).await.unwrap().events;
     let time = |index: usize| events[index].recorded_at.unwrap();
     // The third was recorded after the fourth and the fifth.
-    let later = "UPDATE headwater.events SET recorded_at = (SELECT max(recorded_at) FROM headwater.events) + interval '1 microsecond'
+    let later = "UPDATE headwater_private.events SET recorded_at = (SELECT max(recorded_at) FROM headwater_private.events) + interval '1 microsecond'
                   WHERE global_sequence = 3";
     run(&mut session, later).await;
     assert_eq!(a.store.position_at(time(0)).await.unwrap(), 0);
@@ -548,7 +557,7 @@ async fn a_time_finds_the_lowest_sequence_recorded_since() {
     emit(&mut early, "shop", "in flight").await;
     emit(&mut session, "shop", "event").await;
     let now: chrono::DateTime<chrono::Utc> =
-        sqlx::query_scalar("SELECT recorded_at FROM headwater.events WHERE global_sequence = 7")
+        sqlx::query_scalar("SELECT recorded_at FROM headwater_private.events WHERE global_sequence = 7")
             .fetch_one(&mut session)
             .await
             .unwrap();
@@ -622,8 +631,7 @@ async fn gaps_are_recorded_once() {
         a.store.record_gaps(&gaps).await.unwrap();
     }
     a.store.record_gaps(&[gap(5, 9, GapState::Permanent)]).await.unwrap();
-    let recorded =
-        "SELECT concat(first_sequence, '-', last_sequence, ' ', proof) FROM headwater.permanent_gaps ORDER BY 1";
+    let recorded = "SELECT concat(first_sequence, '-', last_sequence, ' ', proof) FROM headwater_private.permanent_gaps ORDER BY 1";
     let recorded: Vec<String> = sqlx::query_scalar(recorded).fetch_all(&mut session).await.unwrap();
     assert_eq!(recorded, ["20-20 aborted", "3-9 aborted"]);
 }

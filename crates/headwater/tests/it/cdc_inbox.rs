@@ -68,19 +68,21 @@ async fn one_slot_serves_all_nodes_and_the_next_takes_it_over_own_server() {
     }
     until(|| async {
         let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
-        number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox WHERE status <> 'DISPATCHED'").await == 0
+        number(&mut session, "SELECT count(*) FROM headwater_private.cdc_inbox WHERE status <> 'DISPATCHED'").await == 0
     })
     .await;
     let owner: String =
-        sqlx::query_scalar("SELECT owner_node FROM headwater.cdc_slots").fetch_one(&mut session).await.unwrap();
+        sqlx::query_scalar("SELECT owner_node FROM headwater_private.cdc_slots").fetch_one(&mut session).await.unwrap();
     assert_eq!(owner, "a");
     // As a crash.
     drop(a);
     first.shutdown().await;
     until(|| async {
         let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
-        let owner: String =
-            sqlx::query_scalar("SELECT owner_node FROM headwater.cdc_slots").fetch_one(&mut session).await.unwrap();
+        let owner: String = sqlx::query_scalar("SELECT owner_node FROM headwater_private.cdc_slots")
+            .fetch_one(&mut session)
+            .await
+            .unwrap();
         owner == "b"
     })
     .await;
@@ -92,7 +94,7 @@ async fn one_slot_serves_all_nodes_and_the_next_takes_it_over_own_server() {
     soon(b.wait_for("theirs", last)).await.unwrap();
     until(|| async { b.status().live.unwrap().received > before }).await;
     assert_eq!(theirs.sequences(), (1..=last).collect::<Vec<_>>());
-    let twice = "SELECT count(*) - count(DISTINCT global_sequence) FROM headwater.cdc_inbox";
+    let twice = "SELECT count(*) - count(DISTINCT global_sequence) FROM headwater_private.cdc_inbox";
     assert_eq!(number(&mut session, twice).await, 0);
     b.shutdown().await.unwrap();
     assert_eq!(same.subscribers().audit(&[]).await.unwrap().findings, []);
@@ -138,7 +140,7 @@ async fn a_slot_that_is_dropped_under_way_is_made_anew_own_server() {
     // What was dispatched is not kept.
     until(|| async {
         let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
-        number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox").await == 0
+        number(&mut session, "SELECT count(*) FROM headwater_private.cdc_inbox").await == 0
     })
     .await;
     node.shutdown().await.unwrap();
@@ -153,21 +155,21 @@ async fn poison_is_marked_in_the_inbox_and_an_idle_log_writes_nothing_own_server
     let recorder = Recorder::new("totals");
     let node = start(&shop, "a", &recorder).await;
     emit(&shop).await;
-    let insert = "INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+    let insert = "INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
                                                 event_type, headers, data)
                   SELECT nextval(n.sequence), pg_current_xact_id()::text::bigint, now(), now(), n.namespace_id, gen_random_uuid(),
-                         'Broken', '[1]', '{}' FROM headwater.namespaces n";
+                         'Broken', '[1]', '{}' FROM headwater_private.namespaces n";
     sqlx::query(insert).execute(&mut session).await.unwrap();
     let last = emit(&shop).await;
     soon(node.wait_for("totals", last)).await.unwrap();
     assert_eq!(recorder.sequences(), [1, 3]);
     until(|| async {
         let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
-        number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox").await == 3
+        number(&mut session, "SELECT count(*) FROM headwater_private.cdc_inbox").await == 3
     })
     .await;
     let (sequence, error): (i64, String) =
-        sqlx::query_as("SELECT global_sequence, error FROM headwater.cdc_inbox WHERE status = 'POISON'")
+        sqlx::query_as("SELECT global_sequence, error FROM headwater_private.cdc_inbox WHERE status = 'POISON'")
             .fetch_one(&mut session)
             .await
             .unwrap();
@@ -182,7 +184,10 @@ async fn poison_is_marked_in_the_inbox_and_an_idle_log_writes_nothing_own_server
     let next = emit(&shop).await;
     soon(node.wait_for("totals", next)).await.unwrap();
     until(|| async { recorder.sequences().len() == 3 }).await;
-    assert_eq!(number(&mut session, "SELECT count(*) FROM headwater.cdc_inbox WHERE global_sequence <= 3").await, 3);
+    assert_eq!(
+        number(&mut session, "SELECT count(*) FROM headwater_private.cdc_inbox WHERE global_sequence <= 3").await,
+        3
+    );
     node.shutdown().await.unwrap();
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }

@@ -60,7 +60,7 @@ async fn while_a_backlog_is_stored_the_log_is_read_own_server() {
     }
     let mut holder = session(&server).await;
     let mut held = holder.begin().await.unwrap();
-    sqlx::query("LOCK TABLE headwater.cdc_inbox IN SHARE MODE").execute(&mut *held).await.unwrap();
+    sqlx::query("LOCK TABLE headwater_private.cdc_inbox IN SHARE MODE").execute(&mut *held).await.unwrap();
     let node = start(&shop, "b", &recorder).await;
     storing_is_held(&server).await;
     for _ in 0..3 {
@@ -93,7 +93,7 @@ async fn an_inbox_that_falls_behind_is_left_for_the_log_own_server() {
     streaming(&b).await;
     let mut holder = session(&server).await;
     let mut held = holder.begin().await.unwrap();
-    sqlx::query("LOCK TABLE headwater.cdc_inbox IN SHARE MODE").execute(&mut *held).await.unwrap();
+    sqlx::query("LOCK TABLE headwater_private.cdc_inbox IN SHARE MODE").execute(&mut *held).await.unwrap();
     let last = emit(&same).await;
     storing_is_held(&server).await;
     soon(a.wait_for("ours", last)).await.unwrap();

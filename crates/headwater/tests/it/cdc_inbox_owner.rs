@@ -32,9 +32,9 @@ async fn former_owner(server: &Server, shop: &Namespace, headwater: &Headwater) 
     let reading = Replication::start(&endpoint, &slot, SlotKind::Durable, Plugin::Pgoutput, &options).await.unwrap();
     let (system, timeline) = reading.system();
     sqlx::query(
-        "INSERT INTO headwater.cdc_slots (namespace_id, slot, term, owner_node, owner_instance, lease_until, reading, caught_up,
+        "INSERT INTO headwater_private.cdc_slots (namespace_id, slot, term, owner_node, owner_instance, lease_until, reading, caught_up,
                                           system_identifier, timeline)
-         VALUES (1, $1, nextval('headwater.terms'), 'former', gen_random_uuid(), clock_timestamp(), true, true, $2, $3)",
+         VALUES (1, $1, nextval('headwater_private.terms'), 'former', gen_random_uuid(), clock_timestamp(), true, true, $2, $3)",
     )
     .bind(&slot)
     .bind(system)

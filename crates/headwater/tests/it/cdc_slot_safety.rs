@@ -200,7 +200,7 @@ async fn after_a_promotion_what_was_received_before_is_not_trusted_own_server() 
     let url = standby.url("headwater");
     let mut admin = session(&url).await;
     let before: i32 =
-        sqlx::query_scalar("SELECT timeline FROM headwater.cdc_slots").fetch_one(&mut admin).await.unwrap();
+        sqlx::query_scalar("SELECT timeline FROM headwater_private.cdc_slots").fetch_one(&mut admin).await.unwrap();
     assert!(is(&url, "SELECT pg_is_in_recovery() AND pg_promote()").await);
     // The other history had come further. Where a commit will end cannot be foretold, so each place is taken, from where the WAL goes on.
     run(
@@ -208,8 +208,8 @@ async fn after_a_promotion_what_was_received_before_is_not_trusted_own_server() 
         "DO $$ DECLARE
              goes_on pg_lsn := '0/0'::pg_lsn + (ceil((pg_current_wal_lsn() - '0/0') / 16777216) + 4) * 16777216;
          BEGIN
-             INSERT INTO headwater.cdc_inbox (namespace_id, slot, commit_lsn, nth, global_sequence, status)
-             SELECT s.namespace_id, s.slot, goes_on + 8 * i, 1, 0, 'DISPATCHED' FROM headwater.cdc_slots s, generate_series(0, 60000) i;
+             INSERT INTO headwater_private.cdc_inbox (namespace_id, slot, commit_lsn, nth, global_sequence, status)
+             SELECT s.namespace_id, s.slot, goes_on + 8 * i, 1, 0, 'DISPATCHED' FROM headwater_private.cdc_slots s, generate_series(0, 60000) i;
              WHILE pg_current_wal_lsn() < goes_on LOOP
                  PERFORM pg_logical_emit_message(false, 'noise', ''), pg_switch_wal();
              END LOOP;
@@ -224,7 +224,7 @@ async fn after_a_promotion_what_was_received_before_is_not_trusted_own_server() 
     assert_eq!(again, lost, "the log goes on where the copy ends");
     assert!(recorder.sequences().ends_with(&[again]));
     let (timeline, old): (i32, i64) = sqlx::query_as(
-        "SELECT s.timeline, (SELECT count(*) FROM headwater.cdc_inbox i WHERE i.global_sequence = 0) FROM headwater.cdc_slots s",
+        "SELECT s.timeline, (SELECT count(*) FROM headwater_private.cdc_inbox i WHERE i.global_sequence = 0) FROM headwater_private.cdc_slots s",
     )
     .fetch_one(&mut admin)
     .await
@@ -299,7 +299,7 @@ async fn the_state_is_written_when_it_changes_and_not_for_events_own_server() {
     until(|| async { headwater.live_nodes().await.unwrap().first().is_some_and(|node| node.state == "streaming") })
         .await;
     let version = async || {
-        let version = "SELECT ctid::text || xmin::text FROM headwater.cdc_nodes";
+        let version = "SELECT ctid::text || xmin::text FROM headwater_private.cdc_nodes";
         sqlx::query_scalar::<_, String>(version).fetch_one(&mut session(&url).await).await.unwrap()
     };
     let before = version().await;

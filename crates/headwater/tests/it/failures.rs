@@ -153,14 +153,14 @@ async fn a_dead_letter_that_cannot_be_written_stops_the_checkpoint() {
     let mut session = shop.db.session().await;
     let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                       RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'disk full'; END $$;
-                  CREATE TRIGGER refuse BEFORE INSERT ON headwater.dead_letters FOR EACH ROW EXECUTE FUNCTION refuse()";
+                  CREATE TRIGGER refuse BEFORE INSERT ON headwater_private.dead_letters FOR EACH ROW EXECUTE FUNCTION refuse()";
     sqlx::raw_sql(refuse).execute(&mut session).await.unwrap();
     let recorder = Recorder::new("broken").fail_with([HandlerError::permanent("never")]);
     let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
     let last = shop.emit(&["a", "b"]).await;
     until(|| async { state(&node).1.contains("disk full") }).await;
     assert_eq!((recorder.types(), shop.info("broken").await.position), (vec![], 0));
-    sqlx::raw_sql("DROP TRIGGER refuse ON headwater.dead_letters").execute(&mut session).await.unwrap();
+    sqlx::raw_sql("DROP TRIGGER refuse ON headwater_private.dead_letters").execute(&mut session).await.unwrap();
     soon(node.wait_for("broken", last)).await.unwrap();
     assert_eq!((recorder.types(), shop.info("broken").await.dead_letters), (vec!["b".to_owned()], 1));
     node.shutdown().await.unwrap();

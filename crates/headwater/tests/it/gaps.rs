@@ -25,7 +25,7 @@ async fn end(session: &mut PgConnection, how: &'static str) {
 }
 
 async fn permanent_gaps(shop: &Shop) -> Vec<(i64, i64)> {
-    let gaps = "SELECT first_sequence, last_sequence FROM headwater.permanent_gaps ORDER BY 1";
+    let gaps = "SELECT first_sequence, last_sequence FROM headwater_private.permanent_gaps ORDER BY 1";
     let rows = sqlx::query(gaps).fetch_all(shop.headwater.pool()).await.unwrap();
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }

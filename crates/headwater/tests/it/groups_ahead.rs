@@ -74,7 +74,7 @@ async fn effects(shop: &Shop) -> (i64, i64, i64) {
 }
 
 async fn notes(shop: &Shop) -> i64 {
-    number(shop, "SELECT count(*) FROM headwater.settled_ahead").await
+    number(shop, "SELECT count(*) FROM headwater_private.settled_ahead").await
 }
 
 async fn is_clean(shop: &Shop, last: u64) {
@@ -89,7 +89,7 @@ async fn each_group_is_a_transaction_and_no_ledger_is_written() {
     let ledgers = "CREATE TABLE ledgers (ranges int);
         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
             INSERT INTO ledgers VALUES (cardinality(new.pending_gaps) / 2); RETURN NULL; END $$;
-        CREATE TRIGGER note AFTER UPDATE ON headwater.subscribers FOR EACH ROW EXECUTE FUNCTION note()";
+        CREATE TRIGGER note AFTER UPDATE ON headwater_private.subscribers FOR EACH ROW EXECUTE FUNCTION note()";
     sqlx::raw_sql(ledgers).execute(shop.headwater.pool()).await.unwrap();
     let node = node(&shop, "one").start().await.unwrap();
     soon(node.wait_for("keys", last)).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_group_that_fails_becomes_dead_letters_and_the_others_are_done() {
 #[tokio::test]
 async fn a_slow_commit_has_its_effects_once() {
     let (shop, last) = with_backlog_in(Shop::open_impatient().await).await;
-    let mut commit = SlowCommit::of(&shop, "headwater.settled_ahead", 5).await;
+    let mut commit = SlowCommit::of(&shop, "headwater_private.settled_ahead", 5).await;
     let node = node(&shop, "one").start().await.unwrap();
     commit.is_given_up().await;
     commit.let_go().await;

@@ -79,18 +79,21 @@ async fn number(shop: &Shop, query: &'static str) -> i64 {
 /// Each event of the namespace has one effect, in order within its key; what a transaction appended of a key and an actor shares a transaction.
 async fn assert_whole(shop: &Shop, namespace: &Namespace) {
     let split = "SELECT count(*) FROM (
-        SELECT FROM effects f JOIN headwater.events e ON e.global_sequence = f.sequence JOIN headwater.namespaces n USING (namespace_id)
+        SELECT FROM effects f JOIN headwater_private.events e ON e.global_sequence = f.sequence JOIN headwater_private.namespaces n USING (namespace_id)
          WHERE n.namespace = $1 GROUP BY e.transaction_id, e.key, e.actor_id HAVING count(DISTINCT f.tx) > 1) s";
-    let missing = "SELECT count(*) FROM headwater.events e JOIN headwater.namespaces n USING (namespace_id)
+    let missing =
+        "SELECT count(*) FROM headwater_private.events e JOIN headwater_private.namespaces n USING (namespace_id)
          WHERE n.namespace = $1 AND (SELECT count(*) FROM effects f WHERE f.sequence = e.global_sequence) <> 1";
     let reordered = "SELECT count(*) FROM (
         SELECT f.sequence < lag(f.sequence) OVER (PARTITION BY e.key ORDER BY f.n) AS wrong
-          FROM effects f JOIN headwater.events e ON e.global_sequence = f.sequence JOIN headwater.namespaces n USING (namespace_id)
+          FROM effects f JOIN headwater_private.events e ON e.global_sequence = f.sequence JOIN headwater_private.namespaces n USING (namespace_id)
          WHERE n.namespace = $1) o WHERE wrong";
-    sqlx::raw_sql("CREATE INDEX IF NOT EXISTS by_sequence ON effects (sequence); ANALYZE effects, headwater.events")
-        .execute(shop.headwater.pool())
-        .await
-        .unwrap();
+    sqlx::raw_sql(
+        "CREATE INDEX IF NOT EXISTS by_sequence ON effects (sequence); ANALYZE effects, headwater_private.events",
+    )
+    .execute(shop.headwater.pool())
+    .await
+    .unwrap();
     for (query, what) in [(split, "split"), (missing, "missing or repeated"), (reordered, "out of order")] {
         let wrong: i64 =
             sqlx::query_scalar(query).bind(&namespace.info().name).fetch_one(shop.headwater.pool()).await.unwrap();
@@ -197,20 +200,20 @@ async fn is_resized(shop: &Shop, last: u64) {
         group.resize_to.is_none() && group.partitions.iter().all(|partition| partition.position >= last)
     })
     .await;
-    until(|| async { number(shop, "SELECT count(*) FROM headwater.settled_ahead").await == 0 }).await;
+    until(|| async { number(shop, "SELECT count(*) FROM headwater_private.settled_ahead").await == 0 }).await;
 }
 
 /// Asks for another number of partitions, until the server has seen that their owner is gone.
 async fn begin_resize(shop: &Shop) {
     until(|| async {
         shop.shop.subscribers().resize("keyed", 5).await.unwrap();
-        number(shop, "SELECT count(barrier) FROM headwater.subscribers").await > 0
+        number(shop, "SELECT count(barrier) FROM headwater_private.subscribers").await > 0
     })
     .await;
 }
 
 async fn barrier(shop: &Shop) -> u64 {
-    number(shop, "SELECT max(barrier) FROM headwater.subscribers").await as u64
+    number(shop, "SELECT max(barrier) FROM headwater_private.subscribers").await as u64
 }
 
 /// The barrier falls into a transaction of 5,000 events: one partition has them before it, the other has come into their midst.
@@ -261,7 +264,8 @@ async fn a_change_of_partitions_in_the_middle_of_an_open_transaction() {
     let (one, mut begun) = hanging(&shop, config.clone(), |event| event.actor_id.as_deref() == Some("stop"));
     let one = one.start().await.unwrap();
     soon(begun.wait_for(|begun| *begun == 1)).await.unwrap();
-    until(|| async { number(&shop, "SELECT max(position) FROM headwater.subscribers").await as u64 >= middle }).await;
+    until(|| async { number(&shop, "SELECT max(position) FROM headwater_private.subscribers").await as u64 >= middle })
+        .await;
     drop(one);
     begin_resize(&shop).await;
     assert_eq!(barrier(&shop).await, middle);

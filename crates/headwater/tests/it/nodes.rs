@@ -388,7 +388,8 @@ async fn a_message_that_nobody_handles_is_given_up_after_the_grace() {
     let lost = node.emit("lost", json!({"a": 1})).await.unwrap();
     node.emit("handled", json!(null)).await.unwrap();
     witness.seen(1).await;
-    let passes = "UPDATE headwater.unhandled_types SET since = since - interval '5 minutes' WHERE event_type = 'lost'";
+    let passes =
+        "UPDATE headwater_private.unhandled_types SET since = since - interval '5 minutes' WHERE event_type = 'lost'";
     // Looked at, and left for the grace.
     loop {
         if sqlx::query(passes).execute(&mut session).await.unwrap().rows_affected() == 1 {

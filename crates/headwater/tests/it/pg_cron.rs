@@ -107,7 +107,7 @@ async fn pg_cron_fires_without_nodes_and_never_twice_own_server() {
     let once = Task::once("once", once_at).emits("once", Json::null()).with_pg_cron();
     let once = shop.schedule_task(once).await.unwrap();
     let gone = shop.schedule_task(every_minute("gone")).await.unwrap();
-    sqlx::query("DELETE FROM headwater.schedules WHERE name = 'gone'").execute(pool).await.unwrap();
+    sqlx::query("DELETE FROM headwater_private.schedules WHERE name = 'gone'").execute(pool).await.unwrap();
     let run = |task_id: uuid::Uuid| format!("SELECT headwater.run_scheduled_task('{task_id}')");
     assert_eq!(text(pool, &run(gone.task_id)).await, ["gone"]);
     // Wherever the clock is by now: what is not due yet is not fired.

@@ -14,10 +14,10 @@ use tokio::sync::watch;
 /// Writes a row past all checks, as nobody should.
 async fn insert(shop: &Shop, created_at: &str, headers: &str) -> u64 {
     let sequence: i64 = sqlx::query_scalar(
-        "INSERT INTO headwater.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type,
+        "INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type,
                                        headers, data)
          SELECT nextval(n.sequence), pg_current_xact_id()::text::bigint, $1::timestamptz, now(), n.namespace_id, gen_random_uuid(),
-                'Broken', $2::jsonb, '{}' FROM headwater.namespaces n WHERE n.namespace = 'shop'
+                'Broken', $2::jsonb, '{}' FROM headwater_private.namespaces n WHERE n.namespace = 'shop'
          RETURNING global_sequence",
     )
     .bind(created_at)
@@ -29,7 +29,7 @@ async fn insert(shop: &Shop, created_at: &str, headers: &str) -> u64 {
 }
 
 async fn repair(shop: &Shop, sequence: u64) {
-    sqlx::query("UPDATE headwater.events SET headers = NULL, created_at = now() WHERE global_sequence = $1")
+    sqlx::query("UPDATE headwater_private.events SET headers = NULL, created_at = now() WHERE global_sequence = $1")
         .bind(sequence as i64)
         .execute(&mut shop.db.session().await)
         .await
@@ -242,7 +242,8 @@ async fn active_subscribers_are_moved_back_to_poison_in_a_gap(live: Live) {
     let mut open = shop.db.session().await;
     run(&mut open, "BEGIN").await;
     let late: i64 = sqlx::query_scalar("SELECT headwater.emit('shop', 'late')").fetch_one(&mut open).await.unwrap();
-    run(&mut open, &format!("UPDATE headwater.events SET headers = '[1]' WHERE global_sequence = {late}")).await;
+    run(&mut open, &format!("UPDATE headwater_private.events SET headers = '[1]' WHERE global_sequence = {late}"))
+        .await;
     let last = shop.emit(&["b"]).await;
     for id in ["totals", "effects"] {
         active(&shop, id, last).await;

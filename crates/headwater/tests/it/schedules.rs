@@ -145,7 +145,7 @@ async fn schedules_are_fired_without_nodes_for_all_namespaces() {
 async fn what_was_due_while_nobody_ran_is_caught_up_with() {
     let shop = Shop::open().await;
     shop.shop.schedule_task(Task::cron("hourly", "@hourly").emits("hourly", Json::null())).await.unwrap();
-    let missed = "UPDATE headwater.schedules SET next_due_at = date_trunc('hour', now()) - interval '5 hours',
+    let missed = "UPDATE headwater_private.schedules SET next_due_at = date_trunc('hour', now()) - interval '5 hours',
                                                  fire_at = date_trunc('hour', now()) - interval '5 hours'";
     sqlx::query(missed).execute(&mut shop.db.session().await).await.unwrap();
     let recorder = Recorder::new("cleaner");

@@ -90,7 +90,7 @@ async fn one_claim_is_many_batches_and_each_event_is_handled_once() {
     settled(&shop, last).await;
     node.shutdown().await.unwrap();
     assert_eq!(witness.sequences(), (last - 199..=last).collect::<Vec<_>>());
-    let claims: i64 = sqlx::query_scalar("SELECT last_value FROM headwater.claim_numbers")
+    let claims: i64 = sqlx::query_scalar("SELECT last_value FROM headwater_private.claim_numbers")
         .fetch_one(shop.headwater.pool())
         .await
         .unwrap();

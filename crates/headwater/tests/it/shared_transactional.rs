@@ -71,8 +71,7 @@ fn held(shop: &Shop, name: &str) -> (NodeBuilder, mpsc::UnboundedReceiver<()>, A
 
 /// Ends all claims now, as their time would.
 async fn expire(shop: &Shop) {
-    let expire =
-        "UPDATE headwater.claims SET visible_at = clock_timestamp(), state.look_at = '-infinity' WHERE NOT done";
+    let expire = "UPDATE headwater_private.claims SET visible_at = clock_timestamp(), state.look_at = '-infinity' WHERE NOT done";
     let expired = sqlx::query(expire).execute(shop.headwater.pool()).await.unwrap();
     assert_eq!(expired.rows_affected(), 1);
 }
@@ -169,7 +168,7 @@ async fn a_kill_at_any_step_leaves_one_effect() {
         CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION kill_now('commit');
         CREATE TRIGGER at_effect AFTER INSERT ON effects FOR EACH ROW EXECUTE FUNCTION kill_now('effect');
-        CREATE TRIGGER at_ack AFTER UPDATE OR DELETE ON headwater.claims FOR EACH ROW EXECUTE FUNCTION kill_now('ack')";
+        CREATE TRIGGER at_ack AFTER UPDATE OR DELETE ON headwater_private.claims FOR EACH ROW EXECUTE FUNCTION kill_now('ack')";
     sqlx::raw_sql(setup).execute(shop.headwater.pool()).await.unwrap();
     let config = ReliableDeliveryConfig { max_retries: 1_000, ..quick() };
     let node = worker(&shop, "one").config(config).start().await.unwrap();

@@ -442,7 +442,7 @@ async fn a_letter_of_the_group_is_not_handled_again_by_the_next_owner() {
     soon(node.wait_for("keyed", s[6])).await.unwrap();
     drop(node);
     // As if the checkpoint had not passed the letters yet: they are in the ledger.
-    let back = "UPDATE headwater.subscribers SET pending_gaps = ARRAY[$1, $1, $2, $2, $3, $3]::bigint[],
+    let back = "UPDATE headwater_private.subscribers SET pending_gaps = ARRAY[$1, $1, $2, $2, $3, $3]::bigint[],
                 settled_events = settled_events - 3, settled_sum = settled_sum - $1 - $2 - $3";
     let [one, two, three] = [s[1], s[3], s[5]].map(|sequence| sequence as i64);
     sqlx::query(back).bind(one).bind(two).bind(three).execute(shop.headwater.pool()).await.unwrap();
@@ -471,7 +471,7 @@ async fn a_kill_at_any_step_leaves_one_effect_an_event() {
             CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED
                 FOR EACH ROW EXECUTE FUNCTION kill_now('commit');
             CREATE TRIGGER at_effect AFTER INSERT ON effects FOR EACH ROW EXECUTE FUNCTION kill_now('effect');
-            CREATE TRIGGER at_checkpoint AFTER UPDATE OF position ON headwater.subscribers FOR EACH ROW
+            CREATE TRIGGER at_checkpoint AFTER UPDATE OF position ON headwater_private.subscribers FOR EACH ROW
                 EXECUTE FUNCTION kill_now('checkpoint')";
         sqlx::raw_sql(setup).execute(shop.headwater.pool()).await.unwrap();
         sqlx::query("INSERT INTO kills VALUES ($1)").bind(step).execute(shop.headwater.pool()).await.unwrap();
@@ -583,7 +583,7 @@ async fn among_writers(hold_for: Duration) -> Shop {
     let node = run_to(subscriber(&shop, TransactionScope::Key).config(config), last).await;
     assert_exactly_once(&shop, events + 1).await;
     let split: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM (SELECT FROM effects f JOIN headwater.events e ON e.global_sequence = f.sequence
+        "SELECT count(*) FROM (SELECT FROM effects f JOIN headwater_private.events e ON e.global_sequence = f.sequence
                                 GROUP BY e.transaction_id, e.key HAVING count(DISTINCT f.tx) > 1) s",
     )
     .fetch_one(shop.headwater.pool())

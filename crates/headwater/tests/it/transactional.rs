@@ -132,7 +132,7 @@ async fn emitted_events_commit_with_the_effect() {
     let last = shop.emit(&["question"]).await;
     soon(node.wait_for("answers", last)).await.unwrap();
     node.shutdown().await.unwrap();
-    let answers: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater.events WHERE event_type = 'answer'")
+    let answers: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater_private.events WHERE event_type = 'answer'")
         .fetch_one(shop.headwater.pool())
         .await
         .unwrap();
@@ -153,7 +153,7 @@ async fn a_kill_at_any_step_leaves_one_effect() {
         CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION kill_now('commit');
         CREATE TRIGGER at_effect AFTER INSERT ON effects FOR EACH ROW EXECUTE FUNCTION kill_now('effect');
-        CREATE TRIGGER at_checkpoint AFTER UPDATE OF position ON headwater.subscribers FOR EACH ROW
+        CREATE TRIGGER at_checkpoint AFTER UPDATE OF position ON headwater_private.subscribers FOR EACH ROW
             EXECUTE FUNCTION kill_now('checkpoint')";
     sqlx::raw_sql(setup).execute(shop.headwater.pool()).await.unwrap();
     let node = shop

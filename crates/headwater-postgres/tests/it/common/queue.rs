@@ -54,10 +54,10 @@ impl Shop {
 
     /// Lets the time of a claim be over, as if it had been claimed for no time at all.
     pub(crate) async fn expire(&mut self, claim_id: Uuid) {
-        let moment = "(SELECT (state).expired_from FROM headwater.claims ORDER BY number DESC LIMIT 1)";
+        let moment = "(SELECT (state).expired_from FROM headwater_private.claims ORDER BY number DESC LIMIT 1)";
         run(
             &mut self.session,
-            &format!("UPDATE headwater.claims SET visible_at = {moment} WHERE claim_id = '{claim_id}'"),
+            &format!("UPDATE headwater_private.claims SET visible_at = {moment} WHERE claim_id = '{claim_id}'"),
         )
         .await;
         self.look_again().await;
@@ -65,18 +65,18 @@ impl Shop {
 
     /// Nothing is to be looked for, however slow this machine is.
     pub(crate) async fn look_never(&mut self) {
-        run(&mut self.session, "UPDATE headwater.claims SET state.look_at = 'infinity'").await;
+        run(&mut self.session, "UPDATE headwater_private.claims SET state.look_at = 'infinity'").await;
     }
 
     /// Claims tell when they expire, and retries when they are due; what was told of those is wrong now.
     pub(crate) async fn look_again(&mut self) {
-        run(&mut self.session, "UPDATE headwater.claims SET state.look_at = '-infinity'").await;
+        run(&mut self.session, "UPDATE headwater_private.claims SET state.look_at = '-infinity'").await;
     }
 
     /// Lets all delays be over.
     pub(crate) async fn pass_delays(&mut self) {
-        let moment = "(SELECT (state).due_from FROM headwater.claims ORDER BY number DESC LIMIT 1)";
-        run(&mut self.session, &format!("UPDATE headwater.retries SET due_at = {moment}")).await;
+        let moment = "(SELECT (state).due_from FROM headwater_private.claims ORDER BY number DESC LIMIT 1)";
+        run(&mut self.session, &format!("UPDATE headwater_private.retries SET due_at = {moment}")).await;
         self.look_again().await;
     }
 

@@ -1,0 +1,31 @@
+-- headwater.advance(namespace_id, subscriber_id, term, to_position, last_event_id, ledger, settled, settled_sum, late, late_sum, partition)
+-- Moves a checkpoint, in its owner's term only, and never back; where the position stays, the ledger only shrinks. The same move a second time
+-- (its answer was lost) counts nothing again: settling in order moves the position, settling late shrinks the ledger, so no other move
+-- ends at the same place with the same ledger. An owner that gets on is alive: its lease is renewed, for its own row is what it locks while
+-- keep_leases skips it.
+-- Raises: WH001, WH015, WH016.
+CREATE OR REPLACE FUNCTION headwater.advance(
+    namespace_id int, subscriber_id text, term bigint, to_position bigint, last_event_id uuid, ledger bigint[],
+    settled bigint, settled_sum text, late bigint, late_sum text, partition int,
+    caller headwater.caller DEFAULT current_user
+) RETURNS SETOF int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM headwater_private.authorize($1, caller, 'consumer');
+    PERFORM headwater_private.require_in_log($1, greatest($4, $6[cardinality($6)]));
+    RETURN QUERY
+    UPDATE headwater_private.subscribers s
+       SET position = $4, last_event_id = coalesce($5, s.last_event_id), pending_gaps = $6,
+           settled_events = s.settled_events + $7 * (s.position <> $4 OR s.pending_gaps <> $6)::int,
+           settled_sum = s.settled_sum + $8::text::numeric * (s.position <> $4 OR s.pending_gaps <> $6)::int,
+           late_events = s.late_events + $9 * (s.position <> $4 OR s.pending_gaps <> $6)::int,
+           late_sum = s.late_sum + $10::text::numeric * (s.position <> $4 OR s.pending_gaps <> $6)::int,
+           lease_until = CASE WHEN $3 IS NULL THEN s.lease_until ELSE greatest(s.lease_until, clock_timestamp() + s.lease) END,
+           updated_at = clock_timestamp()
+     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $11
+       AND ($3::bigint IS NULL OR s.term = $3) AND (s.barrier IS NULL OR $4 <= s.barrier)
+       AND CASE WHEN s.position < $4 OR s.pending_gaps = $6 THEN s.position <= $4
+                ELSE s.position = $4 AND headwater_private.ledger_holds(s.pending_gaps, $6) END
+    RETURNING 1;
+END
+$$;

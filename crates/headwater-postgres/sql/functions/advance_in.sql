@@ -1,0 +1,27 @@
+-- headwater.advance_in(namespace_id, subscriber_id, term, to_position, last_event_id, ledger, settled, settled_sum, late, late_sum, from_position, from_ledger, partition)
+-- Moves a checkpoint in a transaction with effects: in its owner's term only, from where its writer knows it to be ($11, $12), or not at all. The
+-- same move a second time must fail: the commit of the first may have been slow, and both would have their effects. The rest is as in
+-- advance.sql.
+-- Raises: WH001, WH015, WH016.
+CREATE OR REPLACE FUNCTION headwater.advance_in(
+    namespace_id int, subscriber_id text, term bigint, to_position bigint, last_event_id uuid, ledger bigint[],
+    settled bigint, settled_sum text, late bigint, late_sum text, from_position bigint, from_ledger bigint[],
+    partition int, caller headwater.caller DEFAULT current_user
+) RETURNS SETOF int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM headwater_private.authorize($1, caller, 'consumer');
+    PERFORM headwater_private.require_in_log($1, greatest($4, $6[cardinality($6)]));
+    RETURN QUERY
+    UPDATE headwater_private.subscribers s
+       SET position = $4, last_event_id = coalesce($5, s.last_event_id), pending_gaps = $6,
+           settled_events = s.settled_events + $7, settled_sum = s.settled_sum + $8::text::numeric,
+           late_events = s.late_events + $9, late_sum = s.late_sum + $10::text::numeric,
+           lease_until = CASE WHEN $3 IS NULL THEN s.lease_until ELSE greatest(s.lease_until, clock_timestamp() + s.lease) END,
+           updated_at = clock_timestamp()
+     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $13
+       AND ($3::bigint IS NULL OR s.term = $3) AND s.position = $11 AND s.pending_gaps = $12 AND s.position <= $4
+       AND (s.barrier IS NULL OR $4 <= s.barrier)
+    RETURNING 1;
+END
+$$;

@@ -1,0 +1,33 @@
+-- headwater.doctor_namespaces(loss_days)
+-- What `headwater doctor` looks at of the namespaces, a row each. $1: how many days a loss is spoken of.
+-- Raises: nothing.
+CREATE OR REPLACE FUNCTION headwater.doctor_namespaces(loss_days int, caller headwater.caller DEFAULT current_user)
+RETURNS TABLE (namespace text, months_ahead bigint, default_partition text, without_partman boolean, held text[], not_dropped bigint, losers text[],
+               dead_letters text[], paused text[], failed_due bigint, stale_nodes text[])
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT n.namespace,
+           (SELECT count(*) FROM headwater_private.leaves(n.namespace_id) l WHERE l.starts_at > clock_timestamp()) AS months_ahead,
+           (SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+             WHERE i.inhparent = to_regclass(format('headwater_private.events_n%s', n.namespace_id)) AND pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+               AS default_partition,
+           n.partitions = 'pg_partman' AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_partman') AS without_partman,
+           ARRAY(SELECT p.leaf || ' (' || array_to_string(p.held_by, '; ') || ')' FROM headwater.partitions(n.namespace) p
+                  WHERE p.held_by <> '{}' ORDER BY p.starts_at LIMIT 1) AS held,
+           (SELECT count(*) FROM headwater_private.months m
+             WHERE m.namespace_id = n.namespace_id AND m.trimmed_at < clock_timestamp() - interval '1 day' AND m.dropped_at IS NULL) AS not_dropped,
+           ARRAY(SELECT DISTINCT l.subscriber_id FROM headwater_private.losses l
+                  WHERE l.namespace_id = n.namespace_id AND l.lost_at > clock_timestamp() - make_interval(days => $1) ORDER BY 1) AS losers,
+           ARRAY(SELECT d.subscriber_id || ' (' || count(*) || ')' FROM headwater_private.dead_letters d
+                  WHERE d.namespace_id = n.namespace_id AND d.state IN ('dead', 'parked') GROUP BY d.subscriber_id ORDER BY 1) AS dead_letters,
+           ARRAY(SELECT DISTINCT s.subscriber_id FROM headwater_private.subscribers s
+                  WHERE s.namespace_id = n.namespace_id AND s.paused ORDER BY 1) AS paused,
+           (SELECT count(*) FROM headwater_private.due_events e WHERE e.namespace_id = n.namespace_id AND e.failures > 0) AS failed_due,
+           headwater.stale_nodes(n.namespace_id) AS stale_nodes
+      FROM headwater_private.namespaces n
+     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer'))
+     ORDER BY n.namespace;
+END
+$$;

@@ -1,0 +1,20 @@
+-- headwater.subscriber_position(namespace_id, subscriber_id, partition)
+-- Where a subscriber stands, a row a partition; or one of them. Of a shared one, the queue knows.
+-- Raises: WH001, WH015.
+CREATE OR REPLACE FUNCTION headwater.subscriber_position(
+    namespace_id int, subscriber_id text, partition int, caller headwater.caller DEFAULT current_user
+) RETURNS TABLE (term bigint, "position" bigint, pending_gaps bigint[], paused boolean, partitions int,
+               barrier bigint) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM headwater_private.authorize($1, caller, 'consumer');
+    RETURN QUERY
+    SELECT s.term, coalesce(q.position, s.position) AS position, coalesce(q.gaps, s.pending_gaps) AS pending_gaps, s.paused, s.partitions,
+           s.barrier
+      FROM headwater_private.subscribers s
+      JOIN headwater_private.namespaces n ON n.namespace_id = s.namespace_id
+      LEFT JOIN LATERAL (SELECT k.position, k.gaps FROM headwater.queue_status(n.namespace, s.subscriber_id) k
+                          WHERE s.mode = 'shared') q ON true
+     WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND ($3::int IS NULL OR s.partition = $3);
+END
+$$;

@@ -1,0 +1,347 @@
+//! The wall, attacked: by strangers who can only connect, and by roles that were granted something in one namespace.
+
+use crate::common::{emit, run, sqlstate_of};
+use headwater_conformance::{TestDatabase, TestRole};
+use headwater_core::{Append, EventLog, LogQuery};
+use headwater_postgres::{GrantKind, LogOptions};
+use sqlx::{AssertSqlSafe, PgConnection};
+
+async fn granted(db: &TestDatabase, namespace: &str, kind: GrantKind) -> TestRole {
+    let role = db.role().await;
+    db.database.grant(namespace, &role.name, kind).await.unwrap();
+    role
+}
+
+async fn end(db: &TestDatabase, role: TestRole) {
+    for namespace in db.database.namespaces().await.unwrap() {
+        db.database.revoke(&namespace.name, &role.name, None).await.unwrap();
+    }
+    db.drop_role(role).await;
+}
+
+async fn horizon(session: &mut PgConnection) -> (i64, i64) {
+    sqlx::query_as("SELECT horizon, head FROM headwater.horizon('shop')").fetch_one(session).await.unwrap()
+}
+
+/// A rolled back append leaves a hole at the end, so that reads need a proof.
+async fn leave_a_hole(db: &TestDatabase) {
+    let mut session = db.session().await;
+    emit(&mut session, "shop", "A").await;
+    run(&mut session, "BEGIN; SELECT headwater.emit('shop', 'gone'); ROLLBACK").await;
+    emit(&mut session, "shop", "B").await;
+}
+
+/// Whatever a stranger locks, the horizon stays between 0 and the head, and what is proved about the log stays as it was.
+#[tokio::test]
+async fn a_strangers_locks_move_nothing_and_hold_back_nothing() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    leave_a_hole(&db).await;
+    let stranger = db.role().await;
+    let mut theirs = stranger.session().await;
+    let mut session = db.session().await;
+    for low in ["4000000000", "4294967295", "2147483648", "0", "1", "2", "3"] {
+        // In a session, in a transaction, and in one that writes; shared, and exclusive.
+        for lock in [
+            "SELECT pg_advisory_lock_shared(KEY)",
+            "BEGIN; SELECT pg_advisory_xact_lock_shared(KEY)",
+            "BEGIN; SELECT pg_current_xact_id(), pg_advisory_xact_lock_shared(KEY)",
+            "SELECT pg_advisory_lock(KEY)",
+        ] {
+            let key = format!("(18519::bigint << 48) | (1::bigint << 32) | {low}");
+            run(&mut theirs, &lock.replace("KEY", &key)).await;
+            assert_eq!(horizon(&mut session).await, (3, 3), "{lock} {low}");
+            let page = log.log_page(&LogQuery::after(0)).await.unwrap();
+            assert_eq!((page.events.len(), page.gaps.len(), page.cursor), (2, 1, 3), "{lock} {low}");
+            run(&mut theirs, "ROLLBACK; SELECT pg_advisory_unlock_all()").await;
+        }
+    }
+    drop(theirs);
+    db.drop_role(stranger).await;
+}
+
+/// The lock of the horizon is shared. Whoever holds its next keys against that delays no append, and its events are announced all the same.
+#[tokio::test]
+async fn no_append_waits_for_a_lock_that_strangers_hold() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let stranger = db.role().await;
+    let mut theirs = stranger.session().await;
+    let locks = "SELECT pg_advisory_lock((18519::bigint << 48) | (1::bigint << 32) | n) FROM generate_series(0, 50) n";
+    run(&mut theirs, locks).await;
+    let (mut writer, mut session) = (db.session().await, db.session().await);
+    run(&mut writer, "SET lock_timeout = '10s'; BEGIN").await;
+    let open = emit(&mut writer, "shop", "open").await;
+    run(&mut writer, "SELECT headwater.emit('shop', 'open') FROM generate_series(1, 20)").await;
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
+    assert_eq!(sqlx::query_scalar::<_, i64>(held).fetch_one(&mut writer).await.unwrap(), 1);
+    log.append(Append::new().event(crate::common::raw("later"))).await.unwrap();
+    assert_eq!(horizon(&mut session).await.0, 0);
+    let page = log.log_page(&LogQuery::after(0)).await.unwrap();
+    assert!(page.cursor < open, "{page:?}");
+    run(&mut writer, "COMMIT").await;
+    assert_eq!(log.log_page(&LogQuery::after(0)).await.unwrap().events.len(), 22);
+    drop(theirs);
+    db.drop_role(stranger).await;
+}
+
+/// Who was granted something in another namespace can hold a lock that looks as an append's does. It delays the proof of a hole, and moves nothing.
+#[tokio::test]
+async fn a_tenants_forged_lock_only_delays_a_proof() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    db.log("bank").await;
+    leave_a_hole(&db).await;
+    let tenant = granted(&db, "bank", GrantKind::Producer).await;
+    let mut theirs = tenant.session().await;
+    let mut session = db.session().await;
+    for (low, expected) in [("4000000000", 3), ("0", 0), ("1", 1), ("3", 3)] {
+        let lock = format!(
+            "BEGIN; SELECT headwater.emit('bank', 'A'), pg_advisory_xact_lock_shared((18519::bigint << 48) | (1::bigint << 32) | {low})"
+        );
+        run(&mut theirs, &lock).await;
+        assert_eq!(horizon(&mut session).await, (expected, 3), "{low}");
+        let page = log.log_page(&LogQuery::after(0)).await.unwrap();
+        assert!(page.cursor <= 3 && !page.events.is_empty(), "{low}: {page:?}");
+        run(&mut theirs, "ROLLBACK").await;
+    }
+    assert_eq!(horizon(&mut session).await, (3, 3));
+    drop(theirs);
+    end(&db, tenant).await;
+}
+
+/// A producer may write what it likes into the note that an append leaves in its transaction: its events are announced all the same.
+#[tokio::test]
+async fn no_setting_of_a_session_hides_an_append() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let producer = granted(&db, "shop", GrantKind::Producer).await;
+    let mut theirs = producer.session().await;
+    let mut session = db.session().await;
+    let mut before = emit(&mut session, "shop", "first").await;
+    for note in [
+        "pg_current_xact_id()::text",
+        "'9223372036854775807'",
+        "'99999999999999999999999'",
+        "'4294967295'",
+        "'-1'",
+        "'0'",
+        "''",
+        "'x'",
+        "' 1'",
+        "'1e3'",
+    ] {
+        for local in ["true", "false"] {
+            run(&mut theirs, &format!("BEGIN; SELECT set_config('headwater.entered_n1', {note}, {local})")).await;
+            let open = emit(&mut theirs, "shop", "open").await;
+            let later = emit(&mut session, "shop", "later").await;
+            let (horizon, head) = horizon(&mut session).await;
+            assert!((0..open as i64).contains(&horizon), "{note}: horizon {horizon}, open {open}");
+            assert_eq!(head, later as i64, "{note}");
+            let page = log.log_page(&LogQuery::after(before)).await.unwrap();
+            assert!(page.cursor < open, "{note}: {page:?}");
+            run(&mut theirs, "COMMIT; RESET ALL").await;
+            let page = log.log_page(&LogQuery::after(before)).await.unwrap();
+            assert_eq!(page.events.len(), 2, "{note}");
+            before = later;
+        }
+    }
+    drop(theirs);
+    end(&db, producer).await;
+}
+
+/// The setting notes which lock is held: a transaction of many appends has one.
+#[tokio::test]
+async fn a_transaction_of_many_appends_holds_one_lock() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
+    run(&mut session, "BEGIN; SELECT headwater.emit('shop', 'A') FROM generate_series(1, 50)").await;
+    assert_eq!(sqlx::query_scalar::<_, i64>(locks).fetch_one(&mut session).await.unwrap(), 1);
+    run(
+        &mut session,
+        "SAVEPOINT s; SELECT headwater.emit('shop', 'A'); ROLLBACK TO s; SELECT headwater.emit('shop', 'A')",
+    )
+    .await;
+    assert_eq!(sqlx::query_scalar::<_, i64>(locks).fetch_one(&mut session).await.unwrap(), 1);
+    run(&mut session, "COMMIT").await;
+}
+
+/// Nobody can call as somebody else.
+#[tokio::test]
+async fn the_name_of_another_caller_is_refused() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    db.log("bank").await;
+    emit(&mut db.session().await, "bank", "Secret").await;
+    let owner: String =
+        sqlx::query_scalar("SELECT current_user::text").fetch_one(&mut db.session().await).await.unwrap();
+    let (tenant, other) = (granted(&db, "shop", GrantKind::Admin).await, granted(&db, "bank", GrantKind::Admin).await);
+    let mut theirs = tenant.session().await;
+    for name in [&owner, &other.name] {
+        for script in [
+            format!("SELECT * FROM headwater.read_log('bank', caller => '{name}')"),
+            format!("SELECT * FROM headwater.read_log('bank', caller => '{name}'::name)"),
+            format!("SELECT * FROM headwater.read_log('bank', caller => '{name}'::headwater.caller)"),
+            format!("SELECT headwater.grant_role('bank', current_user::text, 'admin', '{name}')"),
+            format!(
+                "SELECT r.* FROM (SELECT '{name}'::name AS n OFFSET 0) x, headwater.read_log('bank', caller => x.n) r"
+            ),
+            format!(
+                "DO $$ DECLARE v headwater.caller; BEGIN v := '{name}'; PERFORM headwater.read_log('bank', caller => v); END $$"
+            ),
+        ] {
+            assert_eq!(sqlstate_of(&mut theirs, &script).await, "23514", "{script}");
+        }
+    }
+    // Nobody, and a value that was made by somebody else and kept.
+    let nobody = "SELECT * FROM headwater.read_log('bank', caller => NULL)";
+    assert_eq!(sqlstate_of(&mut theirs, nobody).await, "WH001");
+    let outer = "SELECT r.* FROM (SELECT 1 AS one) a LEFT JOIN (SELECT 2 AS two, current_user::headwater.caller AS c OFFSET 0) b ON one = two,
+                        headwater.read_log('bank', caller => b.c) r";
+    assert_eq!(sqlstate_of(&mut theirs, outer).await, "WH001");
+    for script in [
+        "CREATE TEMP TABLE kept (c headwater.caller)",
+        "CREATE TEMP TABLE kept AS SELECT current_user::headwater.caller AS c",
+        "CREATE FUNCTION pg_temp.f(c headwater.caller) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE DOMAIN pg_temp.mine AS headwater.caller",
+    ] {
+        assert_eq!(sqlstate_of(&mut theirs, script).await, "42501", "{script}");
+    }
+    drop(theirs);
+    end(&db, tenant).await;
+    end(&db, other).await;
+}
+
+/// Functions, aggregates, operators and casts in a schema of the caller's, or in a `public` that anybody can write to, are found by nothing of ours: neither
+/// when a tenant calls, nor when the owner does.
+#[tokio::test]
+async fn shadowed_functions_are_never_called() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    db.log("bank").await;
+    emit(&mut db.session().await, "bank", "Secret").await;
+    let tenant = granted(&db, "shop", GrantKind::Admin).await;
+    let mut owner = db.session().await;
+    // An exact match wins over a polymorphic function of pg_catalog, wherever that stands in the path.
+    let mut traps = String::from("CREATE SCHEMA eve; GRANT ALL ON SCHEMA eve, public TO PUBLIC;");
+    for schema in ["eve", "public"] {
+        traps += &format!(
+            "CREATE FUNCTION {schema}.trap() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE 'trap as %', current_user; END $$;
+             CREATE FUNCTION {schema}.s(int[], int) RETURNS int[] LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN NULL; END $$;
+             CREATE AGGREGATE {schema}.array_agg(int) (SFUNC = {schema}.s, STYPE = int[]);"
+        );
+        for element in ["int", "bigint", "text", "uuid", "boolean", "timestamptz", "jsonb"] {
+            traps += &format!(
+                "CREATE FUNCTION {schema}.cardinality({element}[]) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN 1; END $$;
+                 CREATE FUNCTION {schema}.unnest({element}[]) RETURNS SETOF {element} LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); END $$;
+                 CREATE FUNCTION {schema}.array_position({element}[], {element}) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN 1; END $$;
+                 CREATE FUNCTION {schema}.same({element}[], {element}[]) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN true; END $$;
+                 CREATE OPERATOR {schema}.= (LEFTARG = {element}[], RIGHTARG = {element}[], FUNCTION = {schema}.same);
+                 CREATE OPERATOR {schema}.<> (LEFTARG = {element}[], RIGHTARG = {element}[], FUNCTION = {schema}.same);
+                 CREATE FUNCTION {schema}.format(text, {element}) RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN ''; END $$;
+                 CREATE FUNCTION {schema}.pg_column_size({element}[]) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN 1; END $$;
+                 CREATE FUNCTION {schema}.to_jsonb({element}) RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN '1'; END $$;"
+            );
+        }
+        traps += &format!(
+            "CREATE FUNCTION {schema}.make_interval(secs double precision) RETURNS interval LANGUAGE plpgsql AS $$ BEGIN PERFORM {schema}.trap(); RETURN '1 s'; END $$;"
+        );
+    }
+    run(&mut owner, &traps).await;
+    let work = "
+        SELECT headwater.emit('shop', 'A', headers => '{\"a\": \"b\"}');
+        SELECT headwater.append('shop', 'order-1', '[{\"type\": \"B\"}, {\"type\": \"C\"}]');
+        SELECT * FROM headwater.read_log('shop');
+        SELECT headwater.register_subscriber('shop', 'queue', mode => 'shared');
+        SELECT headwater.claim('shop', 'queue', 1);
+        SELECT headwater.claim_matching('shop', 'queue', 1, '1 s', ARRAY['B*']);
+        SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM headwater.claim('shop', 'queue', 1) c;
+        SELECT headwater.redrive('shop');
+        SELECT * FROM headwater.subscriber_lag; SELECT * FROM headwater.queue_metrics; SELECT * FROM headwater.node_status;
+        SELECT headwater.schedule('shop', 'nightly', 'N', '0 2 * * *'); SELECT headwater.run_schedule_now('shop', 'nightly');
+        SELECT headwater.audit_subscribers('shop'); SELECT headwater.audit_queues('shop'); SELECT headwater.maintain('shop')";
+    let mut theirs = tenant.session().await;
+    for path in ["eve, pg_catalog", "public, pg_catalog", "pg_catalog, eve", "pg_temp, eve"] {
+        for session in [&mut theirs, &mut owner] {
+            run(session, &format!("BEGIN; SET LOCAL search_path = {path}; {work}; ROLLBACK")).await;
+        }
+        run(&mut theirs, &format!("SET search_path = {path}")).await;
+        assert_eq!(sqlstate_of(&mut theirs, "SELECT * FROM headwater.read_log('bank')").await, "WH001");
+    }
+    // The client of the owner, whose sessions have `public` in their path as every session does.
+    let log = db.database.open_log("shop", LogOptions::default()).await.unwrap();
+    for n in 0..3 {
+        log.append(Append::new().event(crate::common::raw(&format!("e{n}")))).await.unwrap();
+    }
+    assert!(log.log_page(&LogQuery::after(0)).await.unwrap().events.len() >= 3);
+    log.close().await;
+    drop(theirs);
+    run(&mut owner, "DROP SCHEMA eve CASCADE").await;
+    end(&db, tenant).await;
+}
+
+/// What waits for an advisory lock waits for whoever can connect.
+#[tokio::test]
+async fn no_operation_takes_an_advisory_lock_but_that_of_the_horizon() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let role = db.role().await;
+    let mut session = db.session().await;
+    let work = format!(
+        "BEGIN;
+         SELECT headwater.create_namespace('second');
+         SELECT headwater.create_namespace('third', ordering => 'gapless');
+         SELECT headwater.grant_role('second', '{0}', 'admin'); SELECT headwater.revoke_role('second', '{0}');
+         SELECT headwater.maintain('shop', now() + interval '100 days');
+         SELECT headwater.emit_at('shop', 'Due', now() + interval '1 hour');
+         UPDATE headwater_private.due_events SET fire_at = now() - interval '1 s';
+         SELECT headwater.fire_due('shop'); SELECT headwater.fire_all_due();
+         SELECT headwater.schedule('shop', 's', 'A', '* * * * *'); SELECT headwater.fire_all_schedules();
+         SELECT headwater.register_subscriber('shop', 'queue', mode => 'shared'); SELECT headwater.claim('shop', 'queue', 1);
+         SELECT headwater.register_subscriber('shop', 'group', mode => 'partitioned', partitions => 2);
+         SELECT headwater.resize_group('shop', 'group', 3); SELECT headwater.reset_subscriber('shop', 'group', 0);
+         SELECT headwater.redrive('shop'); SELECT headwater.publish_namespace('shop'); SELECT headwater.seal_months('shop')",
+        role.name
+    );
+    run(&mut session, &work).await;
+    let others = "SELECT format('%s %s %s', classid, objid, mode) FROM pg_locks
+                   WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND NOT (classid::bigint >> 16 = 18519 AND mode = 'ShareLock')";
+    let found: Vec<String> = sqlx::query_scalar(others).fetch_all(&mut session).await.unwrap();
+    assert_eq!(found, [] as [String; 0]);
+    run(&mut session, "ROLLBACK").await;
+    db.drop_role(role).await;
+}
+
+/// A position that no server handed out would step over what is yet to come.
+#[tokio::test]
+async fn no_position_or_gap_beyond_the_head_is_written() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    emit(&mut db.session().await, "shop", "A").await;
+    let mut session = db.session().await;
+    run(&mut session, "SELECT headwater.register_subscriber('shop', 'mailer')").await;
+    for sequence in ["2", "9223372036854775807", "-1"] {
+        for script in [
+            format!("SELECT headwater.advance(1, 'mailer', NULL, {sequence}, NULL, '{{}}', 1, '1', 0, '0', 0)"),
+            format!(
+                "SELECT headwater.advance_in(1, 'mailer', NULL, {sequence}, NULL, '{{}}', 1, '1', 0, '0', 0, '{{}}', 0)"
+            ),
+            format!("SELECT headwater.settle_ahead_in(1, 'mailer', 0, NULL, ARRAY[{sequence}]::bigint[], 0, '{{}}')"),
+            format!("SELECT headwater.record_gaps(1, ARRAY[1]::bigint[], ARRAY[{sequence}]::bigint[])"),
+        ] {
+            assert_eq!(sqlstate_of(&mut session, &script).await, "WH016", "{script}");
+        }
+    }
+    let beyond = "SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{2,2}', 1, '1', 0, '0', 0)";
+    assert_eq!(sqlstate_of(&mut session, beyond).await, "WH016");
+    for script in [
+        "SELECT headwater.reset_subscriber('shop', 'mailer', 2)",
+        "SELECT headwater.register_subscriber('shop', 'other', 'after', 2)",
+    ] {
+        assert_eq!(sqlstate_of(&mut session, script).await, "WH016", "{script}");
+    }
+    let beyond = sqlx::query(AssertSqlSafe("SELECT FROM headwater_private.subscribers WHERE position > 0"));
+    assert_eq!(beyond.fetch_all(&mut session).await.unwrap().len(), 0);
+}
