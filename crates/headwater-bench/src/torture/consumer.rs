@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// Looks after the months every second
     #[arg(long)]
     maintain: bool,
-    /// Handlers take 20 ms
+    /// Handlers take 10 ms
     #[arg(long)]
     slow: bool,
 }
@@ -193,7 +193,7 @@ impl Writer {
     async fn linger(&self) {
         let dice: f64 = rand::rng().random();
         if self.slow {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         } else if dice < 0.01 {
             tokio::time::sleep(Duration::from_millis(60)).await;
         } else if dice < 0.5 {

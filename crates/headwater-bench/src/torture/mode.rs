@@ -7,7 +7,7 @@ use super::processes::Manner;
 
 /// Short, so that stops that outlive it are short, too; long enough for a keeper on a busy machine.
 const SHORT_LEASE: Duration = Duration::from_secs(4);
-const LONG_LEASE: Duration = Duration::from_secs(30);
+const LONG_LEASE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -72,7 +72,7 @@ impl Mode {
         match self {
             Mode::Plain => Duration::from_millis(40),
             // Slow handlers are to keep up.
-            Mode::Failover | Mode::Crash | Mode::Hostile => Duration::from_millis(120),
+            Mode::Failover | Mode::Crash | Mode::Hostile => Duration::from_millis(200),
         }
     }
 }
