@@ -47,3 +47,8 @@ fn the_laws_hold_when_a_standby_takes_over_own_server() {
 fn the_laws_hold_when_the_server_crashes_own_server() {
     torture("15", &["--crash", "--safe"]);
 }
+
+#[test]
+fn the_laws_hold_among_enemies_own_server() {
+    torture("15", &["--hostile", "--only", "strangers,tenants,clock,prepared,resizes"]);
+}

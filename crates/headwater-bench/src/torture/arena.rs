@@ -26,7 +26,7 @@ use super::subscribers::{ALL, Subscriber};
 use super::{NAMESPACE, Options, crash, failover};
 
 /// After the faults, everything must be handled within this.
-pub(crate) const DRAIN: Duration = Duration::from_secs(90);
+pub(crate) const DRAIN: Duration = Duration::from_secs(120);
 /// What is open when the producers are told to stop ends within this.
 const PRODUCERS_END: Duration = Duration::from_secs(60);
 /// Consumers have registered their subscribers within this.

@@ -9,6 +9,7 @@ mod strangers;
 mod tenants;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -16,8 +17,9 @@ use headwater::{GrantKind, Headwater, NamespaceConfig};
 use headwater_embedded::ServerBuilder;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnection;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use self::clock::Clock;
 use super::NAMESPACE;
@@ -46,6 +48,22 @@ pub(crate) enum Enemy {
     Resizes,
     /// The network loses answers
     Answers,
+}
+
+/// Whatever an enemy does in one session is over after this. Clocks that are stepped stop the server's own timeouts.
+const ONE_ACT: Duration = Duration::from_secs(4);
+
+/// Lets an enemy act, and ends its sessions then, also those that wait for a lock. Returns whether it was done.
+async fn act(arena: &Arena, name: &str, act: impl Future<Output = sqlx::Result<()>>) -> bool {
+    let done = timeout(ONE_ACT, act).await.is_ok_and(|done| done.is_ok());
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
+    let end = async {
+        let mut conn = arena.control.connect().await?;
+        sqlx::query(end).bind(name).execute(&mut conn).await
+    };
+    // A server that is down has no sessions.
+    _ = timeout(ONE_ACT, end).await;
+    done
 }
 
 /// The server among them.

@@ -12,17 +12,15 @@ use super::super::NAMESPACE;
 use super::super::arena::Arena;
 use super::super::faults::Kind;
 use super::super::subscribers::ALL;
-use super::STRANGER;
+use super::{STRANGER, act};
 
 /// Takes locks until `end`. Returns how often.
 pub(crate) async fn run(arena: &Arena, mut dice: StdRng, end: Instant) -> anyhow::Result<u64> {
     let connect = arena.control.clone().username(STRANGER).password("stranger").application_name("stranger");
     let mut rounds = 0;
     while Instant::now() < end {
-        // Nobody restarts the server for good.
-        if once(arena, &connect, &mut dice).await.is_ok() {
-            rounds += 1;
-        }
+        // The server may be restarting.
+        rounds += u64::from(act(arena, "stranger", once(arena, &connect, &mut dice)).await);
         sleep(Duration::from_millis(dice.random_range(50..400))).await;
     }
     Ok(rounds)

@@ -13,7 +13,7 @@ use super::super::EVENT_TYPE;
 use super::super::arena::Arena;
 use super::super::check::Violations;
 use super::super::faults::Kind;
-use super::{ELSEWHERE, TENANT};
+use super::{ELSEWHERE, TENANT, act};
 
 /// Those that hold somebody up.
 const MODES: [&str; 5] = ["SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"];
@@ -34,12 +34,13 @@ pub(crate) async fn run(
         let hold = Duration::from_millis(dice.random_range(100..1000));
         let done = if dice.random_bool(0.7) {
             let table = &tables[dice.random_range(0..tables.len())];
-            lock(arena, &connect, table, MODES[dice.random_range(0..MODES.len())], hold, violations).await
+            let mode = MODES[dice.random_range(0..MODES.len())];
+            act(arena, "tenant", lock(arena, &connect, table, mode, hold, violations)).await
         } else {
-            dawdle(arena, &connect, 2 * hold).await
+            act(arena, "tenant", dawdle(arena, &connect, 2 * hold)).await
         };
         // The server may be restarting.
-        rounds += u64::from(done.is_ok());
+        rounds += u64::from(done);
         sleep(Duration::from_millis(dice.random_range(50..500))).await;
     }
     Ok(rounds)
