@@ -2,7 +2,9 @@
 
 use clap::Args;
 use headwater::{AdminError, Headwater, HeadwaterBuilder};
+use headwater_embedded::Server;
 
+use crate::data_dir;
 use crate::failure::{Exit, Failure};
 
 /// Where `headwater up` listens unless told otherwise.
@@ -14,7 +16,8 @@ const APPLICATION_NAME: &str = "headwater-cli";
 
 #[derive(Debug, Args)]
 pub(crate) struct ConnectionArgs {
-    /// The database, as postgres://user:password@host:port/database; without it, that of a local `headwater up`
+    /// The database, as postgres://user:password@host:port/database; without it, that of a local `headwater up`, whose data
+    /// folder is HEADWATER_DATA or the default
     #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     #[arg(help_heading = GLOBAL)]
     database_url: Option<String>,
@@ -34,20 +37,29 @@ impl ConnectionArgs {
     }
 
     pub(crate) async fn connect_with(&self, builder: HeadwaterBuilder) -> Result<Headwater, Failure> {
-        let local = format!("postgres://headwater@127.0.0.1:{LOCAL_PORT}/headwater");
         let builder = builder.transaction_pooler(self.transaction_pooler);
-        let connecting = builder.application_name(APPLICATION_NAME).connect(self.given().unwrap_or(&local));
+        let url = self.given().map_or_else(local, str::to_owned);
+        let connecting = builder.application_name(APPLICATION_NAME).connect(&url);
         connecting.await.map_err(|error| match error {
             AdminError::InvalidInput(message) => {
                 Failure::invalid(message).help("it looks like postgres://user:password@host:port/database")
             }
             AdminError::Unavailable(fault) => Failure::new(Exit::Unreachable, fault.message).help(match self.given() {
-                None => "start a database with `headwater up`, or name yours with --database-url or DATABASE_URL",
+                None => {
+                    "start a database with `headwater up`, or name yours with --database-url or DATABASE_URL; one that runs \
+                     with another --data-dir is found if HEADWATER_DATA names that folder"
+                }
                 Some(_) => "check that the server runs, and --database-url or DATABASE_URL",
             }),
             error => error.into(),
         })
     }
+}
+
+/// The database of the `headwater up` that runs in the data folder, with its password; else where one listens by default.
+fn local() -> String {
+    let running = data_dir::folder().and_then(|folder| Server::url_in(folder, "headwater").ok().flatten());
+    running.unwrap_or_else(|| format!("postgres://headwater@127.0.0.1:{LOCAL_PORT}/headwater"))
 }
 
 /// The url without the password, for places that are read by more than those who connect, as logs.

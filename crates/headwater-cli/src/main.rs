@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod confirm;
 mod connection;
+mod data_dir;
 mod duration;
 mod event_args;
 mod failure;

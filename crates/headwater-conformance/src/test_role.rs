@@ -20,9 +20,9 @@ impl TestDatabase {
     /// A new role.
     pub async fn role(&self) -> TestRole {
         let name = format!("role_{}", Uuid::now_v7().simple());
-        self.as_owner(format!("CREATE ROLE {name} LOGIN")).await;
+        self.as_owner(format!("CREATE ROLE {name} LOGIN PASSWORD '{name}'")).await;
         let (_, place) = self.url.rsplit_once('@').expect("the url names a user");
-        let url = format!("postgres://{name}@{place}");
+        let url = format!("postgres://{name}:{name}@{place}");
         TestRole { name, url }
     }
 

@@ -9,7 +9,7 @@ use crate::instance::Instance;
 use crate::postmaster::Postmaster;
 use crate::standby::Upstream;
 use crate::watchdog::Watchdog;
-use crate::{EmbeddedError, Server, pidfile, port, settings};
+use crate::{EmbeddedError, Server, password, pidfile, port, settings};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const PORT_ATTEMPTS: usize = 5;
 
 /// What kind of server to start, and where.
 ///
-/// Every server has the superuser `headwater`, a database `headwater` beside `postgres`, UTF8 with the C locale,
+/// Every server has the superuser `headwater` with a generated password, a database `headwater` beside `postgres`, UTF8 with the C locale,
 /// the time zone UTC, `wal_level = logical`, 200 connections, 10 WAL senders, 10 replication slots and 16
 /// prepared transactions; [`ServerBuilder::setting`] changes what is a setting.
 #[derive(Clone, Debug)]
@@ -125,9 +125,6 @@ impl ServerBuilder {
     /// Starts the server and returns when it takes connections.
     pub fn start(self) -> Result<Server, EmbeddedError> {
         let mut settings = settings::resolve(self.folder.is_some(), self.fsync, self.settings)?;
-        if let Some(upstream) = &self.upstream {
-            settings.push(upstream.setting());
-        }
         let binaries = Binaries::find(self.bin_dir.as_deref())?;
         // From some minor versions on, only the output plugins that are named can be used; before, naming them is an error.
         if self.folder.is_none() && binaries.know_setting(settings::OUTPUT_PLUGINS.0) {
@@ -137,6 +134,9 @@ impl ServerBuilder {
             Some(path) => Folder::durable(path)?,
             None => Folder::disposable()?,
         };
+        if let Some(upstream) = &self.upstream {
+            settings.push(upstream.setting(&folder.data_dir));
+        }
         folder.run_as.check_reach(&binaries.program("postgres"))?;
         // Held until the server runs, and PostgreSQL's own lock with it.
         let _lock = folder.lock()?;
@@ -149,11 +149,13 @@ impl ServerBuilder {
             Some(upstream) => upstream.copy_into(&folder, &binaries)?,
             None => folder.prepare(&binaries)?,
         }
+        let password = password::ensure(&folder.data_dir, &folder.run_as)?;
         let mut instance = Instance {
             folder,
             socket_home,
             watchdog,
             binaries,
+            password,
             port: 0,
             settings,
             environment: self.environment,
@@ -167,9 +169,7 @@ impl ServerBuilder {
             }
             None => launch_on_a_free_port(&mut instance)?,
         };
-        if self.upstream.is_none() {
-            instance.ensure_database()?;
-        }
+        instance.equip()?;
         Ok(Server::new(postmaster, instance))
     }
 }

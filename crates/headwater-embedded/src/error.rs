@@ -170,9 +170,9 @@ pub enum EmbeddedError {
         after: Duration,
     },
 
-    /// The server runs, but the database `headwater` could not be made.
-    #[error("failed to create the database `headwater`: {source}")]
-    CreateDatabase {
+    /// The server runs, but its password could not be set, or the database `headwater` not be made.
+    #[error("failed to set the password of `headwater` and to create its database: {source}")]
+    Equip {
         /// What the server or the connection said.
         source: io::Error,
     },

@@ -87,7 +87,8 @@ impl Folder {
     /// Into another name first: a data folder that an interrupted initdb left half made looks much like a whole one.
     fn initdb(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let mut command = self.run_as.command(binaries.program("initdb"));
-        command.args(["-U", HEADWATER, "--auth=trust", "--encoding=UTF8", "--locale=C"]);
+        command.args(["-U", HEADWATER, "--auth-local=trust", "--auth-host=scram-sha-256"]);
+        command.args(["--encoding=UTF8", "--locale=C"]);
         command.arg(if self.temporary.is_some() { "--no-sync" } else { "--data-checksums" });
         self.make(command, "")
     }

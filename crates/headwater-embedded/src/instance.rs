@@ -20,6 +20,8 @@ const POLL: Duration = Duration::from_millis(20);
 const LOG_LINES: usize = 20;
 const EXISTS: &str = include_str!("sql/database_exists.sql");
 const CREATE: &str = include_str!("sql/create_database.sql");
+const IS_STANDBY: &str = include_str!("sql/is_standby.sql");
+const SET_PASSWORD: &str = include_str!("sql/set_password.sql");
 
 /// Fields are dropped in order: folders go while the watchdog still stands behind us.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub(crate) struct Instance {
     pub(crate) socket_home: Option<TempDir>,
     pub(crate) watchdog: Watchdog,
     pub(crate) binaries: Binaries,
+    pub(crate) password: String,
     pub(crate) port: u16,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) environment: Vec<(String, String)>,
@@ -107,19 +110,31 @@ impl Instance {
         let mut socket = OsString::from("unix_socket_directories=");
         socket.push(quoted(self.socket_dir()));
         let port = format!("port={}", self.port).into();
+        // Trusted there is who reaches it: the server's user, and root.
+        let closed = "unix_socket_permissions=0700".into();
         let settings = self.settings.iter().map(|(name, value)| format!("{name}={value}").into());
-        for setting in settings.chain([port, socket]) {
+        for setting in settings.chain([port, socket, closed]) {
             arguments.push("-c".into());
             arguments.push(setting);
         }
         arguments
     }
 
-    /// Not only at the first start: that one may have been cut short.
-    pub(crate) fn ensure_database(&self) -> Result<(), EmbeddedError> {
-        let run = |sql| wire::query(self.port, HEADWATER, "postgres", sql);
-        let create = || if run(EXISTS)?.is_empty() { run(CREATE).map(drop) } else { Ok(()) };
-        create().map_err(|source| EmbeddedError::CreateDatabase { source })
+    /// Sets the password and makes the database. Not only at the first start: that one may have been cut short. A standby has
+    /// both from its primary.
+    pub(crate) fn equip(&self) -> Result<(), EmbeddedError> {
+        let socket = self.socket_dir().join(format!(".s.PGSQL.{}", self.port));
+        // A start does not wait for synchronous standbys, which may not be there yet.
+        let settings = [("synchronous_commit", "local")];
+        let run = |sql: &str| wire::query(&socket, HEADWATER, "postgres", &settings, sql);
+        let equip = || {
+            if !run(IS_STANDBY)?.is_empty() {
+                return Ok(());
+            }
+            run(&SET_PASSWORD.replace("{password}", &self.password))?;
+            if run(EXISTS)?.is_empty() { run(CREATE).map(drop) } else { Ok(()) }
+        };
+        equip().map_err(|source| EmbeddedError::Equip { source })
     }
 }
 

@@ -16,10 +16,11 @@
 //!
 //! # Who may connect
 //!
-//! There is no password: whoever can open a connection to `127.0.0.1` on this machine, or reach the socket
-//! (its folder is private to the user the server runs as), is the superuser `headwater`. The server
-//! listens nowhere else and `pg_hba.conf` admits nobody else. Do not run it on a machine whose other
-//! users you do not trust.
+//! Who knows the password, which is generated at the first start and kept in `headwater.password` in the data
+//! folder, readable by the user the server runs as (and by root) only; [`Server::url`] holds it. Over TCP the server
+//! listens on `127.0.0.1` and asks for it (SCRAM). Through the socket it does not ask; folder and socket are closed to
+//! everybody else. A data folder from a time when connections from this machine were trusted gets a
+//! password at its next start, and `pg_hba.conf` then asks for it.
 //!
 //! # Who stops the server
 //!
@@ -39,6 +40,7 @@ mod error;
 mod folder;
 mod instance;
 mod log;
+mod password;
 mod pidfile;
 mod port;
 mod postmaster;

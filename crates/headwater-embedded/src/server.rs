@@ -1,8 +1,9 @@
 use std::path::Path;
 
 use crate::instance::Instance;
+use crate::pidfile::PidFile;
 use crate::postmaster::Postmaster;
-use crate::{EmbeddedError, HEADWATER, ServerBuilder, Shutdown, Version};
+use crate::{EmbeddedError, HEADWATER, ServerBuilder, Shutdown, Version, password};
 
 /// A running server. Dropping it shuts it down fast and, if it is disposable, removes its folder.
 #[derive(Debug)]
@@ -22,9 +23,22 @@ impl Server {
         Self { postmaster, instance }
     }
 
-    /// Where to connect to `database`, as the superuser, without a password.
+    /// Where to connect to `database`, as the superuser, with the password.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://{HEADWATER}@127.0.0.1:{}/{}", self.port(), percent_encoded(database))
+        url(&self.instance.password, self.port(), database)
+    }
+
+    /// Where to connect to `database` on the server that runs in `folder`, a durable one that any process may have started. `None`:
+    /// none runs there.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbeddedError::Io`] if the folder, or its password, is closed to this user.
+    pub fn url_in(folder: impl AsRef<Path>, database: &str) -> Result<Option<String>, EmbeddedError> {
+        let data_dir = folder.as_ref().join("pgdata");
+        let running = PidFile::read(&data_dir).filter(PidFile::takes_connections);
+        let password = password::read(&data_dir)?;
+        Ok(running.zip(password).map(|(file, password)| url(&password, file.port, database)))
     }
 
     /// The port; it stays the same across [`Server::restart`].
@@ -126,6 +140,10 @@ impl StoppedServer {
     pub fn data_dir(&self) -> &Path {
         &self.instance.folder.data_dir
     }
+}
+
+fn url(password: &str, port: u16, database: &str) -> String {
+    format!("postgres://{HEADWATER}:{password}@127.0.0.1:{port}/{}", percent_encoded(database))
 }
 
 fn percent_encoded(text: &str) -> String {

@@ -24,12 +24,13 @@ const COMMON: [(&str, &str); 11] = [
 pub(crate) const OUTPUT_PLUGINS: (&str, &str) = ("output_plugin_libraries", "pgoutput, wal2json");
 
 /// Settings that have a method of their own, or that the handle relies on.
-const OWNED: [(&str, &str); 6] = [
+const OWNED: [(&str, &str); 7] = [
     ("port", "use .port()"),
     ("fsync", "use .fsync()"),
     ("full_page_writes", "it goes with fsync: use .fsync()"),
     ("data_directory", "it is the folder of the server"),
     ("unix_socket_directories", "it is chosen for you: see Server::socket_dir"),
+    ("unix_socket_permissions", "nobody but the server's user may use the socket: no password is asked for there"),
     ("logging_collector", "the log goes to server.log in the data folder"),
 ];
 

@@ -1,13 +1,13 @@
 //! Standbys: a base backup of a running server that follows its WAL.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::binaries::Binaries;
 use crate::folder::Folder;
 use crate::instance::Instance;
-use crate::{EmbeddedError, HEADWATER, Server, Shutdown};
+use crate::{EmbeddedError, HEADWATER, Server, Shutdown, password};
 
 /// What a standby calls itself to its primary.
 const NAME: &str = "headwater_standby";
@@ -16,7 +16,8 @@ const POLL: Duration = Duration::from_millis(10);
 /// What a standby is made from.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
-    /// Where the base backup comes from.
+    /// Where the base backup comes from: the socket, which asks for no password.
+    socket_dir: PathBuf,
     port: u16,
     /// Where the WAL comes from.
     pub(crate) stream_port: u16,
@@ -24,24 +25,32 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn of(primary: &Server) -> Self {
-        Self { port: primary.port(), stream_port: primary.port() }
+        Self { socket_dir: primary.socket_dir().into(), port: primary.port(), stream_port: primary.port() }
     }
 
-    pub(crate) fn setting(&self) -> (String, String) {
-        let conninfo = format!("{} application_name={NAME}", conninfo(self.stream_port));
-        ("primary_conninfo".into(), conninfo)
+    /// The password is in a file: settings are arguments of the server, and those everybody on the machine can see.
+    pub(crate) fn setting(&self, data_dir: &Path) -> (String, String) {
+        let file = quoted(&password::pass_file(data_dir));
+        let conninfo = conninfo("127.0.0.1", self.stream_port);
+        ("primary_conninfo".into(), format!("{conninfo} passfile={file} application_name={NAME}"))
     }
 
     /// Makes the data folder. The WAL that is written meanwhile comes along, so the primary need not keep it.
     pub(crate) fn copy_into(&self, folder: &Folder, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let mut command = folder.run_as.command(binaries.program("pg_basebackup"));
-        command.args(["-d", &conninfo(self.port), "-X", "stream", "-c", "fast", "--no-sync"]);
+        let conninfo = conninfo(&quoted(&self.socket_dir), self.port);
+        command.args(["-d", &conninfo, "-X", "stream", "-c", "fast", "--no-sync"]);
         folder.make(command, "standby.signal")
     }
 }
 
-fn conninfo(port: u16) -> String {
-    format!("host=127.0.0.1 port={port} user={HEADWATER} sslmode=disable")
+fn conninfo(host: &str, port: u16) -> String {
+    format!("host={host} port={port} user={HEADWATER} sslmode=disable")
+}
+
+/// A path in a connection string, whatever it holds.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 impl Instance {

@@ -1,8 +1,10 @@
-//! Just enough of PostgreSQL's protocol to run one statement without a password: the npm packages of the
-//! server have no psql, and a driver would be a heavy dependency for a `CREATE DATABASE`.
+//! Just enough of PostgreSQL's protocol to run one statement through the server's socket, where no password
+//! is asked for: the npm packages of the server have no psql, and a driver would be a heavy dependency for
+//! a `CREATE DATABASE`.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 const PROTOCOL: u32 = 3 << 16;
@@ -11,9 +13,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A row of text values.
 pub(crate) type Row = Vec<Option<String>>;
 
-/// Runs `sql` over a connection of its own and returns the rows.
-pub(crate) fn query(port: u16, user: &str, database: &str, sql: &str) -> io::Result<Vec<Row>> {
-    let mut stream = connect(port, user, database)?;
+/// Runs `sql` over a connection of its own, with these settings, and returns the rows.
+pub(crate) fn query(
+    socket: &Path,
+    user: &str,
+    database: &str,
+    settings: &[(&str, &str)],
+    sql: &str,
+) -> io::Result<Vec<Row>> {
+    let mut stream = connect(socket, user, database, settings)?;
     send(&mut stream, Some(b'Q'), &[sql.as_bytes(), &[0]].concat())?;
     let rows = until_ready(&mut stream)?;
     send(&mut stream, Some(b'X'), &[])?;
@@ -21,21 +29,33 @@ pub(crate) fn query(port: u16, user: &str, database: &str, sql: &str) -> io::Res
 }
 
 /// A session, ready for a statement.
-pub(crate) fn connect(port: u16, user: &str, database: &str) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, port).into(), TIMEOUT)?;
+pub(crate) fn connect(socket: &Path, user: &str, database: &str, settings: &[(&str, &str)]) -> io::Result<UnixStream> {
+    let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_nodelay(true)?;
-    let mut hello = PROTOCOL.to_be_bytes().to_vec();
-    for text in ["user", user, "database", database, ""] {
-        hello.extend_from_slice(text.as_bytes());
-        hello.push(0);
-    }
-    send(&mut stream, None, &hello)?;
-    until_ready(&mut stream)?;
+    say_hello(&mut stream, user, database, settings)?;
     Ok(stream)
 }
 
-fn send(stream: &mut TcpStream, tag: Option<u8>, body: &[u8]) -> io::Result<()> {
+/// Says who we are, and waits until the server takes statements.
+pub(crate) fn say_hello(
+    stream: &mut (impl Read + Write),
+    user: &str,
+    database: &str,
+    settings: &[(&str, &str)],
+) -> io::Result<()> {
+    let mut hello = PROTOCOL.to_be_bytes().to_vec();
+    for (name, value) in [("user", user), ("database", database)].iter().chain(settings) {
+        for text in [name, value] {
+            hello.extend_from_slice(text.as_bytes());
+            hello.push(0);
+        }
+    }
+    hello.push(0);
+    send(stream, None, &hello)?;
+    until_ready(stream).map(drop)
+}
+
+fn send(stream: &mut impl Write, tag: Option<u8>, body: &[u8]) -> io::Result<()> {
     let length = u32::try_from(body.len() + 4).map_err(io::Error::other)?;
     let mut message: Vec<u8> = tag.into_iter().collect();
     message.extend_from_slice(&length.to_be_bytes());
@@ -43,7 +63,7 @@ fn send(stream: &mut TcpStream, tag: Option<u8>, body: &[u8]) -> io::Result<()> 
     stream.write_all(&message)
 }
 
-fn until_ready(stream: &mut TcpStream) -> io::Result<Vec<Row>> {
+fn until_ready(stream: &mut impl Read) -> io::Result<Vec<Row>> {
     let mut rows = Vec::new();
     loop {
         let mut head = [0; 5];

@@ -15,6 +15,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::commands::migrate::migrate;
 use crate::connection::{ConnectionArgs, LOCAL_PORT, without_password};
+use crate::data_dir;
 use crate::failure::Failure;
 use crate::live_args::LiveKind;
 use crate::output::Output;
@@ -27,7 +28,9 @@ const LOOK: Duration = Duration::from_secs(1);
 ///
 /// Starts a durable PostgreSQL server from the binaries on this machine (as an unprivileged user if you are root),
 /// brings its schema up to date, prints its DATABASE_URL on standard output, and stays until Ctrl-C. The data is
-/// kept. The server listens on 127.0.0.1 only, and asks for no password. Events that were emitted with a due time are
+/// kept. The server listens on 127.0.0.1 only, and asks for a password, which is made at the first start: the printed url
+/// holds it, only the user that the server runs as can read its file (pgdata/headwater.password in the data folder), and the
+/// other commands find it by themselves in the same data folder. Events that were emitted with a due time are
 /// delivered at that time, and schedules are fired, in all namespaces.
 ///
 /// With --database-url or DATABASE_URL, that database is migrated and used, no server is started, and what is printed
@@ -43,7 +46,7 @@ Examples:
 pub(crate) struct Up {
     /// Where the data is kept [default: /var/lib/headwater for root, else $XDG_DATA_HOME/headwater or
     /// ~/.local/share/headwater]
-    #[arg(long, env = "HEADWATER_DATA", value_name = "DIR")]
+    #[arg(long, env = data_dir::ENV, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// The port to listen on; 0: any that is free
     #[arg(long, default_value_t = LOCAL_PORT)]
@@ -78,7 +81,7 @@ impl Up {
     async fn run_with_server(self, stop: &mut StopSignals) -> Result<(), Failure> {
         let folder = match &self.data_dir {
             Some(folder) => folder.clone(),
-            None => default_data_dir()?,
+            None => data_dir::folder().ok_or_else(no_home)?,
         };
         let mut builder = ServerBuilder::durable(&folder);
         if self.port != 0 {
@@ -163,16 +166,6 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-fn default_data_dir() -> Result<PathBuf, Failure> {
-    if rustix::process::geteuid().is_root() {
-        return Ok("/var/lib/headwater".into());
-    }
-    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    match (set("XDG_DATA_HOME"), std::env::home_dir()) {
-        (Some(data), _) => Ok(data.join("headwater")),
-        (None, Some(home)) => Ok(home.join(".local/share/headwater")),
-        (None, None) => {
-            Err(Failure::invalid("no home folder to keep the data in").help("choose a folder with --data-dir"))
-        }
-    }
+fn no_home() -> Failure {
+    Failure::invalid("no home folder to keep the data in").help("choose a folder with --data-dir")
 }

@@ -84,6 +84,18 @@ fn own_server_keeps_its_data_from_run_to_run() {
     assert_eq!(status.json()["namespaces"].as_array().unwrap().len(), 2);
     assert_eq!(status.err, "", "a durable server is nothing to warn of");
 
+    // Whoever may read its folder finds it, and its password, by the folder alone; nobody gets in without the password.
+    let found = |url: Option<&str>| -> Said {
+        let mut command = command();
+        command.env("HEADWATER_DATA", &data).args(["read", "-n", "shop", "--json"]);
+        url.into_iter().for_each(|url| _ = command.args(["--database-url", url]));
+        command.output().unwrap().into()
+    };
+    assert_eq!(found(None).ok().out, first.out);
+    let (user, place) = up.url.split_once('@').unwrap();
+    let open = format!("{}@{place}", user.rsplit_once(':').unwrap().0);
+    found(Some(&open)).fails(3, "password authentication failed");
+
     // A second one on the same folder, or on the same port, says what is in its way.
     let second = |args: &[&str]| -> Said { command().arg("up").args(args).output().unwrap().into() };
     second(&args).fails(1, "already (pid ");

@@ -1,6 +1,6 @@
 //! Runs a command beside a disposable PostgreSQL server: `headwater-test-server -- CMD ARGS…`.
 //!
-//! The command finds the server in `HEADWATER_TEST_URL` and its binaries in `HEADWATER_PG_BIN`. When it ends, or when we are
+//! The command finds the server in `HEADWATER_TEST_URL`, its data folder in `HEADWATER_TEST_DATA` and its binaries in `HEADWATER_PG_BIN`. When it ends, or when we are
 //! told to (Ctrl-C, SIGTERM, SIGHUP: passed on to it, and waited for), the server goes, and we end as it did.
 
 use std::env;
@@ -59,6 +59,7 @@ fn run(program: OsString, args: Vec<OsString>) -> Result<ExitCode, Box<dyn Error
     let mut command = Command::new(&program)
         .args(args)
         .env("HEADWATER_TEST_URL", server.url("postgres"))
+        .env("HEADWATER_TEST_DATA", server.data_dir())
         .env("HEADWATER_PG_BIN", server.bin_dir())
         .spawn()
         .map_err(|error| format!("failed to run {}: {error}", program.display()))?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{kill, setting, value};
+use crate::common::{kill, setting, value, without_password};
 use headwater_embedded::{EmbeddedError, Server, ServerBuilder, Shutdown};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -166,4 +166,55 @@ fn a_folder_closed_to_the_servers_user_is_named() {
         EmbeddedError::Unreachable { blocked, .. } => assert_eq!(blocked, place.path().canonicalize().unwrap()),
         other => panic!("{other}"),
     }
+}
+
+/// Reads the password that a server's url holds.
+fn password(server: &Server) -> String {
+    let url = server.url("headwater");
+    url.split(['@', ':']).nth(2).unwrap().to_owned()
+}
+
+#[test]
+fn nobody_gets_in_over_tcp_without_the_password() {
+    let (_place, folder) = place();
+    let server = start(&folder);
+    for user in ["headwater", "postgres"] {
+        let refused = without_password(server.port(), user).unwrap_err().to_string();
+        assert_eq!(refused, "the server asks for a password", "{user}");
+    }
+    let kept = server.data_dir().join("headwater.password");
+    assert_eq!(fs::read_to_string(&kept).unwrap().trim(), password(&server));
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    let socket = fs::metadata(crate::common::socket(&server)).unwrap();
+    assert_eq!(socket.permissions().mode() & 0o777, 0o700);
+    let stored = value(&server, "SELECT rolpassword FROM pg_authid WHERE rolname = 'headwater'");
+    assert!(stored.starts_with("SCRAM-SHA-256$"), "{stored}");
+    assert_eq!(Server::url_in(&folder, "headwater").unwrap(), Some(server.url("headwater")));
+
+    let first = password(&server);
+    drop(server);
+    assert_eq!(Server::url_in(&folder, "headwater").unwrap(), None);
+    assert_eq!(password(&start(&folder)), first, "it stays the same");
+}
+
+/// A folder as it was made when every connection from this machine was trusted.
+#[test]
+fn a_folder_that_trusts_everybody_is_closed_at_the_next_start() {
+    let (_place, folder) = place();
+    let server = with_a_table(&folder);
+    value(&server, "ALTER ROLE headwater PASSWORD NULL");
+    let data_dir = server.stop(Shutdown::Fast).unwrap().data_dir().to_path_buf();
+    let rules = data_dir.join("pg_hba.conf");
+    let trusting = fs::read_to_string(&rules).unwrap().replace("scram-sha-256", "trust");
+    fs::write(&rules, trusting).unwrap();
+    fs::remove_file(data_dir.join("headwater.password")).unwrap();
+
+    let server = start(&folder);
+    let refused = without_password(server.port(), "headwater").unwrap_err().to_string();
+    assert_eq!(refused, "the server asks for a password");
+    let trusted = "SELECT count(*) FROM pg_hba_file_rules WHERE type <> 'local' AND auth_method = 'trust'";
+    assert_eq!(value(&server, trusted), "0");
+    let stored = value(&server, "SELECT rolpassword FROM pg_authid WHERE rolname = 'headwater'");
+    assert!(stored.starts_with("SCRAM-SHA-256$"), "{stored}");
+    assert_eq!(value(&server, "SELECT n FROM t"), "42");
 }

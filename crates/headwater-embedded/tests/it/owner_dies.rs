@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::common::{eventually, kill, lives, value, value_at};
+use crate::common::{eventually, kill, lives, value};
 use headwater_embedded::ServerBuilder;
 use rustix::process::Signal;
 
@@ -18,7 +18,7 @@ const OWNER_FOLDER: &str = "HEADWATER_EMBEDDED_TEST_OWNER_FOLDER";
 struct Owner {
     process: Child,
     output: BufReader<ChildStdout>,
-    port: u16,
+    data_dir: PathBuf,
 }
 
 impl Owner {
@@ -30,16 +30,13 @@ impl Owner {
             .spawn()
             .unwrap();
         let mut output = BufReader::new(process.stdout.take().unwrap());
-        let url = line(&mut output);
-        let (_, rest) = url.rsplit_once(':').unwrap();
-        let port = rest.trim_end_matches("/postgres").parse().unwrap();
-        Self { process, output, port }
+        let data_dir = line(&mut output).into();
+        Self { process, output, data_dir }
     }
 
     fn server(&self) -> (u32, PathBuf) {
-        let data_dir: PathBuf = value_at(self.port, "SHOW data_directory").unwrap().into();
-        let pid_file = fs::read_to_string(data_dir.join("postmaster.pid")).unwrap();
-        (pid_file.lines().next().unwrap().parse().unwrap(), data_dir)
+        let pid_file = fs::read_to_string(self.data_dir.join("postmaster.pid")).unwrap();
+        (pid_file.lines().next().unwrap().parse().unwrap(), self.data_dir.clone())
     }
 }
 
@@ -51,7 +48,7 @@ fn line(output: &mut impl BufRead) -> String {
 
 #[test]
 fn a_disposable_server_goes_when_its_owner_is_killed() {
-    let mut owner = Owner::start("echo $HEADWATER_TEST_URL; cat");
+    let mut owner = Owner::start("echo $HEADWATER_TEST_DATA; cat");
     let (server, data_dir) = owner.server();
     kill(owner.process.id(), Signal::KILL);
     owner.process.wait().unwrap();
@@ -76,7 +73,7 @@ fn a_durable_server_is_stopped_in_order_when_its_owner_is_killed() {
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let folder = place.path().join("data");
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "helper_that_owns_a_durable_server", "--nocapture"])
+        .args(["--exact", "owner_dies::helper_that_owns_a_durable_server", "--nocapture"])
         .env(OWNER_FOLDER, &folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -95,7 +92,7 @@ fn a_durable_server_is_stopped_in_order_when_its_owner_is_killed() {
 
 #[test]
 fn the_test_server_ends_as_its_command_does() {
-    let mut owner = Owner::start("echo $HEADWATER_TEST_URL; [ -x \"$HEADWATER_PG_BIN/postgres\" ] && cat; exit 7");
+    let mut owner = Owner::start("echo $HEADWATER_TEST_DATA; [ -x \"$HEADWATER_PG_BIN/postgres\" ] && cat; exit 7");
     let (server, data_dir) = owner.server();
     drop(owner.process.stdin.take());
     assert_eq!(owner.process.wait().unwrap().code(), Some(7));
@@ -105,7 +102,7 @@ fn the_test_server_ends_as_its_command_does() {
 #[test]
 fn the_test_server_passes_signals_on_and_cleans_up() {
     for signal in [Signal::TERM, Signal::INT] {
-        let script = "trap 'echo told; exit 5' TERM INT; echo $HEADWATER_TEST_URL; while :; do sleep 0.1; done";
+        let script = "trap 'echo told; exit 5' TERM INT; echo $HEADWATER_TEST_DATA; while :; do sleep 0.1; done";
         let mut owner = Owner::start(script);
         let (server, data_dir) = owner.server();
         kill(owner.process.id(), signal);

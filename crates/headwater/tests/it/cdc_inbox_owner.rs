@@ -78,10 +78,10 @@ async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
     let server = Server::builder().setting("wal_sender_timeout", "1h").start().expect("failed to start a server");
     let (headwater, shop) = open(&server.url("headwater")).await;
     let mut admin = PgConnection::connect(&server.url("headwater")).await.unwrap();
-    sqlx::raw_sql("CREATE ROLE app LOGIN REPLICATION").execute(&mut admin).await.unwrap();
+    sqlx::raw_sql("CREATE ROLE app LOGIN REPLICATION PASSWORD 'app'").execute(&mut admin).await.unwrap();
     headwater.grant("shop", "app", GrantKind::Consumer).await.unwrap();
     let reading = former_owner(&server, &shop, &headwater).await;
-    let url = server.url("headwater").replace("headwater@", "app@");
+    let url = format!("postgres://app:app@127.0.0.1:{}/headwater", server.port());
     let theirs = Headwater::builder().live(inbox()).connect(&url).await.unwrap();
     let recorder = Recorder::new("totals");
     let builder = theirs.namespace("shop").await.unwrap().node("a").subscribe(recorder.clone()).config(quick());

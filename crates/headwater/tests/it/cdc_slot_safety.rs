@@ -178,7 +178,7 @@ async fn after_a_promotion_what_was_received_before_is_not_trusted_own_server() 
     let folder = home.path().join("server");
     std::fs::create_dir(&folder).unwrap();
     let copied = Command::new(server.bin_dir().join("pg_basebackup"))
-        .args(["-h", "127.0.0.1", "-U", "headwater", "-X", "stream", "-c", "fast", "-p", &server.port().to_string()])
+        .args(["-d", &server.url("postgres"), "-X", "stream", "-c", "fast"])
         .arg("-D")
         .arg(folder.join("pgdata"))
         .output()

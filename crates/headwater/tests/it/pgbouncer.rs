@@ -16,13 +16,14 @@ struct PgBouncer {
 
 impl PgBouncer {
     async fn start(server_url: &str) -> Self {
-        let server = server_url.split('@').nth(1).and_then(|rest| rest.split('/').next()).expect("a host and a port");
-        let (host, server_port) = server.split_once(':').expect("a port");
+        let server: sqlx::postgres::PgConnectOptions = server_url.parse().expect("a url");
+        let (host, server_port) = (server.get_host(), server.get_port());
+        let password = server_url.split(['@', ':']).nth(2).expect("a password");
         let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("pgbouncer.ini");
         let text = format!(
-            "[databases]\n* = host={host} port={server_port} user=headwater\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+            "[databases]\n* = host={host} port={server_port} user=headwater password={password}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {port}\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\nunix_socket_dir =\n"
         );
         std::fs::write(&config, text).unwrap();

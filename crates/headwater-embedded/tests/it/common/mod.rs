@@ -1,5 +1,7 @@
 use std::io;
-use std::path::Path;
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -9,14 +11,24 @@ use rustix::process::{Pid, Signal, kill_process};
 #[path = "../../../src/wire.rs"]
 mod wire;
 
-/// The one value of the one row of `sql`.
-pub(crate) fn value_at(port: u16, sql: &str) -> io::Result<String> {
-    let rows = wire::query(port, "headwater", "headwater", sql)?;
+/// The one value of the one row of `sql`, asked through the socket.
+pub(crate) fn value_at(socket: &Path, sql: &str) -> io::Result<String> {
+    let rows = wire::query(socket, "headwater", "headwater", &[], sql)?;
     Ok(rows.into_iter().flatten().flatten().next().unwrap_or_default())
 }
 
+pub(crate) fn socket(server: &Server) -> PathBuf {
+    server.socket_dir().join(format!(".s.PGSQL.{}", server.port()))
+}
+
 pub(crate) fn value(server: &Server, sql: &str) -> String {
-    value_at(server.port(), sql).unwrap()
+    value_at(&socket(server), sql).unwrap()
+}
+
+/// What the server says to somebody who comes over TCP and knows no password.
+pub(crate) fn without_password(port: u16, user: &str) -> io::Result<()> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    wire::say_hello(&mut stream, user, "headwater", &[])
 }
 
 pub(crate) fn setting(server: &Server, name: &str) -> String {
@@ -24,8 +36,8 @@ pub(crate) fn setting(server: &Server, name: &str) -> String {
 }
 
 /// A session that stays until it is dropped.
-pub(crate) fn session(port: u16) -> std::net::TcpStream {
-    wire::connect(port, "headwater", "headwater").unwrap()
+pub(crate) fn session(server: &Server) -> UnixStream {
+    wire::connect(&socket(server), "headwater", "headwater", &[]).unwrap()
 }
 
 /// A process of ours, or of a server of ours.

@@ -1,0 +1,2 @@
+SET password_encryption = 'scram-sha-256';
+ALTER ROLE headwater PASSWORD '{password}'
