@@ -100,6 +100,15 @@ impl Database {
         conn.end(horizon, admin_error).await
     }
 
+    /// The highest sequence of a namespace that can be read now; 0: its log is empty. Those above it that were handed out are of transactions that are open, or were
+    /// rolled back.
+    pub async fn log_end(&self, name: &str) -> Result<u64, AdminError> {
+        let info = self.namespace(name).await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let end = crate::read::log_end(&mut conn, &info).await.map_err(of_read);
+        conn.end(end, admin_error).await
+    }
+
     /// Makes the publication by which a namespace's new events can be had from the WAL, unless it is there; answers with its name.
     pub async fn publish_namespace(&self, name: &str) -> Result<String, AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;

@@ -175,6 +175,12 @@ pub(crate) async fn horizon(conn: &mut PgConnection, info: &NamespaceInfo) -> Re
     Ok(Horizon { horizon, head, writers })
 }
 
+/// The highest sequence that can be read now.
+pub(crate) async fn log_end(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<u64, ReadError> {
+    let end: i64 = sqlx::query_scalar(sql::LOG_END).bind(&info.name).fetch_one(conn).await.map_err(read_error)?;
+    Ok(end as u64)
+}
+
 async fn writers(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Vec<Writer>, ReadError> {
     let rows = sqlx::query(sql::WRITERS).bind(i32::from(info.id)).fetch_all(conn).await.map_err(read_error)?;
     let writer = |row: &sqlx::postgres::PgRow| Writer {

@@ -176,6 +176,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "lock_queue",
     "lock_subscribers",
     "log_bounds",
+    "log_end",
     "log_page",
     "log_page_back",
     "long_transactions",
@@ -370,6 +371,7 @@ pub(crate) const KEEP_LEASES: &str = sql!("statements", "keep_leases");
 pub(crate) const LEAVE_GROUPS: &str = sql!("statements", "leave_groups");
 pub(crate) const BEGIN_LIMITED: &str = sql!("session", "begin_limited");
 pub(crate) const LOAD_SUBSCRIBER: &str = sql!("statements", "load_subscriber");
+pub(crate) const LOG_END: &str = sql!("statements", "log_end");
 pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
 pub(crate) const LONG_TRANSACTIONS: &str = sql!("statements", "long_transactions");
@@ -440,6 +442,7 @@ pub(crate) const STREAM_PAGE: &str = sql!("statements", "stream_page");
 pub(crate) const STREAM_PAGE_BACK: &str = sql!("statements", "stream_page_back");
 pub(crate) const SUBSCRIBER_POSITION: &str = sql!("statements", "subscriber_position");
 pub(crate) const SUBSCRIBER_STATUS: &str = sql!("statements", "subscriber_status");
+pub(crate) const TAKES_NO_WRITES: &str = sql!("session", "takes_no_writes");
 pub(crate) const TRIM_MONTH: &str = sql!("statements", "trim_month");
 pub(crate) const UNPIN: &str = sql!("session", "unpin");
 pub(crate) const UNPIN_FAILED: &str = sql!("session", "unpin_failed");

@@ -89,6 +89,12 @@ impl Headwater {
         self.database.horizon(name).await
     }
 
+    /// The highest sequence of a namespace that can be read now; 0: its log is empty. Those above it that were handed out are of transactions that are open, or were
+    /// rolled back.
+    pub async fn log_end(&self, name: &str) -> Result<u64, AdminError> {
+        self.database.log_end(name).await
+    }
+
     /// A namespace to append to and to read. All handles of one namespace share one queue of appends.
     pub async fn namespace(&self, name: &str) -> Result<Namespace, AdminError> {
         let mut open = self.open.lock().await;
@@ -110,8 +116,8 @@ impl Headwater {
     /// events are handled without nodes needs one process that does this.
     pub async fn keep_firing_due(&self) {
         // A pooler in transaction mode gives nobody a session to listen on.
-        let connect = (!self.database.is_behind_pooler()).then(|| (*self.database.pool().connect_options()).clone());
-        let listening = connect.map(WakeUps::start_due);
+        let servers = (!self.database.is_behind_pooler()).then(|| self.database.servers());
+        let listening = servers.map(WakeUps::start_due);
         let longest_sleep = if listening.is_some() { LONGEST_SLEEP } else { POLL };
         let wake_ups = listening.iter().map(WakeUps::due).collect();
         due::fire(due::Scope::All(self.database.clone()), wake_ups, longest_sleep).await;

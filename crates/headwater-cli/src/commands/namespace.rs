@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use headwater::{Headwater, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions};
 use serde_json::{Value, json};
 
-use crate::commands::status::{horizon_json, print_horizon};
+use crate::commands::status::{horizon, horizon_json, print_horizon};
 use crate::connection::ConnectionArgs;
 use crate::duration;
 use crate::failure::Failure;
@@ -169,7 +169,7 @@ impl List {
 impl Show {
     async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let namespace = headwater.namespace(&self.name).await?;
-        let (info, horizon) = (namespace.info(), namespace.horizon().await?);
+        let (info, horizon) = (namespace.info(), horizon(headwater, &self.name).await?);
         if self.json {
             let mut value = info_json(info);
             if let (Value::Object(all), Value::Object(of_horizon)) = (&mut value, horizon_json(&horizon)) {

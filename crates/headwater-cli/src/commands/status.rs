@@ -51,10 +51,20 @@ type Known = (String, &'static str, Horizon);
 async fn horizons(headwater: &Headwater) -> Result<Vec<Known>, Failure> {
     let mut known = Vec::new();
     for info in headwater.namespaces().await? {
-        let horizon = headwater.horizon(&info.name).await?;
+        let horizon = horizon(headwater, &info.name).await?;
         known.push((info.name, info.ordering.as_str(), horizon));
     }
     Ok(known)
+}
+
+/// How far a log is settled. While nobody writes, its head is the last event that can be read: sequences beyond were handed out to transactions that were rolled
+/// back, and shown they would look like a stall.
+pub(crate) async fn horizon(headwater: &Headwater, namespace: &str) -> Result<Horizon, Failure> {
+    // First, so that whatever is beyond the horizon was there when that was looked at.
+    let end = headwater.log_end(namespace).await?;
+    let horizon = headwater.horizon(namespace).await?;
+    let head = if horizon.writers.is_empty() { end.max(horizon.horizon) } else { horizon.head };
+    Ok(Horizon { head, ..horizon })
 }
 
 fn print(output: &mut Output, server: &ServerStatus, known: &[Known], readable: bool) -> Result<(), Failure> {

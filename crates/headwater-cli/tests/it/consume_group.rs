@@ -275,3 +275,33 @@ async fn wrong_partitions_are_refused() {
     assert!(said.err.contains("the group has 4 partitions, not 9: --partitions is for new groups"), "{said:?}");
     assert_eq!(cli.show("g")["partitions"], 4);
 }
+
+/// The log ends with its last event, whatever was handed out beyond: waiting for that would be waiting for ever, and showing it looks like a stall.
+#[tokio::test]
+async fn sequences_that_were_rolled_back_at_the_end_are_not_waited_for_nor_shown() {
+    let cli = Cli::with_shop().await;
+    cli.emit_keyed(20, 5);
+    let mut session = cli.db.session().await;
+    let aborted = "BEGIN; SELECT headwater.emit('shop', 'A', '1') FROM generate_series(1, 30); ROLLBACK";
+    raw_sql(aborted).execute(&mut session).await.unwrap();
+    let said = cli.consume_all("g", &["--partitions", "4"]).ok();
+    assert_eq!(said.out.lines().count(), 20, "{said:?}");
+    assert_eq!(cli.consume_all("alone", &[]).ok().out.lines().count(), 20);
+
+    let status = cli.run(["status", "--json"]).ok().json();
+    let shop = &status["namespaces"][0];
+    assert_eq!((&shop["head"], &shop["horizon"]), (&json!(20), &json!(20)), "{shop}");
+    let shown = cli.run(["namespace", "show", "shop", "--json"]).ok().json();
+    assert_eq!((&shown["head"], &shown["horizon"]), (&json!(20), &json!(20)), "{shown}");
+    let beyond = cli.run(["subscribers", "reset", "-n", "shop", "alone", "--to", "25", "--yes"]);
+    beyond.fails(2, "25 is beyond the log, which ends at 20");
+
+    // What is open is shown as what it is.
+    raw_sql("BEGIN; SELECT headwater.emit('shop', 'A', '1')").execute(&mut session).await.unwrap();
+    cli.emit_keyed(1, 1);
+    let status = cli.run(["status", "--json"]).ok().json();
+    let shop = &status["namespaces"][0];
+    assert_eq!((&shop["head"], &shop["horizon"]), (&json!(52), &json!(50)), "{shop}");
+    assert_eq!(shop["pending_writers"].as_array().unwrap().len(), 1);
+    raw_sql("ROLLBACK").execute(&mut session).await.unwrap();
+}

@@ -8,13 +8,13 @@ use crate::failure::Failure;
 
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until everything up to `head` is handled in the assigned partitions, or, without any, in all of the group, whoever does it.
+/// Waits until everything up to `end` is handled in the assigned partitions, or, without any, in all of the group, whoever does it.
 pub(super) async fn caught_up(
     node: &Node,
     subscribers: &PgSubscribers,
     subscriber_id: &str,
     assigned: &[u32],
-    head: u64,
+    end: u64,
 ) -> Result<(), Failure> {
     loop {
         match subscribers.group(subscriber_id).await {
@@ -22,9 +22,9 @@ pub(super) async fn caught_up(
                 // After the database was asked: what it says is this process's was so before this process says how far it is.
                 let here = node.status().subscribers;
                 let is_done = |partition: &PartitionInfo| {
-                    is_settled(partition.position, &partition.pending_gaps, head)
+                    is_settled(partition.position, &partition.pending_gaps, end)
                         || (partition.owner.as_ref() == Some(node.instance())
-                            && is_handled(&here, partition.partition, head))
+                            && is_handled(&here, partition.partition, end))
                 };
                 let mut wanted = group
                     .partitions
@@ -42,13 +42,13 @@ pub(super) async fn caught_up(
 }
 
 /// Whether this process has handled all of a partition, written or not: it is written before the process ends.
-fn is_handled(here: &[SubscriberStatus], partition: u32, head: u64) -> bool {
+fn is_handled(here: &[SubscriberStatus], partition: u32, end: u64) -> bool {
     let seat = here.iter().find(|seat| seat.partition == partition);
-    seat.is_some_and(|seat| seat.position.is_some_and(|position| is_settled(position, &seat.pending_gaps, head)))
+    seat.is_some_and(|seat| seat.position.is_some_and(|position| is_settled(position, &seat.pending_gaps, end)))
 }
 
-fn is_settled(position: u64, pending_gaps: &[(u64, u64)], head: u64) -> bool {
-    position >= head && pending_gaps.first().is_none_or(|(first, _)| *first > head)
+fn is_settled(position: u64, pending_gaps: &[(u64, u64)], end: u64) -> bool {
+    position >= end && pending_gaps.first().is_none_or(|(first, _)| *first > end)
 }
 
 #[cfg(test)]

@@ -143,15 +143,15 @@ impl Consume {
             let namespace = headwater.namespace(&self.namespace).await?;
             self.group.check(&namespace, &self.subscriber).await?;
             self.say_where_it_goes_on(&namespace).await?;
-            let head = namespace.horizon().await?.head;
+            let end = headwater.log_end(&self.namespace).await?;
             let ending = Arc::new(Ending::new(self.count));
             let exec = self.exec.as_ref().map(|command| {
                 Arc::new(Exec::new(command, &self.namespace, &self.subscriber, &self.delivery, ending.clone()))
             });
             let node = self.node(&namespace, &ending, exec.clone())?.start().await?;
-            Ok::<_, Failure>((headwater, namespace, head, ending, exec, node))
+            Ok::<_, Failure>((headwater, namespace, end, ending, exec, node))
         };
-        let (headwater, namespace, head, ending, exec, node) = tokio::select! {
+        let (headwater, namespace, end, ending, exec, node) = tokio::select! {
             started = starting => started?,
             signal = signals.received() => return stopped_by(signal),
         };
@@ -159,7 +159,7 @@ impl Consume {
         let outcome = tokio::select! {
             signal = signals.received() => stopped_by(signal),
             why = ending.ended() => why.outcome(),
-            outcome = self.caught_up(&node, &subscribers, head), if self.until_caught_up => outcome,
+            outcome = self.caught_up(&node, &subscribers, end), if self.until_caught_up => outcome,
             failure = self.narrate(&node, &subscribers) => Err(failure),
         };
         let limit = exec.as_ref().map_or(Duration::ZERO, |exec| exec.timeout()) + SHUTDOWN;
@@ -176,10 +176,10 @@ impl Consume {
         outcome
     }
 
-    async fn caught_up(&self, node: &Node, subscribers: &PgSubscribers, head: u64) -> Result<(), Failure> {
+    async fn caught_up(&self, node: &Node, subscribers: &PgSubscribers, end: u64) -> Result<(), Failure> {
         match self.group.is_group() {
-            true => caught_up::caught_up(node, subscribers, &self.subscriber, self.group.assigned(), head).await,
-            false => Ok(node.wait_for(&self.subscriber, head).await?),
+            true => caught_up::caught_up(node, subscribers, &self.subscriber, self.group.assigned(), end).await,
+            false => Ok(node.wait_for(&self.subscriber, end).await?),
         }
     }
 

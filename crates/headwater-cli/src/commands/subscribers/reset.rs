@@ -39,10 +39,9 @@ impl Reset {
                 .line(format_args!("events up to {trimmed_to} are trimmed: it begins with the first that is kept"))?;
             position = trimmed_to;
         }
-        let head = namespace.horizon().await?.head;
-        if position > head {
-            let message =
-                format!("{position} is beyond the log, which ends at {head}: events to come would be skipped");
+        let end = headwater.log_end(&self.target.namespace).await?;
+        if position > end {
+            let message = format!("{position} is beyond the log, which ends at {end}: events to come would be skipped");
             return Err(Failure::invalid(message).help("--to now skips all that is there"));
         }
         self.confirm.confirm(&consequences(&info, position)).await?;
