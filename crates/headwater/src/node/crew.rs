@@ -3,11 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use headwater_core::{Fence, Instance, InstanceMode, PartitionId, SubscriberError, SubscriberMode, SubscriberStore};
+use headwater_core::{
+    Fence, Instance, InstanceMode, PartitionId, Registration, SubscriberError, SubscriberMode, SubscriberStore,
+};
 use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::heartbeat::Heartbeat;
 use super::runner::{Control, Runner};
 use super::shared::{Calls, Shared};
 use super::status::Status;
@@ -20,6 +23,8 @@ pub(super) struct Crew {
     /// For transactional handlers.
     pub(super) postgres: Option<PgSubscribers>,
     pub(super) instance: Instance,
+    /// On PostgreSQL: as what the process is registered.
+    heartbeat: Option<Arc<Heartbeat>>,
     seats: Mutex<Vec<Arc<Seat>>>,
     tasks: Mutex<JoinSet<()>>,
     dismissed: AtomicBool,
@@ -54,12 +59,14 @@ impl Crew {
         store: Arc<dyn SubscriberStore>,
         postgres: Option<PgSubscribers>,
         instance: Instance,
+        heartbeat: Option<Arc<Heartbeat>>,
     ) -> Self {
         Crew {
             tail,
             store,
             postgres,
             instance,
+            heartbeat,
             seats: Mutex::default(),
             tasks: Mutex::default(),
             dismissed: AtomicBool::new(false),
@@ -138,9 +145,12 @@ impl Crew {
 
     /// Whether this is still the node of its id. Who was replaced must not go on in the term of its successor, so this is asked after the term.
     pub(super) async fn is_node(&self) -> Result<bool, SubscriberError> {
-        match &self.postgres {
-            Some(postgres) => postgres.is_node(&self.instance).await,
-            None => Ok(true),
+        match (&self.postgres, &self.heartbeat) {
+            (Some(postgres), Some(heartbeat)) => {
+                let Registration { node_id, instance_id, .. } = heartbeat.registration();
+                postgres.is_node(&Instance { node: node_id, incarnation: instance_id }).await
+            }
+            _ => Ok(true),
         }
     }
 

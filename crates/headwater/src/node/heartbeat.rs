@@ -1,16 +1,18 @@
 //! The heartbeat of a node: says that it lives, and which event types it handles, with one statement whatever the number of its subscribers.
 //!
-//! Who has authority: the node's row. A heartbeat that is refused, since another process is registered under the node's id by now, ends this one's
-//! work: what it owned is another's already, by its term. A heartbeat that fails is made again, sooner; while none gets through, the node goes on: whatever
-//! it writes is fenced, and others may count it as dead.
+//! Who has authority: the node's row. A heartbeat is refused when another process is registered under the node's id by now. What this one owned was released
+//! then, and what it still writes there is fenced by its term; it goes on as another instance of its subscribers' pools, so that it takes over what the other leaves. Once the
+//! other is not alive, this process registers again and is the node. A heartbeat that fails is made again, sooner; while none gets through, the node goes
+//! on: whatever it writes is fenced, and others may count it as dead.
 //!
 //! With its heartbeats a node also looks for messages that nobody handles, and now and then forgets nodes that were not heard of for long.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater_core::{NodeOptions, Registration, SubscriberError, jittered};
 use headwater_postgres::PgNodes;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::handlers::{HANDLERS, Handlers};
@@ -22,7 +24,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Heartbeat {
     pub(super) nodes: PgNodes,
-    pub(super) registration: Registration,
+    registration: Mutex<Registration>,
+    /// Whether another process is the node at present.
+    replaced: watch::Sender<bool>,
     pub(super) options: NodeOptions,
     pub(super) handlers: Arc<Handlers>,
     /// Event types that subscribers of the node name.
@@ -30,27 +34,81 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Beats until the node is another process. Whoever shuts it down drops this.
+    pub(super) fn new(
+        nodes: PgNodes,
+        registration: Registration,
+        options: NodeOptions,
+        handlers: Arc<Handlers>,
+        subscribed: Vec<String>,
+    ) -> Self {
+        let (registration, replaced) = (Mutex::new(registration), watch::Sender::new(false));
+        Heartbeat { nodes, registration, replaced, options, handlers, subscribed }
+    }
+
+    /// Beats until it is dropped.
     pub(super) async fn run(&self) {
         let mut changes = self.handlers.changes();
         let every = self.options.heartbeat;
         for beat in 0_u64.. {
             changes.borrow_and_update();
-            if self.beat().await.is_err() {
-                return;
+            if let Err(error) = self.beat().await {
+                self.say_replaced(&error);
+                self.return_if_gone().await;
             }
-            if !self.handlers.is_empty() {
+            if !self.is_replaced() && !self.handlers.is_empty() {
                 self.reap().await;
             }
             if beat % FORGET_EVERY == 0
                 && let Err(error) = self.nodes.forget(self.options.retention, None).await
             {
-                tracing::warn!(node = self.registration.node_id, %error, "failed to forget nodes that are gone");
+                tracing::warn!(node = self.registration().node_id, %error, "failed to forget nodes that are gone");
             }
             tokio::select! {
                 () = sleep(jittered(every, 0.1, rand::random())) => {}
                 _ = changes.changed() => {}
             }
+        }
+    }
+
+    /// What this process is registered as.
+    pub(super) fn registration(&self) -> Registration {
+        self.registration.lock().expect("no holder of this lock panics").clone()
+    }
+
+    /// Whether another process is the node at present.
+    pub(super) fn is_replaced(&self) -> bool {
+        *self.replaced.borrow()
+    }
+
+    fn say_replaced(&self, error: &SubscriberError) {
+        if !self.replaced.send_replace(true) {
+            let node = self.registration().node_id;
+            tracing::error!(
+                node,
+                %error,
+                "another process is this node by now: this one stands by for it. Give each process an id of its own"
+            );
+        }
+    }
+
+    /// Becomes the node again if the process that replaced this one is not alive.
+    async fn return_if_gone(&self) {
+        let node = self.registration().node_id;
+        let gone = match self.nodes.list(Some(&node)).await {
+            Ok(there) => there.iter().all(|there| !there.alive),
+            Err(_) => false,
+        };
+        if !gone {
+            return;
+        }
+        let options = NodeOptions { node_id: Some(node.clone()), ..self.options.clone() };
+        match self.nodes.register(&options, &self.event_types()).await {
+            Ok(registration) => {
+                *self.registration.lock().expect("no holder of this lock panics") = registration;
+                self.replaced.send_replace(false);
+                tracing::warn!(node, "the process that was this node is gone: this one is the node again");
+            }
+            Err(error) => tracing::warn!(node, %error, "failed to become the node again, trying again"),
         }
     }
 
@@ -65,15 +123,13 @@ impl Heartbeat {
 
     /// Until one is heard. Fails if the node is another process by now.
     async fn beat(&self) -> Result<(), SubscriberError> {
-        let (node, mut pause) = (&self.registration.node_id, FIRST_PAUSE);
+        let registration = self.registration();
+        let (node, mut pause) = (&registration.node_id, FIRST_PAUSE);
         let mut said = false;
         loop {
-            match self.nodes.heartbeat_of(&self.registration, &self.event_types(), &self.handlers.patterns()).await {
+            match self.nodes.heartbeat_of(&registration, &self.event_types(), &self.handlers.patterns()).await {
                 Ok(()) => return Ok(()),
-                Err(error @ SubscriberError::NodeReplaced(_)) => {
-                    tracing::error!(node, %error, "this node is another process by now: it ends");
-                    return Err(error);
-                }
+                Err(error @ SubscriberError::NodeReplaced(_)) => return Err(error),
                 Err(error) => {
                     if !std::mem::replace(&mut said, true) {
                         tracing::warn!(node, %error, "failed to say that the node lives, trying again");

@@ -8,8 +8,9 @@
 //! runners end the events at hand and write their checkpoints first, and only then are they anybody's. Nobody decides for others: each
 //! member knows who is alive, and all come to the same shares.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater_core::{
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::crew::{Crew, Seat, Tenure};
+use super::runner::REMOVED;
 use super::subscription::Subscription;
 
 /// Between ticks: how long a standby may take to notice that the owner is gone.
@@ -31,6 +33,8 @@ pub(super) struct Keeper {
     pub(super) subscriptions: Vec<Arc<Subscription>>,
     pub(super) lease: Duration,
     pub(super) counted_at: Instant,
+    /// Subscribers of which a lease was lost: to another, or since they were removed.
+    pub(super) lost: Mutex<BTreeSet<String>>,
 }
 
 /// What the instance wishes for a seat.
@@ -58,6 +62,7 @@ impl Keeper {
                     }
                 }
             }
+            self.look_for_removed(tick).await;
             self.look_at_shared().await;
             if tick % SINGLES_EVERY == 0 {
                 self.look_at_singles().await;
@@ -144,6 +149,9 @@ impl Keeper {
         if !asks.is_empty() {
             let held = self.crew.store.keep(&self.crew.instance, &asks, self.lease).await?;
             for (wish, held) in wishes.iter().zip(&held) {
+                if wish.seat.term().is_some() && held.term.is_none() {
+                    self.lost.lock().expect("no holder of this lock panics").insert(wish.seat.id.subscriber_id.clone());
+                }
                 tell(&wish.seat, held.term, Some(held));
             }
         }
@@ -205,11 +213,61 @@ impl Keeper {
         Ok(())
     }
 
+    /// Whoever stands by for a subscriber that was removed would do so for ever, and in silence. Asked about are those of which a lease was just lost and, now and
+    /// then, one of the others.
+    async fn look_for_removed(&self, tick: u64) {
+        let mut asked = std::mem::take(&mut *self.lost.lock().expect("no holder of this lock panics"));
+        if tick % SINGLES_EVERY == 0 {
+            let seats = self.coordinated();
+            let owned: BTreeSet<_> =
+                seats.iter().filter(|seat| seat.term().is_some()).map(|seat| &seat.id.subscriber_id).collect();
+            let waiting: BTreeSet<_> =
+                seats.iter().map(|seat| &seat.id.subscriber_id).filter(|id| !owned.contains(id)).collect();
+            let removed = seats.iter().filter(|seat| seat.control.borrow().removed);
+            asked.extend(removed.map(|seat| seat.id.subscriber_id.clone()));
+            let turn = (tick / SINGLES_EVERY) as usize % waiting.len().max(1);
+            asked.extend(waiting.into_iter().nth(turn).cloned());
+        }
+        for id in asked {
+            match timeout(self.lease / 2, self.crew.store.position(&id)).await {
+                Ok(Ok(_)) => self.note_removed(&id, false),
+                Ok(Err(SubscriberError::NotFound(_))) => self.note_removed(&id, true),
+                // Nobody knows.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
+
+    fn note_removed(&self, subscriber_id: &str, removed: bool) {
+        let mut changed = false;
+        for seat in self.crew.seats().iter().filter(|seat| seat.id.subscriber_id == subscriber_id) {
+            changed |=
+                seat.control.send_if_modified(|control| std::mem::replace(&mut control.removed, removed) != removed);
+        }
+        match removed {
+            true if changed => tracing::error!(node = self.crew.instance.node, subscriber_id, "{REMOVED}"),
+            false if changed => {
+                tracing::info!(node = self.crew.instance.node, subscriber_id, "the subscriber is there again");
+            }
+            _ => {}
+        }
+    }
+
     /// Subscribers without a lease are asked about one by one, less often.
     async fn look_at_singles(&self) {
         for seat in self.crew.seats().iter().filter(|seat| seat.tenure == Tenure::Alone) {
-            if let Ok(loaded) = self.crew.store.position(&seat.id.subscriber_id).await {
-                let is_new = seat.term().is_some_and(|term| term != loaded.term);
+            let found = self.crew.store.position(&seat.id.subscriber_id).await;
+            match found {
+                Ok(_) => self.note_removed(&seat.id.subscriber_id, false),
+                Err(SubscriberError::NotFound(_)) => {
+                    // Whoever handles nothing at present would not find out.
+                    seat.control.send_if_modified(|control| control.fence.take().is_some());
+                    self.note_removed(&seat.id.subscriber_id, true);
+                }
+                Err(_) => {}
+            }
+            if let Ok(loaded) = found {
+                let is_new = seat.term() != Some(loaded.term);
                 if is_new && !matches!(self.crew.is_node().await, Ok(true)) {
                     continue;
                 }

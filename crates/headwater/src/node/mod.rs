@@ -59,8 +59,8 @@ const WAIT_POLL: Duration = Duration::from_millis(25);
 /// A node: a process that is registered in its namespace, emits events, and, once it is [started](Node::start), has its subscribers and handlers handle
 /// them until it is [shut down](Node::shutdown). Dropping it stops them at once, as a crash would.
 ///
-/// A node has an id. When a process registers under an id that another one had, it is a new incarnation of the same node: it takes over at once, and the other
-/// one ends as soon as it learns of that.
+/// A node has an id. When a process registers under an id that another one had, it is a new incarnation of the same node: it takes over at once. If the other one still
+/// runs, it goes on as another instance of its subscribers' pools, and is the node again when its successor is gone.
 pub struct Node {
     instance: Instance,
     log: Arc<dyn EventLog>,
@@ -84,8 +84,6 @@ struct Running {
     by_type: Option<ByType>,
     tasks: Mutex<Option<Tasks>>,
     stop: watch::Sender<bool>,
-    /// Another process is the node by now.
-    replaced: watch::Sender<bool>,
 }
 
 /// Subscribers that begin with the first handler that is added.
@@ -165,7 +163,7 @@ pub struct NodeStatus {
     pub listening: bool,
     /// What brings events from the WAL, if that was asked for.
     pub live: Option<LiveStatus>,
-    /// Whether another process is registered under its id by now: this one has ended its work.
+    /// Whether another process is registered under its id by now: this one stands by, and is the node again when the other is gone.
     pub replaced: bool,
     /// The highest sequence seen.
     pub seen: u64,
@@ -200,10 +198,9 @@ impl Running {
                 parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
             others.spawn(audit(parts.store.clone(), ids, interval));
         }
-        let crew = Arc::new(Crew::new(tail, parts.store, parts.postgres, parts.instance));
-        let replaced = watch::Sender::new(false);
+        let crew = Arc::new(Crew::new(tail, parts.store, parts.postgres, parts.instance, heartbeat.clone()));
         if let Some(heartbeat) = heartbeat {
-            others.spawn(beat(heartbeat, crew.clone(), replaced.clone(), stop.clone()));
+            others.spawn(async move { heartbeat.run().await });
         }
         let subscriptions: Vec<_> = parts.subscriptions.into_iter().map(Arc::new).collect();
         for subscription in &subscriptions {
@@ -216,7 +213,8 @@ impl Running {
             seats.iter().for_each(|partition| _ = crew.seat(subscription, *partition));
         }
         let counted_at = tokio::time::Instant::now();
-        let mut keeper = Keeper { crew: crew.clone(), subscriptions, lease: parts.lease, counted_at };
+        let mut keeper =
+            Keeper { crew: crew.clone(), subscriptions, lease: parts.lease, counted_at, lost: Default::default() };
         let keeper = tokio::spawn(async move {
             keeper.run(stopped).await;
             keeper
@@ -228,7 +226,7 @@ impl Running {
             registering: std::sync::Mutex::default(),
         });
         let tasks = Mutex::new(Some(Tasks { keeper, others }));
-        Running { crew, listening: parts.listening, by_type, tasks, stop, replaced }
+        Running { crew, listening: parts.listening, by_type, tasks, stop }
     }
 
     /// Lets handlers by event type be given events.
@@ -405,7 +403,7 @@ impl Node {
             connected: running.is_some_and(|running| running.crew.tail.is_connected()),
             listening: running.and_then(|running| running.listening.as_ref()).is_some_and(WakeUps::is_connected),
             live: running.and_then(|running| running.crew.tail.live()),
-            replaced: running.is_some_and(|running| *running.replaced.borrow()),
+            replaced: self.registered.as_ref().is_some_and(|registered| registered.heartbeat.is_replaced()),
             seen: running.map_or(0, |running| running.crew.tail.seen()),
             subscribers: running.map(|running| running.crew.seats()).iter().flatten().map(subscriber).collect(),
         }
@@ -471,7 +469,7 @@ impl Node {
     /// Says that the node ends.
     async fn retire(&self) {
         if let Some(Registered { heartbeat, .. }) = &self.registered
-            && let Err(error) = heartbeat.nodes.stop(&heartbeat.registration).await
+            && let Err(error) = heartbeat.nodes.stop(&heartbeat.registration()).await
         {
             tracing::warn!(node = self.instance.node, %error, "failed to say that the node ends: it counts as alive for a while");
         }
@@ -505,15 +503,6 @@ impl Running {
             postgres.close().await;
         }
     }
-}
-
-/// Beats until another process is the node; then ends this one's work.
-async fn beat(heartbeat: Arc<Heartbeat>, crew: Arc<Crew>, replaced: watch::Sender<bool>, stop: watch::Sender<bool>) {
-    heartbeat.run().await;
-    let mut runners = crew.dismiss();
-    replaced.send_replace(true);
-    while runners.join_next().await.is_some() {}
-    stop.send_replace(true);
 }
 
 /// Registers a subscriber that is this node's alone, and lets it begin.

@@ -37,6 +37,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long to wait for the keeper's word before looking again.
 const WORD: Duration = Duration::from_secs(1);
 
+/// What a runner reports whose subscriber was removed.
+pub(super) const REMOVED: &str =
+    "the subscriber was removed: nothing is delivered until it is registered again, as a restart of this node does";
+
 /// What the keeper tells a runner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Control {
@@ -45,6 +49,8 @@ pub(super) struct Control {
     pub(super) paused: bool,
     /// The partition is to be given up: the runner ends its turn, and says so in [`Status::yielded`].
     pub(super) giving_up: bool,
+    /// The subscriber was removed: there is nothing to own.
+    pub(super) removed: bool,
     /// Changes when dead letters wait to be delivered again.
     pub(super) redrives: u64,
     pub(super) stopping: bool,
@@ -100,7 +106,7 @@ impl Runner {
             }
             let Some(fence) = told.fence.filter(|_| !told.paused && !told.giving_up) else {
                 let state = if told.paused { RunnerState::Paused } else { RunnerState::StandingBy };
-                self.status.set(state, None);
+                self.status.set(state, told.removed.then(|| REMOVED.to_owned()));
                 if control.changed().await.is_err() {
                     return;
                 }
@@ -113,7 +119,7 @@ impl Runner {
                 Stop::Fenced | Stop::Paused => {
                     let state =
                         if matches!(stop, Stop::Paused) { RunnerState::Paused } else { RunnerState::StandingBy };
-                    self.status.set(state, None);
+                    self.status.set(state, control.borrow().removed.then(|| REMOVED.to_owned()));
                     _ = timeout(WORD, control.changed()).await;
                 }
                 Stop::Failed(error) => {

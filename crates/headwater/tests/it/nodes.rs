@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Recorder, Shop, quick, soon, until};
+use crate::common::{Recorder, Shop, quick, soon, state, until};
 use headwater::{
-    DeadLetter, DeadLetterQuery, EventEnvelope, HANDLERS, HandlerError, Headwater, Node, NodeInfo, NodeOptions,
-    SubscriberError, SubscriberStore, headers,
+    DeadLetter, DeadLetterQuery, EventEnvelope, EventObserver, HANDLERS, HandlerError, Headwater, InstanceMode, Node,
+    NodeInfo, NodeOptions, ReliableDeliveryConfig, RunnerState, SubscriberError, SubscriberStore, headers,
 };
 use headwater_conformance::TestDatabase;
 use serde_json::json;
@@ -127,24 +127,86 @@ async fn a_restarted_node_takes_over_without_waiting_for_the_end_of_leases() {
     again.shutdown().await.unwrap();
 }
 
+/// Two processes under one name: the first is not the node any more, and stands by for all the same.
 #[tokio::test]
-async fn a_node_that_was_replaced_ends() {
+async fn processes_that_share_a_name_take_over_from_each_other() {
+    let shop = Shop::open().await;
+    let (recorder, name) = (Recorder::new("totals"), "one");
+    let start = || async {
+        let options = options(name).heartbeat(Duration::from_millis(500));
+        let node = shop.shop.node(name).options(options).subscribe(recorder.clone());
+        // Only sessions tell who is gone.
+        node.lease(Duration::from_secs(3600)).start().await.unwrap()
+    };
+    let first = start().await;
+    let is_handled = |sequence: u64| {
+        let recorder = &recorder;
+        until(move || async move { recorder.sequences().contains(&sequence) })
+    };
+    for _ in 0..2 {
+        let second = start().await;
+        until(|| async { first.status().replaced }).await;
+        is_handled(shop.emit(&["a"]).await).await;
+        // As a crash does.
+        drop(second);
+        is_handled(shop.emit(&["b"]).await).await;
+        until(|| async { !first.status().replaced }).await;
+        until(|| async { info(&shop, name).await.alive }).await;
+    }
+    // What was handled when its owner died, and not written, comes again.
+    assert_eq!(recorder.sequences().into_iter().collect::<BTreeSet<_>>(), (1..=4).collect());
+    first.shutdown().await.unwrap();
+    assert!(!info(&shop, name).await.alive);
+}
+
+/// Broadcasts are heard by the process that is the node; handlers are given events in any case.
+#[tokio::test]
+async fn a_process_that_is_the_node_again_hears_broadcasts_again() {
     let shop = Shop::open().await;
     let witness = Witness::new();
-    let zombie = shop.shop.register_node(options("one").heartbeat(Duration::from_millis(100))).await.unwrap();
-    witness.on(&zombie, "a");
-    zombie.start().await.unwrap();
-    assert!(!zombie.status().replaced);
-    let successor = register(&shop, "one").await;
-    until(|| async { zombie.status().replaced }).await;
+    let often = || options("one").heartbeat(Duration::from_millis(100));
+    let first = shop.shop.register_node(often()).await.unwrap();
+    witness.on(&first, "a");
+    let heard = witness.clone();
+    first
+        .on_broadcast("*", move |event, _tx| {
+            heard.saw("broadcast", &event);
+            async { Ok(()) }
+        })
+        .unwrap();
+    first.start().await.unwrap();
+    let successor = shop.shop.register_node(often()).await.unwrap();
+    until(|| async { first.status().replaced }).await;
     shop.emit(&["a"]).await;
-    witness.on(&successor, "a");
-    successor.start().await.unwrap();
-    assert_eq!(witness.seen(1).await.len(), 1);
-    zombie.shutdown().await.unwrap();
-    assert!(info(&shop, "one").await.alive, "the successor lives");
-    assert_eq!(zombie.status().subscribers[0].handled, 0);
+    witness.seen(1).await;
     successor.shutdown().await.unwrap();
+    until(|| async { !first.status().replaced }).await;
+    first.broadcast("cache.cleared", json!(1)).await.unwrap();
+    assert_eq!(witness.types(2).await, BTreeSet::from([pair("one", "a"), pair("broadcast", "cache.cleared")]));
+    first.shutdown().await.unwrap();
+}
+
+/// Whether its row is deleted or it is removed by force, whoever ran it says so.
+#[tokio::test]
+async fn a_subscriber_that_is_removed_under_a_running_node_is_said_to_be() {
+    let shop = Shop::open().await;
+    for mode in [InstanceMode::Coordinated, InstanceMode::SingleInstance] {
+        let recorder = Recorder::new(&format!("removed-{mode:?}").to_lowercase());
+        let config = ReliableDeliveryConfig { instance_mode: mode, ..quick() };
+        let start = |name: &str| shop.shop.node(name).subscribe(recorder.clone()).config(config.clone()).start();
+        let owner = start("owner").await.unwrap();
+        let last = shop.emit(&["a"]).await;
+        soon(owner.wait_for(EventObserver::subscriber_id(&recorder), last)).await.unwrap();
+        shop.shop.subscribers().remove(EventObserver::subscriber_id(&recorder), true).await.unwrap();
+        until(|| async { state(&owner).1.starts_with("the subscriber was removed") }).await;
+        assert_eq!(state(&owner).0, RunnerState::StandingBy);
+
+        // Registered again, by whomever, it goes on.
+        let other = start("other").await.unwrap();
+        until(|| async { !state(&owner).1.starts_with("the subscriber was removed") }).await;
+        other.shutdown().await.unwrap();
+        owner.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test]
