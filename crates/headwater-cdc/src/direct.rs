@@ -81,7 +81,7 @@ impl Direct {
     }
 
     async fn stream(&self, said: &mut Option<String>) -> Result<Infallible, CdcError> {
-        let endpoint = endpoint(&self.database, &self.info, &self.node, &self.options)?;
+        let endpoint = endpoint(&self.database, &self.info, &self.node, &self.options).await?;
         let plugin = self.options.plugin;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
         let slot = format!("headwater_n{}_{:016x}", self.info.id, rand::random::<u64>());

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_core::{Instance, NamespaceInfo, jittered};
-use headwater_postgres::{Database, InboxRow, PgInbox, WakeUps};
+use headwater_postgres::{Database, InboxRow, PgInbox, Servers, WakeUps};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -152,7 +152,7 @@ impl Inbox {
             return Err(not_owner());
         }
         // What cannot be done at all is found out before the slot is another's no more.
-        let endpoint = endpoint(&self.database, &self.info, &self.instance.node, &self.options)?;
+        let endpoint = endpoint(&self.database, &self.info, &self.instance.node, &self.options).await?;
         let plugin = self.options.plugin;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
         let opened = Opened::open(&endpoint, slot, plugin).await?;
@@ -170,11 +170,11 @@ impl Inbox {
     }
 
     async fn dispatch_for_ever(&self) {
-        let connect = match &self.options.url {
-            Some(url) => url.parse().ok(),
-            None => Some((*self.database.pool().connect_options()).clone()),
+        let servers = match &self.options.url {
+            Some(url) => url.parse::<Servers>().ok(),
+            None => Some(self.database.servers()),
         };
-        let woken = connect.map(|connect| WakeUps::start(connect, &self.info));
+        let woken = servers.map(|servers| WakeUps::start(servers, &self.info));
         let mut wake_ups = woken.as_ref().map(WakeUps::count);
         loop {
             let (state, reason) = match self.dispatch(wake_ups.as_mut()).await {

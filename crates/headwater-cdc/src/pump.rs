@@ -1,8 +1,8 @@
 //! From a stream to whoever takes it: transactions, as they have come together.
 
 use async_trait::async_trait;
-use headwater_core::NamespaceInfo;
-use headwater_postgres::Database;
+use headwater_core::{AdminError, NamespaceInfo};
+use headwater_postgres::{Database, Servers};
 use tokio::time::sleep;
 
 use std::convert::Infallible;
@@ -72,21 +72,29 @@ pub(crate) async fn pump(
 }
 
 /// Where to replicate from.
-pub(crate) fn endpoint(
+pub(crate) async fn endpoint(
     database: &Database,
     info: &NamespaceInfo,
     node: &str,
     options: &CdcOptions,
 ) -> Result<Endpoint, CdcError> {
     let endpoint = match &options.url {
-        Some(url) => Endpoint::parse(url)?,
+        Some(url) => {
+            let servers: Servers =
+                url.parse().map_err(|error: AdminError| CdcError::InvalidInput(error.to_string()))?;
+            Endpoint::of(&servers.resolve().await.map_err(unreachable)?)?
+        }
         None if database.is_behind_pooler() => {
             let reason = "the pool goes through a pooler: name the server itself in CdcOptions::url";
             return Err(CdcError::InvalidInput(reason.into()));
         }
-        None => Endpoint::of(&database.pool().connect_options())?,
+        None => Endpoint::of(&database.servers().resolve().await.map_err(unreachable)?)?,
     };
     Ok(endpoint.application_name(format!("headwater-cdc {} {node}", info.name)))
+}
+
+fn unreachable(error: impl std::fmt::Display) -> CdcError {
+    CdcError::Connection(error.to_string())
 }
 
 /// What the plugin is started with, its publication made.
@@ -99,7 +107,7 @@ pub(crate) async fn plugin_options(
         return Ok(wal2json::options());
     }
     let publication = database.publish_namespace(&info.name).await.map_err(|error| match &error {
-        headwater_core::AdminError::Unavailable(fault) if !fault.retryable => {
+        AdminError::Unavailable(fault) if !fault.retryable => {
             CdcError::NotAllowed(format!("failed to publish the namespace: {}", fault.message))
         }
         _ => CdcError::Connection(format!("failed to publish the namespace: {error}")),

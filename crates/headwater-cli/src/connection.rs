@@ -16,7 +16,8 @@ const APPLICATION_NAME: &str = "headwater-cli";
 
 #[derive(Debug, Args)]
 pub(crate) struct ConnectionArgs {
-    /// The database, as postgres://user:password@host:port/database; without it, that of a local `headwater up`, whose data
+    /// The database, as postgres://user:password@host:port/database, or with several hosts as host:port,host:port, of which the
+    /// one that takes writes is used; without it, that of a local `headwater up`, whose data
     /// folder is HEADWATER_DATA or the default
     #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     #[arg(help_heading = GLOBAL)]
@@ -43,6 +44,10 @@ impl ConnectionArgs {
         connecting.await.map_err(|error| match error {
             AdminError::InvalidInput(message) => {
                 Failure::invalid(message).help("it looks like postgres://user:password@host:port/database")
+            }
+            // What to do is said already.
+            AdminError::Unavailable(fault) if fault.message.contains("--transaction-pooler") => {
+                Failure::new(Exit::Unreachable, fault.message)
             }
             AdminError::Unavailable(fault) => Failure::new(Exit::Unreachable, fault.message).help(match self.given() {
                 None => {

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::time::Duration;
 
 use headwater_core::{Append, AppendError, Appended, ExpectedVersion, Fault, NamespaceInfo, StreamId};
-use sqlx::{ConnectOptions, PgConnection};
+use sqlx::PgConnection;
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -367,7 +367,7 @@ impl Flusher {
         let attempt = async {
             let mut held = match conn.take() {
                 Some(held) => held,
-                None => self.database.pool.connect_options().connect().await?,
+                None => self.database.session().await?,
             };
             let pooler = self.database.pooler;
             pooler::begin(&mut held, pooler).await?;

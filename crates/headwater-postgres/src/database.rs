@@ -1,15 +1,17 @@
 //! The connection to a database that Headwater lives in.
 
-use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use headwater_core::{AdminError, Fault};
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Row};
+use tokio::sync::watch;
 
-use crate::error::admin_error;
+use crate::error::{admin_error, behind_pooler};
 use crate::pooled::is_left_open;
+use crate::servers::{Follower, Servers, check, place, reason};
 use crate::sql;
 
 /// A connection that was idle for longer is tried before it is used.
@@ -53,30 +55,36 @@ pub struct Database {
     pub(crate) owned: bool,
     pub(crate) pooler: bool,
     pub(crate) call_timeout: Duration,
+    servers: Option<Servers>,
+    /// Points the pool at the server that takes writes, if there are several.
+    _follower: Option<Arc<Follower>>,
 }
 
 impl Database {
-    /// Connects to `url` (`postgres://user:password@host:port/database`).
+    /// Connects to `url` (`postgres://user:password@host:port/database`). It may name several servers, of which one takes writes at a time: see [`Servers`].
     pub async fn connect(url: &str, options: DatabaseOptions) -> Result<Self, AdminError> {
-        let connect = PgConnectOptions::from_str(url)
-            .map_err(|error| AdminError::InvalidInput(format!("invalid database url: {}", reason(&error))))?
-            .application_name(&options.application_name)
-            .disable_statement_logging();
-        // Prepared statements do not outlive a call through a pooler, and PgBouncer refuses settings that it does not know.
-        let connect = if options.transaction_pooler {
-            connect.statement_cache_capacity(0).extra_float_digits(None)
-        } else {
-            connect
-        };
-        try_connecting(&connect, options.acquire_timeout).await?;
+        let servers = url.parse::<Servers>()?.with(|server| {
+            let server = server.application_name(&options.application_name).disable_statement_logging();
+            // Prepared statements do not outlive a call through a pooler, and PgBouncer refuses settings that it does not know.
+            match options.transaction_pooler {
+                true => server.statement_cache_capacity(0).extra_float_digits(None),
+                false => server,
+            }
+        });
+        try_connecting(&servers, options.acquire_timeout).await?;
+        let takes_writes = servers.take_writes();
+        let (changed, last_change) = watch::channel(None::<tokio::time::Instant>);
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.acquire_timeout)
             // A ping before each use would double its latency. What was used just now is most likely alive; reads that
             // find otherwise try again.
             .test_before_acquire(false)
-            .after_connect(|conn, _| {
+            .after_connect(move |conn, _| {
                 Box::pin(async move {
+                    if takes_writes {
+                        check(conn).await?;
+                    }
                     match sqlx::raw_sql(sql::NOTICE_LOSS).execute(conn).await {
                         // An older server, or one on a system that cannot.
                         Err(sqlx::Error::Database(_)) | Ok(_) => Ok(()),
@@ -85,22 +93,34 @@ impl Database {
                 })
             })
             .after_release(|conn, _| Box::pin(async move { Ok(!is_left_open(conn).await?) }))
-            .before_acquire(|conn, meta| {
+            .before_acquire(move |conn, meta| {
+                // One that was made before the server changed leads to the former one, which may still answer.
+                let is_former = last_change.borrow().is_some_and(|changed| changed.elapsed() < meta.age);
                 Box::pin(async move {
+                    if is_former {
+                        return Ok(false);
+                    }
                     if meta.idle_for > PING_AFTER {
                         conn.ping().await?;
                     }
                     Ok(true)
                 })
             })
-            .connect_lazy_with(connect);
-        let pooler = options.transaction_pooler;
-        Ok(Database { pool, owned: true, pooler, call_timeout: options.call_timeout })
+            .connect_lazy_with(servers.current().clone());
+        let follower = servers.are_several().then(|| Follower::start(servers.clone(), pool.clone(), changed));
+        Ok(Database {
+            pool,
+            owned: true,
+            pooler: options.transaction_pooler,
+            call_timeout: options.call_timeout,
+            servers: Some(servers),
+            _follower: follower.map(Arc::new),
+        })
     }
 
     /// Uses a pool that the application has, and leaves it open when it is closed.
     pub fn from_pool(pool: PgPool) -> Self {
-        Database { pool, owned: false, pooler: false, call_timeout: CALL_TIMEOUT }
+        Database { pool, owned: false, pooler: false, call_timeout: CALL_TIMEOUT, servers: None, _follower: None }
     }
 
     /// Waits this long for the answer to one call: see [`DatabaseOptions::call_timeout`].
@@ -111,6 +131,23 @@ impl Database {
     /// The pool, for the application's own queries and transactions.
     pub fn pool(&self) -> &PgPool {
         &self.pool
+    }
+
+    /// The servers that the url named; of an application's pool, the one that it connects to now.
+    pub fn servers(&self) -> Servers {
+        match &self.servers {
+            Some(servers) if servers.are_several() => servers.clone(),
+            // As it is now: the application may give the pool other options, for example another password.
+            one => {
+                let takes_writes = one.as_ref().is_some_and(Servers::take_writes);
+                Servers::from((*self.pool.connect_options()).clone()).that_take_writes(takes_writes)
+            }
+        }
+    }
+
+    /// A connection as the pool's, outside of it.
+    pub(crate) async fn session(&self) -> Result<PgConnection, sqlx::Error> {
+        self.servers().connect().await
     }
 
     /// Whether there is a pooler in transaction mode in between: see [`DatabaseOptions::transaction_pooler`].
@@ -143,35 +180,23 @@ impl Database {
 }
 
 /// A pool takes a refused connection for a server that starts, and waits for it in silence: so the first is made without it.
-async fn try_connecting(connect: &PgConnectOptions, timeout: Duration) -> Result<(), AdminError> {
+async fn try_connecting(servers: &Servers, timeout: Duration) -> Result<(), AdminError> {
     let unavailable = |reason: String, source: Option<sqlx::Error>| {
-        let message = format!("failed to connect to {}: {reason}", place(connect));
+        let message = match servers.are_several() {
+            true => format!("failed to connect: {reason}"),
+            false => format!("failed to connect to {}: {reason}", place(servers.current())),
+        };
         AdminError::Unavailable(Fault { message, retryable: true, source: source.map(Into::into) })
     };
-    match tokio::time::timeout(timeout, connect.connect()).await {
+    match tokio::time::timeout(timeout, servers.connect()).await {
         Ok(Ok(connection)) => _ = connection.close().await,
-        Ok(Err(error)) => return Err(unavailable(reason(&error), Some(error))),
+        Ok(Err(error)) => {
+            let reason = behind_pooler(&error).unwrap_or_else(|| reason(&error));
+            return Err(unavailable(reason, Some(error)));
+        }
         Err(_) => return Err(unavailable(format!("no answer within {timeout:?}"), None)),
     }
     Ok(())
-}
-
-/// The address, without the password.
-fn place(connect: &PgConnectOptions) -> String {
-    let database = connect.get_database().unwrap_or(connect.get_username());
-    match connect.get_socket() {
-        Some(socket) => format!("{}/{database}", socket.display()),
-        None => format!("{}:{}/{database}", connect.get_host(), connect.get_port()),
-    }
-}
-
-fn reason(error: &sqlx::Error) -> String {
-    match error {
-        sqlx::Error::Io(error) => error.to_string(),
-        sqlx::Error::Database(error) => error.message().to_owned(),
-        sqlx::Error::Configuration(error) => error.to_string(),
-        error => error.to_string(),
-    }
 }
 
 /// The server as it is.

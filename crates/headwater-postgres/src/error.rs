@@ -46,7 +46,25 @@ pub(crate) fn is_retryable(error: &sqlx::Error) -> bool {
 }
 
 pub(crate) fn fault(error: sqlx::Error) -> Fault {
-    Fault { message: error.to_string(), retryable: is_retryable(&error), source: Some(Box::new(error)) }
+    let message = behind_pooler(&error).unwrap_or_else(|| error.to_string());
+    Fault { message, retryable: is_retryable(&error), source: Some(Box::new(error)) }
+}
+
+/// What is wrong if the error is one that only a pooler causes, and what to do.
+pub(crate) fn behind_pooler(error: &sqlx::Error) -> Option<String> {
+    let raised = database_error(error)?;
+    let message = raised.message();
+    // The driver gives each prepared statement a name of its own in its session. So a name that is taken, or gone, is another session's.
+    let reason = match raised.code() {
+        // By its text, too: PgBouncer has this one code for all that it refuses. The server itself never says so.
+        "08P01" if message.contains("startup parameter") => "this is a pooler, as PgBouncer, and not the server",
+        "42P05" | "26000" => "a pooler in transaction mode, as PgBouncer, is between this program and the server",
+        _ => return None,
+    };
+    Some(format!(
+        "{message}: {reason}. Say so with --transaction-pooler (in Rust: transaction_pooler(true)), or connect to the server itself; \
+         a pooler in session mode needs ignore_startup_parameters = extra_float_digits"
+    ))
 }
 
 fn detail(error: &PgDatabaseError) -> Detail {

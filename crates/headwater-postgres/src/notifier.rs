@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sqlx::{ConnectOptions, PgConnection};
+use sqlx::PgConnection;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -129,7 +129,7 @@ async fn wake(
 ) -> Result<(), sqlx::Error> {
     let held = match conn {
         Some(held) => held,
-        None => conn.insert(database.pool.connect_options().connect().await?),
+        None => conn.insert(database.session().await?),
     };
     pooler::begin(held, database.pooler).await?;
     sqlx::query(statement).bind(namespace).execute(&mut *held).await?;

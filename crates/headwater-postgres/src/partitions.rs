@@ -129,7 +129,7 @@ impl Database {
     /// an hour, without loss.
     pub async fn maintain(&self, namespace: &str, allow_loss: bool) -> Result<Maintained, AdminError> {
         let info = self.namespace(namespace).await?;
-        let connected = PgConnection::connect_with(&self.pool.connect_options()).await;
+        let connected = self.session().await;
         let mut work =
             Maintenance { conn: connected.map_err(admin_error)?, pooler: self.pooler, namespace: namespace.to_owned() };
         let done = work.run(info.id.into(), allow_loss).await;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use headwater_core::NamespaceInfo;
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::sql;
+use crate::{Servers, sql};
 
 /// A connection that has been silent for so long is pinged.
 const PING_AFTER: Duration = Duration::from_secs(10);
@@ -34,24 +34,24 @@ pub struct WakeUps {
 }
 
 impl WakeUps {
-    /// Listens on a connection made with `connect`, which must lead to PostgreSQL itself: a pooler in transaction mode
-    /// cannot LISTEN.
-    pub fn start(connect: PgConnectOptions, namespace: &NamespaceInfo) -> Self {
-        Self::listen(connect, Some(namespace))
+    /// Listens on a connection to one of these servers. It must lead to PostgreSQL itself: a pooler in transaction mode cannot
+    /// LISTEN.
+    pub fn start(servers: impl Into<Servers>, namespace: &NamespaceInfo) -> Self {
+        Self::listen(servers.into(), Some(namespace))
     }
 
     /// Listens for events of any namespace that are due soon, and for nothing else.
-    pub fn start_due(connect: PgConnectOptions) -> Self {
-        Self::listen(connect, None)
+    pub fn start_due(servers: impl Into<Servers>) -> Self {
+        Self::listen(servers.into(), None)
     }
 
-    fn listen(connect: PgConnectOptions, namespace: Option<&NamespaceInfo>) -> Self {
+    fn listen(servers: Servers, namespace: Option<&NamespaceInfo>) -> Self {
         let (counted, count) = watch::channel(0);
         let (due_counted, due) = watch::channel(0);
         let (connecting, connected) = watch::channel(false);
         let due_payload = namespace.map(|namespace| namespace.id.to_string());
         let namespace = namespace.map(|namespace| namespace.name.clone());
-        let listening = Listening { connect, namespace, due_payload, counted, due_counted, connecting };
+        let listening = Listening { servers, namespace, due_payload, counted, due_counted, connecting };
         WakeUps { count, due, connected, task: tokio::spawn(listening.run()) }
     }
 
@@ -78,7 +78,7 @@ impl Drop for WakeUps {
 }
 
 struct Listening {
-    connect: PgConnectOptions,
+    servers: Servers,
     /// `None`: all.
     namespace: Option<String>,
     /// How the channel of due events names the namespace; `None`: all.
@@ -115,7 +115,7 @@ impl Listening {
     }
 
     async fn listen(&self) -> Result<Listener, sqlx::Error> {
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.connect.clone());
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.servers.resolve().await?);
         let mut listener = Listener { own: PgListener::connect_with(&pool).await?, pool };
         let channel = self.namespace.as_ref().map(|namespace| format!("headwater_{namespace}"));
         listener.own.listen_all(channel.as_deref().into_iter().chain([DUE_CHANNEL])).await?;

@@ -145,7 +145,7 @@ async fn consume(
 }
 
 pub(super) enum Emitters {
-    Headwater { headwater: Headwater, node: Box<Node>, count: usize },
+    Headwater { headwater: Box<Headwater>, node: Box<Node>, count: usize },
     Loop(Vec<tokio::sync::Mutex<PgConnection>>),
 }
 
@@ -155,7 +155,7 @@ impl Emitters {
             System::Headwater => {
                 let headwater = Headwater::connect(&server.url).await?;
                 let node = headwater.namespace(NAMESPACE).await?.register_node(NodeOptions::new("emitter")).await?;
-                Emitters::Headwater { headwater, node: Box::new(node), count }
+                Emitters::Headwater { headwater: Box::new(headwater), node: Box::new(node), count }
             }
             System::Loop => {
                 Emitters::Loop(server.connections(count).await?.into_iter().map(tokio::sync::Mutex::new).collect())

@@ -191,3 +191,17 @@ fn help_and_version_need_no_database() {
     said(&["status", "--log", "headwater=nonsense=x"]).fails(2, "invalid log filter");
     assert_eq!(said(&["nonsense"]).code, Some(2));
 }
+
+#[tokio::test]
+async fn a_url_may_name_several_hosts() {
+    let cli = Cli::with_shop().await;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (user, place) = cli.db.url.split_once('@').unwrap();
+    let several = format!("{user}@{nobody},{place}?target_session_attrs=read-write");
+    let said: Said = command().args(["status", "--json", "--database-url", &several]).output().unwrap().into();
+    assert_eq!(said.ok().json()["namespaces"][0]["name"], "shop");
+    // Only one of them reaches that far.
+    let wrong = several.replace("read-write", "standby");
+    let said: Said = command().args(["status", "--database-url", &wrong]).output().unwrap().into();
+    said.fails(2, "Headwater writes, so it is read-write, primary or any");
+}

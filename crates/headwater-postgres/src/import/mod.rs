@@ -13,10 +13,8 @@ mod batch;
 mod error;
 mod source;
 
-use std::str::FromStr;
-
 use headwater_core::{Json, NamespaceInfo};
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow, Postgres};
+use sqlx::postgres::{PgArguments, PgConnection, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions, Connection, Row};
 
@@ -24,7 +22,7 @@ pub use self::error::ImportError;
 use self::source::Reader;
 pub use self::source::{ImportField, ImportSource};
 use crate::row::json;
-use crate::{PgLog, sql};
+use crate::{PgLog, Servers, sql};
 
 /// What to import, and under which name.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,10 +66,13 @@ impl PgLog {
     ) -> Result<Imported, ImportError> {
         options.validate()?;
         let connect = match source_url {
-            Some(url) => PgConnectOptions::from_str(url)
-                .map_err(|error| ImportError::Invalid(format!("invalid url of the source: {error}")))?,
-            None => (*self.database().pool().connect_options()).clone(),
+            Some(url) => {
+                let invalid = |error| ImportError::Invalid(format!("invalid url of the source: {error}"));
+                url.parse::<Servers>().map_err(invalid)?
+            }
+            None => self.database().servers(),
         };
+        let connect = connect.resolve().await.map_err(ImportError::source)?;
         // Values of the cursor are kept as text: it must mean the same in the next run.
         let connect = connect.options([("datestyle", "ISO"), ("timezone", "UTC"), ("extra_float_digits", "1")]);
         let mut source = connect.disable_statement_logging().connect().await.map_err(ImportError::source)?;

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use headwater_core::{Ask, GroupView, Held, Instance, Json, PartitionId};
-use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
@@ -155,8 +155,7 @@ impl PgSubscribers {
 
     /// A connection as the pool's, outside of it.
     async fn connect(&self) -> Result<Locks> {
-        let options = self.inner.database.pool.connect_options();
-        let conn = options.connect().await.map_err(subscriber_error)?;
+        let conn = self.inner.database.session().await.map_err(subscriber_error)?;
         Ok(Locks { conn, held: HeldLocks::default() })
     }
 

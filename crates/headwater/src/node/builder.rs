@@ -10,7 +10,7 @@ use headwater_core::{
     Event, EventLog, EventObserver, HandlerError, Instance, InstanceMode, NodeOptions, Observed,
     ReliableDeliveryConfig, Saga, StartFrom, SubscriberError, SubscriberMode, SubscriberStore, names,
 };
-use headwater_postgres::{PgLog, PgNodes, PgStateStore, PgSubscribers, SubscribersOptions, WakeUps};
+use headwater_postgres::{PgLog, PgNodes, PgStateStore, PgSubscribers, Servers, SubscribersOptions, WakeUps};
 use sqlx::PgConnection;
 
 use super::Node;
@@ -585,7 +585,7 @@ impl NodeBuilder {
     }
 
     /// Checks everything and registers the node: it emits events, and handles some once it is [started](Node::start). Another process that was registered under
-    /// the same id is replaced: it ends, and what it owned is taken over.
+    /// the same id is replaced: what it owned is taken over, and it stands by.
     pub async fn register(self) -> Result<Node, SubscriberError> {
         self.validate()?;
         let Backend::Postgres(log) = &self.backend else {
@@ -598,13 +598,8 @@ impl NodeBuilder {
         let nodes = PgNodes::new(log.database().clone(), log.info());
         let registration = nodes.register(&self.options, &self.subscribed()).await?;
         let instance = Instance { node: registration.node_id.clone(), incarnation: registration.instance_id };
-        let heartbeat = Heartbeat {
-            nodes,
-            registration,
-            options: self.options.clone(),
-            handlers: self.events.clone(),
-            subscribed: self.subscribed(),
-        };
+        let heartbeat =
+            Heartbeat::new(nodes, registration, self.options.clone(), self.events.clone(), self.subscribed());
         let log = log.clone();
         Ok(Node::new(self, instance, Some((log, heartbeat))))
     }
@@ -688,12 +683,12 @@ impl NodeBuilder {
                 let connect = match &self.wake_ups {
                     WakeUpSource::Poll => None,
                     WakeUpSource::Listen if pooler => None,
-                    WakeUpSource::Listen => Some((*log.database().pool().connect_options()).clone()),
-                    WakeUpSource::ListenAt(url) => Some(url.parse().map_err(|error| {
+                    WakeUpSource::Listen => Some(log.database().servers()),
+                    WakeUpSource::ListenAt(url) => Some(url.parse::<Servers>().map_err(|error| {
                         SubscriberError::InvalidInput(format!("invalid url for wake-ups: {error}"))
                     })?),
                 };
-                listening = connect.map(|connect| WakeUps::start(connect, log.info()));
+                listening = connect.map(|servers| WakeUps::start(servers, log.info()));
                 wake_ups.extend(listening.as_ref().map(WakeUps::count));
                 wake_ups.push(log.commits());
                 let told_of_due = listening.as_ref().map(WakeUps::due);

@@ -217,7 +217,7 @@ impl Keeper {
     /// then, one of the others.
     async fn look_for_removed(&self, tick: u64) {
         let mut asked = std::mem::take(&mut *self.lost.lock().expect("no holder of this lock panics"));
-        if tick % SINGLES_EVERY == 0 {
+        if tick.is_multiple_of(SINGLES_EVERY) {
             let seats = self.coordinated();
             let owned: BTreeSet<_> =
                 seats.iter().filter(|seat| seat.term().is_some()).map(|seat| &seat.id.subscriber_id).collect();

@@ -16,6 +16,10 @@ struct PgBouncer {
 
 impl PgBouncer {
     async fn start(server_url: &str) -> Self {
+        PgBouncer::start_with(server_url, "").await
+    }
+
+    async fn start_with(server_url: &str, settings: &str) -> Self {
         let server: sqlx::postgres::PgConnectOptions = server_url.parse().expect("a url");
         let (host, server_port) = (server.get_host(), server.get_port());
         let password = server_url.split(['@', ':']).nth(2).expect("a password");
@@ -24,7 +28,7 @@ impl PgBouncer {
         let config = folder.path().join("pgbouncer.ini");
         let text = format!(
             "[databases]\n* = host={host} port={server_port} user=headwater password={password}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
-             listen_port = {port}\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\nunix_socket_dir =\n"
+             listen_port = {port}\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\nunix_socket_dir =\n{settings}"
         );
         std::fs::write(&config, text).unwrap();
         // It does not run as root, and then reads its settings as somebody else.
@@ -111,4 +115,28 @@ async fn everything_works_through_a_transaction_pooler() {
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
     headwater.shutdown().await;
     other.shutdown().await;
+}
+
+/// Whoever forgot to say that there is a pooler is told so, and what to do.
+#[tokio::test]
+async fn without_the_flag_errors_name_the_pooler_and_the_flag() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let names_it = |error: &dyn std::fmt::Display| {
+        let text = error.to_string();
+        assert!(text.contains("PgBouncer") && text.contains("--transaction-pooler"), "{text}");
+    };
+    let strict = PgBouncer::start(&db.url).await;
+    let refused = Headwater::connect(&strict.url(&db.url)).await.expect_err("it is no PostgreSQL");
+    assert!(refused.to_string().contains("unsupported startup parameter: extra_float_digits"), "{refused}");
+    names_it(&refused);
+
+    // One that takes the connection, and then mixes up the prepared statements of its clients.
+    let lenient =
+        PgBouncer::start_with(&db.url, "ignore_startup_parameters = extra_float_digits\ndefault_pool_size = 1\n").await;
+    let url = lenient.url(&db.url);
+    let (one, two) = (Headwater::connect(&url).await.unwrap(), Headwater::connect(&url).await.unwrap());
+    let failed: Vec<_> = [one.namespaces().await, two.namespaces().await].into_iter().filter_map(Result::err).collect();
+    assert!(!failed.is_empty(), "both have statements of the same names in one session");
+    failed.iter().for_each(|error| names_it(error));
 }
