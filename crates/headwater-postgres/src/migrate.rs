@@ -61,6 +61,7 @@ impl Database {
         if !sqlx::query_scalar(sql::SCHEMA_VERSION).fetch_one(&mut *tx).await? {
             sqlx::raw_sql(sql::MIGRATIONS_TABLE).execute(&mut *tx).await?;
         }
+        self.forget_statements(&mut tx).await?;
         tx.commit().await
     }
 

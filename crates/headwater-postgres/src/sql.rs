@@ -169,6 +169,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "ledger_with",
     "letters_handled",
     "letters_to_redrive",
+    "list_dead_letters",
     "list_due",
     "list_losses",
     "list_namespaces",

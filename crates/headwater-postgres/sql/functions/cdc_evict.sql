@@ -1,6 +1,6 @@
 -- headwater.cdc_evict(namespace, slot, term)
 -- The owner of a namespace's slot ends the session that reads it still: that of a former owner, which died without its connection, or hangs. Answers
--- false if the role may not do that, or nobody reads it: then the server ends that session after wal_sender_timeout.
+-- false if the owner of Headwater's tables may not do that, the slot is not one of this namespace, or nobody reads it: then the server ends that session after wal_sender_timeout.
 -- Raises: WH001, WH002, WH040 (the term is over). Locks: the slot's row. Writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.cdc_evict(namespace text, slot text, term bigint, caller headwater.caller DEFAULT current_user)
 RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -15,7 +15,7 @@ BEGIN
     PERFORM headwater_private.cdc_fence(ns.namespace_id, cdc_evict.term);
     BEGIN
         SELECT pg_terminate_backend(r.active_pid) INTO evicted FROM pg_replication_slots r
-         WHERE r.slot_name = cdc_evict.slot AND r.database = current_database() AND r.active_pid IS NOT NULL;
+         WHERE r.slot_name = cdc_evict.slot AND r.slot_name LIKE format('headwater\_n%s\_d%%', ns.namespace_id) AND r.database = current_database() AND r.active_pid IS NOT NULL;
     EXCEPTION WHEN insufficient_privilege THEN
         evicted := false;
     END;

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION headwater.publish_namespace(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns   headwater_private.namespaces := headwater_private.open_namespace(namespace, caller, 'owner');
+    ns   headwater_private.namespaces := headwater_private.open_namespace(namespace, caller, 'consumer');
     name text := format('headwater_n%s', ns.namespace_id);
 BEGIN
     IF EXISTS (SELECT FROM pg_publication p WHERE p.pubname = name) THEN

@@ -1,16 +1,16 @@
 -- What following the WAL needs of the server and of the role.
-SELECT current_setting('wal_level') AS wal_level,
-       current_setting('max_replication_slots')::int AS max_slots,
+SELECT pg_catalog.current_setting('wal_level') AS wal_level,
+       pg_catalog.current_setting('max_replication_slots')::int AS max_slots,
        (SELECT count(*) FROM pg_replication_slots)::int AS slots,
-       current_setting('max_wal_senders')::int AS max_senders,
+       pg_catalog.current_setting('max_wal_senders')::int AS max_senders,
        (SELECT count(*) FROM pg_stat_replication)::int AS senders,
-       pg_size_bytes(current_setting('max_slot_wal_keep_size')) AS max_slot_wal_keep_bytes,
-       pg_is_in_recovery() AS is_standby,
+       pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_slot_wal_keep_size')) AS max_slot_wal_keep_bytes,
+       pg_catalog.pg_is_in_recovery() AS is_standby,
        current_user::text AS role,
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may_replicate,
-       has_database_privilege(current_database(), 'CREATE')
-           AND (SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass('headwater_private.events'))
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
+           AND (SELECT pg_catalog.pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = pg_catalog.to_regclass('headwater_private.events'))
            AS may_publish,
-       ARRAY(SELECT n.namespace FROM headwater_private.namespaces n
-              WHERE NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = format('headwater_n%s', n.namespace_id))
+       ARRAY(SELECT n.namespace FROM headwater.list_namespaces() n
+              WHERE NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = 'headwater_n' || n.namespace_id::text)
               ORDER BY 1) AS not_published
