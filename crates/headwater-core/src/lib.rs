@@ -30,7 +30,7 @@ pub use delivery::{
     DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, GroupBatch,
     GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, LONG_SPAN, Late, Loaded,
     MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, Part, PartitionId, PartitionInfo, Progress, Projection,
-    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, Spans, StartFrom, StateStore,
+    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, Spans, StartFrom, StateChange, StateStore,
     SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket,
     jittered, order_key, partition_of, retry_delay, share_of,
 };

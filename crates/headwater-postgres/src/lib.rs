@@ -6,6 +6,7 @@
 mod batch;
 mod coalescer;
 mod database;
+mod delivery;
 mod doctor;
 mod due;
 mod error;

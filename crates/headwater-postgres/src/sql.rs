@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0017_poison_resets",
     "0018_handled_types",
     "0019_wall",
+    "0026_state_versions",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -115,7 +116,6 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cron_value",
     "cron_walk",
     "dead_letter_queue_name_for_namespace",
-    "delete_state",
     "discard",
     "doctor_namespaces",
     "drop_cron_job",
@@ -139,6 +139,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "fire_tasks",
     "first_due",
     "forget_ahead",
+    "forget_applied",
     "forget_claims",
     "forget_nodes",
     "gap_events",
@@ -288,7 +289,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 10;
+pub(crate) const FUNCTIONS_REVISION: i64 = 11;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
@@ -328,7 +329,6 @@ pub(crate) const COUNT_MONTH: &str = sql!("statements", "count_month");
 pub(crate) const CREATE_NAMESPACE: &str = sql!("statements", "create_namespace");
 pub(crate) const DATABASE_OID: &str = sql!("statements", "database_oid");
 pub(crate) const DEAD_LETTERS: &str = sql!("statements", "dead_letters");
-pub(crate) const DELETE_STATE: &str = sql!("statements", "delete_state");
 pub(crate) const DISCARD: &str = sql!("statements", "discard");
 pub(crate) const DOCTOR_NAMESPACES: &str = sql!("statements", "doctor_namespaces");
 pub(crate) const DOCTOR_SERVER: &str = sql!("statements", "doctor_server");
@@ -347,6 +347,7 @@ pub(crate) const FIRE_DUE: &str = sql!("statements", "fire_due");
 pub(crate) const FIRE_SCHEDULES: &str = sql!("statements", "fire_schedules");
 pub(crate) const FORGET_NODES: &str = sql!("statements", "forget_nodes");
 pub(crate) const FORGET_STATEMENTS: &str = sql!("session", "forget_statements");
+pub(crate) const FORGET_APPLIED: &str = sql!("statements", "forget_applied");
 pub(crate) const FORGET_AHEAD: &str = sql!("statements", "forget_ahead");
 pub(crate) const FUNCTIONS_REVISION_ROW: &str = sql!("statements", "functions_revision_row");
 pub(crate) const GAP_EVENTS: &str = sql!("statements", "gap_events");

@@ -61,8 +61,8 @@ pub use headwater_core::{
     Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange, DeadLetter, DeadLetterQuery,
     DeadLetterState, EventApplicator, EventObserver, GroupInfo, HandlerError, Instance, InstanceMode, MemoryStateStore,
     Observed, OnExhaustion, OnGroupFailure, PartitionInfo, Projection, ReliableDeliveryConfig, Report, RunnerState,
-    Saga, SagaActions, StartFrom, StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo,
-    SubscriberMode, SubscriberStore, partition_of,
+    Saga, SagaActions, StartFrom, StateChange, StateStore, SubscriberConfig, SubscriberError, SubscriberId,
+    SubscriberInfo, SubscriberMode, SubscriberStore, partition_of,
 };
 // Schedules.
 pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};

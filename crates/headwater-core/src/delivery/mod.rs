@@ -32,7 +32,7 @@ pub use queue::{Claim, ClaimRequest, ClaimedRange};
 pub use rate::TokenBucket;
 pub use retry::{jittered, retry_delay};
 pub use saga::{Saga, SagaActions};
-pub use state_store::{MemoryStateStore, StateStore};
+pub use state_store::{MemoryStateStore, StateChange, StateStore};
 pub use store::SubscriberStore;
 pub use subscriber::{
     Ask, AuditFinding, AuditReport, Fence, GroupInfo, GroupView, Held, Instance, Loaded, PartitionInfo, Report,

@@ -17,7 +17,7 @@ pub trait EventApplicator<D: Observed>: Send + Sync {
         event.stream_id.as_ref().map(|stream| stream.to_string())
     }
 
-    /// The state after the event; `None` deletes it.
+    /// The state after the event; `None` deletes it. It is called again with a newer state if another event changed the state meanwhile.
     fn apply(&self, state: Option<Self::State>, event: &Event<D>) -> Result<Option<Self::State>, HandlerError>;
 }
 
@@ -38,8 +38,6 @@ impl<D: Observed, P: Projection<D>> EventObserver<D> for P {
 
     async fn on_event(&self, event: Arc<Event<D>>) -> Result<(), HandlerError> {
         let Some(id) = self.state_id(&event) else { return Ok(()) };
-        let state = self.state_store().get(&id).await?;
-        let state = self.apply(state, &event)?;
-        self.state_store().put(&id, state).await
+        self.state_store().update(&id, event.global_sequence, &|state| self.apply(state, &event)).await
     }
 }

@@ -1,11 +1,17 @@
 //! Where projections and sagas keep their states.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use futures::lock::Mutex as AsyncMutex;
 
 use super::HandlerError;
+
+/// How a state changes: from the state before (`None`: there is none) to the state after (`None`: it is deleted).
+pub type StateChange<'c, S> = dyn Fn(Option<S>) -> Result<Option<S>, HandlerError> + Send + Sync + 'c;
 
 /// Keeps one state an id.
 #[async_trait]
@@ -15,17 +21,58 @@ pub trait StateStore<S>: Send + Sync {
 
     /// Keeps the state of `id`; `None` deletes it.
     async fn put(&self, id: &str, state: Option<S>) -> Result<(), HandlerError>;
+
+    /// Reads the state of `id`, changes it and keeps it, in one step: of several changes at the same time, none is lost. If another
+    /// change comes first, `change` is called again with the state after that. `event` is the sequence of the event that
+    /// changes the state: a store that outlives the process notes it, so that an event that comes again after a crash changes nothing.
+    ///
+    /// By default this is `get`, then `put`, one change at a time in this process, and `event` is not noted. If several processes write to the same
+    /// states, implement it: lock the state, or compare it when you write.
+    async fn update(&self, id: &str, event: Option<u64>, change: &StateChange<'_, S>) -> Result<(), HandlerError>
+    where
+        S: Send + 'async_trait,
+    {
+        _ = event;
+        let _alone = change_lock(id).lock().await;
+        let state = self.get(id).await?;
+        self.put(id, change(state)?).await
+    }
+}
+
+/// Serialises changes of one id. Different ids rarely share a lock; if they do, they wait for each other.
+fn change_lock(id: &str) -> &'static AsyncMutex<()> {
+    static LOCKS: LazyLock<Vec<AsyncMutex<()>>> = LazyLock::new(|| (0..256).map(|_| AsyncMutex::new(())).collect());
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    &LOCKS[hasher.finish() as usize % LOCKS.len()]
 }
 
 /// States in memory: for tests, and for what is cheap to build again from the log at every start.
 #[derive(Debug)]
 pub struct MemoryStateStore<S> {
-    states: Mutex<HashMap<String, S>>,
+    states: Mutex<Versions<S>>,
+}
+
+#[derive(Debug)]
+struct Versions<S> {
+    /// Each with the number of the write that made it.
+    states: HashMap<String, (u64, S)>,
+    writes: u64,
+}
+
+impl<S> Versions<S> {
+    fn put(&mut self, id: &str, state: Option<S>) {
+        self.writes += 1;
+        match state {
+            Some(state) => self.states.insert(id.to_owned(), (self.writes, state)),
+            None => self.states.remove(id),
+        };
+    }
 }
 
 impl<S> Default for MemoryStateStore<S> {
     fn default() -> Self {
-        MemoryStateStore { states: Mutex::default() }
+        MemoryStateStore { states: Mutex::new(Versions { states: HashMap::new(), writes: 0 }) }
     }
 }
 
@@ -37,22 +84,38 @@ impl<S: Clone> MemoryStateStore<S> {
 
     /// All states, by id.
     pub fn states(&self) -> HashMap<String, S> {
-        self.states.lock().expect("no holder of this lock panics").clone()
+        self.lock().states.iter().map(|(id, (_, state))| (id.clone(), state.clone())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Versions<S>> {
+        self.states.lock().expect("no holder of this lock panics")
     }
 }
 
 #[async_trait]
 impl<S: Clone + Send + Sync> StateStore<S> for MemoryStateStore<S> {
     async fn get(&self, id: &str) -> Result<Option<S>, HandlerError> {
-        Ok(self.states.lock().expect("no holder of this lock panics").get(id).cloned())
+        Ok(self.lock().states.get(id).map(|(_, state)| state.clone()))
     }
 
     async fn put(&self, id: &str, state: Option<S>) -> Result<(), HandlerError> {
-        let mut states = self.states.lock().expect("no holder of this lock panics");
-        match state {
-            Some(state) => states.insert(id.to_owned(), state),
-            None => states.remove(id),
-        };
+        self.lock().put(id, state);
         Ok(())
+    }
+
+    async fn update(&self, id: &str, _event: Option<u64>, change: &StateChange<'_, S>) -> Result<(), HandlerError>
+    where
+        S: 'async_trait,
+    {
+        loop {
+            let (version, state) = self.lock().states.get(id).cloned().unzip();
+            // Not under the lock: it is the application's, and may panic.
+            let state = change(state)?;
+            let mut present = self.lock();
+            if present.states.get(id).map(|(version, _)| *version) == version {
+                present.put(id, state);
+                return Ok(());
+            }
+        }
     }
 }

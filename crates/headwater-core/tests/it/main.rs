@@ -3,3 +3,4 @@
 mod event;
 mod gate_model;
 mod json;
+mod states;

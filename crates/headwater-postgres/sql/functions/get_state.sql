@@ -1,13 +1,13 @@
 -- headwater.get_state(namespace_id, owner, state_id)
--- The state of an id.
+-- The state of an id, and its version. A row without a state holds the place of one that is being made.
 -- Raises: WH001, WH015.
 CREATE OR REPLACE FUNCTION headwater.get_state(
     namespace_id int, owner text, state_id text, caller headwater.caller DEFAULT current_user
-) RETURNS SETOF jsonb LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS TABLE (state jsonb, version bigint) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
     RETURN QUERY
-    SELECT state FROM headwater_private.states WHERE namespace_id = $1 AND owner = $2 AND state_id = $3;
+    SELECT t.state, t.version FROM headwater_private.states t WHERE t.namespace_id = $1 AND t.owner = $2 AND t.state_id = $3;
 END
 $$;

@@ -2,7 +2,7 @@
 -- Public: in docs/sql.md.
 -- Forgets a subscriber, with its dead letters and its states.
 -- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the queue, the row.
--- Writes: subscribers, members, claims, retries, dead letters and states are deleted.
+-- Writes: subscribers, members, claims, retries, dead letters, states and notes of applied events are deleted.
 CREATE OR REPLACE FUNCTION headwater.remove_subscriber(namespace text, subscriber_id text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -24,6 +24,8 @@ BEGIN
      WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = remove_subscriber.subscriber_id;
+    DELETE FROM headwater_private.applied_events a
+     WHERE a.namespace_id = ns.namespace_id AND a.owner = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.states t WHERE t.namespace_id = ns.namespace_id AND t.owner = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.members m WHERE m.namespace_id = ns.namespace_id AND m.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.subscribers s

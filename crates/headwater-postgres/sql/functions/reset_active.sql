@@ -38,6 +38,8 @@ BEGIN
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = sub.subscriber_id AND s.partition = sub.partition;
         DELETE FROM headwater_private.settled_ahead a
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = sub.subscriber_id AND a.partition = sub.partition;
+        DELETE FROM headwater_private.applied_events a
+         WHERE a.namespace_id = ns.namespace_id AND a.owner = sub.subscriber_id AND a.global_sequence > reset_active.stands_at;
         reset_active.subscriber_id := sub.subscriber_id;
         reset_active.partition := sub.partition;
         reset_active.was_at := sub.position;

@@ -40,6 +40,9 @@ BEGIN
     END LOOP;
     DELETE FROM headwater_private.settled_ahead a
      WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = reset_subscriber.subscriber_id;
+    -- They are to change states again.
+    DELETE FROM headwater_private.applied_events a
+     WHERE a.namespace_id = ns.namespace_id AND a.owner = reset_subscriber.subscriber_id;
     PERFORM headwater_private.forget_claims(ns.namespace_id, reset_subscriber.subscriber_id);
 END
 $$;

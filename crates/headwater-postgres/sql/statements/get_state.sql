@@ -1,2 +1,2 @@
--- The state of an id.
-SELECT headwater.get_state($1, $2, $3)
+-- The state of an id, and its version.
+SELECT state, version FROM headwater.get_state($1, $2, $3)

@@ -151,6 +151,11 @@ pub(super) async fn forget_ahead(conn: &mut PgConnection, namespace_id: i32, fen
     statement.execute(conn).await.map(drop).map_err(subscriber_error)
 }
 
+pub(super) async fn forget_applied(conn: &mut PgConnection, namespace_id: i32, subscriber_id: &str) -> Result<()> {
+    let statement = sqlx::query(sql::FORGET_APPLIED).bind(namespace_id).bind(subscriber_id);
+    statement.execute(conn).await.map(drop).map_err(subscriber_error)
+}
+
 async fn moved(
     conn: &mut PgConnection,
     namespace_id: i32,

@@ -103,6 +103,11 @@ impl PgSubscribers {
         calling!(self.inner.database, conn => checkpoint::forget_ahead(conn, self.id(), fence))
     }
 
+    /// Forgets which events have changed states, as far as all checkpoints of the subscriber have passed them.
+    pub async fn forget_applied(&self, subscriber_id: &str) -> Result<()> {
+        calling!(self.inner.database, conn => checkpoint::forget_applied(conn, self.id(), subscriber_id))
+    }
+
     /// As [`redriven`](SubscriberStore::redriven), in a transaction of the caller's. A letter that is done with, as by an earlier
     /// transaction that was committed after all, is fenced. After an error, roll back.
     pub async fn redriven_in(

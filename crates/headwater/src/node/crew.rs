@@ -93,6 +93,7 @@ impl Crew {
             tail: self.tail.clone(),
             store: self.store.clone(),
             postgres: self.postgres.clone(),
+            notes: Arc::default(),
             instance: self.instance.clone(),
             control: told,
             status: seat.status.clone(),

@@ -14,7 +14,7 @@
 //! - a write that is fenced: the turn ends, and what was not written is another owner's to deliver.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headwater_core::{
@@ -85,8 +85,10 @@ pub(super) struct Runner {
     pub(super) partition: u32,
     pub(super) tail: Arc<Tail>,
     pub(super) store: Arc<dyn SubscriberStore>,
-    /// For transactional handlers.
+    /// For transactional handlers, and for states.
     pub(super) postgres: Option<PgSubscribers>,
+    /// Whether there are notes of events that have changed states.
+    pub(super) notes: Arc<AtomicBool>,
     pub(super) instance: Instance,
     pub(super) control: watch::Receiver<Control>,
     pub(super) status: Arc<Status>,
@@ -214,6 +216,14 @@ impl Runner {
         Ok(())
     }
 
+    /// Runs a handler as the owner of the subscriber, whose states nobody else writes.
+    pub(super) async fn delivering<T>(&self, fence: &Fence, handling: impl Future<Output = T>) -> T {
+        match &self.postgres {
+            Some(postgres) => postgres.delivering(fence, &self.notes, handling).await,
+            None => handling.await,
+        }
+    }
+
     /// Handles an event until it is settled: handled or, after the last retry, given up.
     pub(super) async fn deliver(
         &self,
@@ -234,7 +244,8 @@ impl Runner {
     ) -> Result<Option<GivenUp>, Stop> {
         let mut attempts = Vec::new();
         loop {
-            match guarded(handler.handle(event), self.subscription.config.handler_timeout).await {
+            let handling = self.delivering(fence, handler.handle(event));
+            match guarded(handling, self.subscription.config.handler_timeout).await {
                 Ok(()) => return Ok(None),
                 Err(error) => {
                     if let Some(given_up) = self.failed(fence, event, error, &mut attempts).await? {

@@ -130,10 +130,11 @@ impl Turn<'_> {
         let event = Arc::new(letter.event.clone());
         let limit = self.runner.subscription.config.handler_timeout;
         let outcome = match self.runner.subscription.work.clone() {
-            Work::Each(handler) => guarded(handler.handle(&event), limit).await,
+            Work::Each(handler) => guarded(self.runner.delivering(self.fence, handler.handle(&event)), limit).await,
             Work::Batch(handler) => {
                 let handler = OneByOne(&*handler);
-                guarded(super::handler::Each::handle(&handler, &event), limit).await
+                let handling = super::handler::Each::handle(&handler, &event);
+                guarded(self.runner.delivering(self.fence, handling), limit).await
             }
             Work::Transaction(handler, _) => {
                 match self.runner.effects(&*handler, std::slice::from_ref(&event)).await? {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_core::{
@@ -21,6 +22,8 @@ use super::runner::{GivenUp, Runner, Stop};
 
 /// How long progress over events that are not the subscriber's may stay unwritten.
 const SKIPS_DELAY: Duration = Duration::from_secs(1);
+/// Between deletions of notes of events that have changed states.
+const FORGET_EVERY: Duration = Duration::from_secs(1);
 /// Between looks at passed gaps.
 const LATE_DELAY: Duration = Duration::from_millis(50);
 const LATE_AT_REST: Duration = Duration::from_secs(5);
@@ -75,6 +78,8 @@ pub(super) struct Turn<'r> {
     pub(super) starved: bool,
     /// What was last seen of the log is older than groups that wait.
     pub(super) stale: bool,
+    /// When notes of events that have changed states may be deleted again.
+    pub(super) forget_at: Instant,
     /// When to ask for another look at the log, for groups.
     pub(super) look_at: Option<Instant>,
     /// How long after that for the next.
@@ -134,6 +139,7 @@ impl<'r> Turn<'r> {
             ahead: false,
             starved: true,
             stale: false,
+            forget_at: Instant::now(),
             look_at: None,
             look_delay: FIRST_LOOK_DELAY,
         }
@@ -172,6 +178,7 @@ impl<'r> Turn<'r> {
         self.publish();
         self.write_if_due().await?;
         self.forget_notes().await?;
+        self.forget_applied().await;
         if moved || finished || had_groups && self.starved {
             self.look_delay = FIRST_LOOK_DELAY;
             tokio::task::consume_budget().await;
@@ -349,7 +356,8 @@ impl<'r> Turn<'r> {
     async fn handle_granted_batch(&mut self, handler: &dyn Batch, events: Vec<Arc<Event>>) -> Result<(), Stop> {
         if !events.iter().any(|event| self.is_parked(event)) {
             let limit = self.runner.subscription.config.handler_timeout;
-            match guarded(handler.handle(&events), limit).await {
+            let handling = self.runner.delivering(self.fence, handler.handle(&events));
+            match guarded(handling, limit).await {
                 Ok(()) => {
                     events.iter().for_each(|event| self.done(event));
                     return self.write_if_due().await;
@@ -703,6 +711,19 @@ impl<'r> Turn<'r> {
             self.wrote();
         }
         Ok(())
+    }
+
+    /// Deletes notes of events that have changed states, once the checkpoint has passed them. Notes that are left do no harm.
+    async fn forget_applied(&mut self) {
+        let Some(postgres) = &self.runner.postgres else { return };
+        if self.forget_at > Instant::now() || !self.runner.notes.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        self.forget_at = Instant::now() + FORGET_EVERY;
+        if let Err(error) = postgres.forget_applied(self.runner.id()).await {
+            self.runner.notes.store(true, Ordering::Release);
+            tracing::warn!(subscriber_id = self.runner.id(), %error, "failed to delete notes of events that have changed states");
+        }
     }
 
     fn note_state(&self, hold: Option<&Hold>) {

@@ -33,5 +33,6 @@ mod schedules;
 mod shared;
 mod shared_batch;
 mod shared_transactional;
+mod states;
 mod transaction_per_key;
 mod transactional;

@@ -1,0 +1,2 @@
+-- Deletes what was noted of events that all checkpoints of the subscriber have passed.
+SELECT headwater.forget_applied($1, $2)
