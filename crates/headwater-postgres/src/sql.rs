@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0017_poison_resets",
     "0018_handled_types",
     "0019_wall",
+    "0021_queue_locks",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -156,6 +157,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "import_checksum",
     "import_range",
     "import_verified",
+    "is_idle",
     "is_node",
     "is_parked",
     "join_groups",
@@ -193,6 +195,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "nack",
     "namespace_row",
     "newest_state",
+    "next_due",
     "next_runs",
     "node_gone",
     "node_name",
@@ -235,6 +238,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "register_subscriber",
     "release_leases",
     "remove_subscriber",
+    "requeue_letters",
     "require_in_log",
     "require_owner",
     "require_proof",
@@ -275,6 +279,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "take_retry",
     "touch_node_heartbeat",
     "trim_month",
+    "turn_back",
     "unhandled_in",
     "unschedule",
     "uuid_v7",
@@ -287,7 +292,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 10;
+pub(crate) const FUNCTIONS_REVISION: i64 = 11;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
@@ -382,7 +387,7 @@ pub(crate) const TAKE_MAINTENANCE: &str = sql!("statements", "take_maintenance")
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
 pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
 pub(crate) const MONTHS: &str = sql!("statements", "months");
-pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
+pub(crate) const NACK_CLAIMS: &str = sql!("statements", "nack_claims");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NEXT_RUNS: &str = sql!("statements", "next_runs");
