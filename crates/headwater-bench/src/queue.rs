@@ -262,7 +262,7 @@ impl Bench<'_> {
                     let handlers = self.options.workers.try_into()?;
                     return Ok(vec![Worker::node(&self.server, subscriber_id, handlers, batch)]);
                 }
-                System::Claims => Worker::claims(&self.server, subscriber_id, batch).await?,
+                System::Claims => Worker::claims(&self.server, subscriber_id, batch),
                 System::Pgmq => Worker::pgmq(&self.server, batch).await?,
             });
         }

@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, Connection, Row};
 use tokio::sync::watch;
 
 use crate::error::{admin_error, behind_pooler};
-use crate::pooled::is_left_open;
+use crate::pooled::{is_left_open, within};
 use crate::servers::{Follower, Servers, check, place, reason};
 use crate::sql;
 
@@ -74,6 +74,7 @@ impl Database {
         try_connecting(&servers, options.acquire_timeout).await?;
         let takes_writes = servers.take_writes();
         let (changed, last_change) = watch::channel(None::<tokio::time::Instant>);
+        let limit = options.call_timeout;
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.acquire_timeout)
@@ -83,16 +84,16 @@ impl Database {
             .after_connect(move |conn, _| {
                 Box::pin(async move {
                     if takes_writes {
-                        check(conn).await?;
+                        within(limit, check(conn)).await?;
                     }
-                    match sqlx::raw_sql(sql::NOTICE_LOSS).execute(conn).await {
+                    match within(limit, sqlx::raw_sql(sql::NOTICE_LOSS).execute(conn)).await {
                         // An older server, or one on a system that cannot.
                         Err(sqlx::Error::Database(_)) | Ok(_) => Ok(()),
                         Err(error) => Err(error),
                     }
                 })
             })
-            .after_release(|conn, _| Box::pin(async move { Ok(!is_left_open(conn).await?) }))
+            .after_release(move |conn, _| Box::pin(async move { Ok(!is_left_open(conn, limit).await?) }))
             .before_acquire(move |conn, meta| {
                 // One that was made before the server changed leads to the former one, which may still answer.
                 let is_former = last_change.borrow().is_some_and(|changed| changed.elapsed() < meta.age);
@@ -101,7 +102,7 @@ impl Database {
                         return Ok(false);
                     }
                     if meta.idle_for > PING_AFTER {
-                        conn.ping().await?;
+                        within(limit, conn.ping()).await?;
                     }
                     Ok(true)
                 })
@@ -155,10 +156,11 @@ impl Database {
         self.pooler
     }
 
-    /// Closes every connection, unless the pool is the application's.
+    /// Closes every connection, unless the pool is the application's. What does not answer within the call timeout is given up: answers may
+    /// be lost on connections that stay open.
     pub async fn close(&self) {
         if self.owned {
-            self.pool.close().await;
+            _ = tokio::time::timeout(self.call_timeout, self.pool.close()).await;
         }
     }
 

@@ -50,7 +50,7 @@ pub use namespaces::NamespaceChanges;
 pub use nodes::PgNodes;
 pub use partitions::{Loss, Maintained, MonthInfo, Trimmed};
 pub use poison::{PoisonEvent, Redelivered, SubscriptionReset};
-pub use queue::PgQueue;
+pub use queue::{PgQueue, QueueConnection};
 pub use replication::{OrphanedSlot, ReplicationSettings, ReplicationSlot, SlotDropped};
 pub use servers::Servers;
 pub use state_store::PgStateStore;

@@ -4,11 +4,12 @@
 //! transaction of its own, and leaves no prepared statements behind. Without a pooler, none of this happens.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, Postgres};
 
-use crate::pooled::is_left_open;
+use crate::pooled::within;
 use crate::{Database, sql};
 
 const THERE: &str = "the connection is there until it is dropped";
@@ -17,6 +18,8 @@ const THERE: &str = "the connection is there until it is dropped";
 pub(crate) struct Pinned {
     conn: Option<PoolConnection<Postgres>>,
     pooler: bool,
+    /// How long it has to answer.
+    limit: Duration,
     /// It is in a transaction: not to be used again, unless the call is ended.
     open: bool,
 }
@@ -24,27 +27,11 @@ pub(crate) struct Pinned {
 impl Database {
     /// A connection of the pool, for one call.
     pub(crate) async fn pin(&self) -> Result<Pinned, sqlx::Error> {
-        let mut tries = self.pool.size();
-        loop {
-            let mut pinned = Pinned { conn: Some(self.pool.acquire().await?), pooler: self.pooler, open: true };
-            if !self.owned {
-                match is_left_open(&mut pinned).await {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        tracing::warn!("rolled back a transaction that was left open in the application's pool");
-                    }
-                    // It is dead, or in a transaction that failed: the next.
-                    Err(_) if tries > 0 => {
-                        tries -= 1;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-            begin(&mut pinned, self.pooler).await?;
-            pinned.open = self.pooler;
-            return Ok(pinned);
-        }
+        let conn = Some(self.acquire().await?);
+        let mut pinned = Pinned { conn, pooler: self.pooler, limit: self.call_timeout, open: true };
+        within(self.call_timeout, begin(&mut pinned, self.pooler)).await?;
+        pinned.open = self.pooler;
+        Ok(pinned)
     }
 
     /// Before the end of a longer transaction: leaves no prepared statements behind.
@@ -60,7 +47,8 @@ impl Pinned {
     /// Ends the call: commits, unless it failed.
     pub(crate) async fn end<T, E>(mut self, result: Result<T, E>, error: fn(sqlx::Error) -> E) -> Result<T, E> {
         let pooler = self.pooler;
-        end(&mut self, pooler, result.is_ok()).await.map_err(error)?;
+        let limit = self.limit;
+        within(limit, end(&mut self, pooler, result.is_ok())).await.map_err(error)?;
         self.open = false;
         result
     }

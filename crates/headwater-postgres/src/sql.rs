@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0017_poison_resets",
     "0018_handled_types",
     "0019_wall",
+    "0021_queue_locks",
     "0026_state_versions",
 );
 
@@ -157,6 +158,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "import_checksum",
     "import_range",
     "import_verified",
+    "is_idle",
     "is_node",
     "is_parked",
     "join_groups",
@@ -195,6 +197,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "nack",
     "namespace_row",
     "newest_state",
+    "next_due",
     "next_runs",
     "node_gone",
     "node_name",
@@ -237,6 +240,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "register_subscriber",
     "release_leases",
     "remove_subscriber",
+    "requeue_letters",
     "require_in_log",
     "require_owner",
     "require_proof",
@@ -277,6 +281,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "take_retry",
     "touch_node_heartbeat",
     "trim_month",
+    "turn_back",
     "unhandled_in",
     "unschedule",
     "uuid_v7",
@@ -384,7 +389,7 @@ pub(crate) const TAKE_MAINTENANCE: &str = sql!("statements", "take_maintenance")
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
 pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
 pub(crate) const MONTHS: &str = sql!("statements", "months");
-pub(crate) const NACK_CLAIM: &str = sql!("statements", "nack_claim");
+pub(crate) const NACK_CLAIMS: &str = sql!("statements", "nack_claims");
 pub(crate) const NAMESPACE: &str = sql!("statements", "namespace");
 pub(crate) const NAMESPACES: &str = sql!("statements", "namespaces");
 pub(crate) const NEXT_RUNS: &str = sql!("statements", "next_runs");

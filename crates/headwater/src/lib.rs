@@ -70,6 +70,6 @@ pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
     DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, ImportError, ImportField,
     ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
-    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, Redelivered,
-    ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, SubscriptionReset, Trimmed,
+    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, QueueConnection,
+    Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, SubscriptionReset, Trimmed,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headwater::{Event, Json, Namespace, NodeBuilder};
 use headwater_core::ClaimRequest;
-use headwater_postgres::{Database, PgQueue};
+use headwater_postgres::{Database, PgQueue, QueueConnection};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_millis(1);
 /// A worker that does nothing with what it takes, or a node with several.
 pub(super) enum Worker {
     Node(Box<NodeBuilder>, Arc<AtomicU64>),
-    Claims { conn: PgConnection, queue: PgQueue, request: Box<ClaimRequest> },
+    Claims { conn: QueueConnection, queue: PgQueue, request: Box<ClaimRequest> },
     Pgmq { conn: PgConnection, batch: i32 },
 }
 
@@ -37,11 +37,11 @@ impl Worker {
     }
 
     /// With a connection of its own.
-    pub(super) async fn claims(server: &BenchServer, subscriber_id: &str, batch: u32) -> anyhow::Result<Self> {
+    pub(super) fn claims(server: &BenchServer, subscriber_id: &str, batch: u32) -> Self {
         let database = Database::from_pool(server.headwater.pool().clone());
         let queue = PgQueue::new(database, server.namespace.info().clone(), subscriber_id);
         let request = Box::new(ClaimRequest { max_events: batch, ..ClaimRequest::new("bench") });
-        Ok(Worker::Claims { conn: server.connect().await?, queue, request })
+        Worker::Claims { conn: queue.connection(), queue, request }
     }
 
     pub(super) async fn pgmq(server: &BenchServer, batch: u32) -> anyhow::Result<Self> {
@@ -71,8 +71,8 @@ impl Worker {
     async fn step(&mut self) -> anyhow::Result<u64> {
         match self {
             Worker::Node(..) => Ok(0),
-            Worker::Claims { conn, queue, request } => {
-                let claims = queue.claim_on(conn, request).await?;
+            Worker::Claims { conn, request, .. } => {
+                let claims = conn.claim(request).await?;
                 request.acks = claims.iter().map(|claim| claim.claim_id).collect();
                 Ok(claims.iter().map(|claim| claim.events.len() as u64).sum())
             }
@@ -97,7 +97,8 @@ impl Worker {
                 for claim_id in request.acks {
                     queue.ack(claim_id, None).await?;
                 }
-                Ok(conn.close().await?)
+                conn.close().await;
+                Ok(())
             }
             Worker::Pgmq { conn, .. } => Ok(conn.close().await?),
         }

@@ -71,8 +71,7 @@ impl Up {
                 let firing = keep_firing(&headwater);
                 eprintln!("stopping on {}", stop.received().await);
                 firing.abort();
-                headwater.shutdown().await;
-                Ok(())
+                unless_again(&mut stop, headwater.shutdown()).await
             }
             None => self.run_with_server(&mut stop).await,
         }
@@ -103,9 +102,10 @@ impl Up {
             failure = ended(&mut server) => Err(failure),
         };
         firing.abort();
-        headwater.shutdown().await;
+        // If it is told to stop again, the server ends as if its owner were killed.
+        unless_again(stop, headwater.shutdown()).await?;
         if outcome.is_ok() {
-            blocking(move || server.stop(Shutdown::Fast)).await?;
+            unless_again(stop, blocking(move || server.stop(Shutdown::Fast))).await??;
             eprintln!("stopped; the data is kept in {}", folder.display());
         }
         outcome
@@ -125,6 +125,14 @@ impl Up {
         let mut output = Output::new();
         _ = output.line(format_args!("DATABASE_URL={url}")).and_then(|()| output.finish());
         Ok(())
+    }
+}
+
+/// Ends work at once when the process is told to stop a second time.
+async fn unless_again<T>(stop: &mut StopSignals, work: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::select! {
+        done = work => Ok(done),
+        signal = stop.received() => Err(Failure::interrupted().at(format_args!("{signal} again"))),
     }
 }
 

@@ -47,7 +47,7 @@ BEGIN
     PERFORM headwater_private.check_per_claim(claim.per_claim);
     -- The events in statements of their own: they see all that the claim saw.
     FOR r IN SELECT * FROM headwater_private.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim),
-                               claim.visibility, claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks)
+                               claim.visibility, claim.event_types, claim.worker, claim.max_attempts, claim.settled, claim.acks, false)
     LOOP
         RETURN QUERY SELECT r.claim_id, r.redelivery_count, e.*
                        FROM headwater.claimed_events(ns.namespace_id, r.first_sequence, r.last_sequence, r.types, r.sequences) e;

@@ -41,10 +41,18 @@ BEGIN
             claim_matching.per_claim);
         RETURN;
     END IF;
+    PERFORM headwater_private.require_proof();
+    IF coalesce(claim_matching.acks = '{}', true)
+       AND EXISTS (SELECT FROM headwater_private.subscribers s
+                    WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = claim_matching.subscriber_id AND s.partition = 0
+                      AND s.letters_epoch <= s.letters_checked)
+       AND headwater_private.is_idle(ns.namespace_id, claim_matching.subscriber_id, ns.tail_after, ns.tail_from) THEN
+        RETURN;
+    END IF;
     PERFORM headwater_private.lock_queue(ns.namespace_id, claim_matching.subscriber_id);
     -- Most often the next events of the log are wanted, or there are none: then they are claimed as a run. Nobody else claims meanwhile, and
     -- between events that follow each other nothing appears.
-    SELECT count(p.place) AS events, coalesce(min(p.place) FILTER (WHERE NOT p.fits) - 1, count(p.place))::int AS wanted,
+    SELECT coalesce(min(p.place) FILTER (WHERE NOT p.fits) - 1, count(p.place))::int AS wanted,
            bool_and(n.frontier >= ns.tail_after AND n.moment < n.look_at) AS calm
       INTO ahead
       FROM headwater_private.newest_state(ns.namespace_id, claim_matching.subscriber_id) n
@@ -66,11 +74,6 @@ BEGIN
                           ORDER BY e.global_sequence;
             RETURN;
         END IF;
-    ELSIF ahead.calm AND ahead.events = 0 AND coalesce(claim_matching.acks = '{}', true)
-          AND EXISTS (SELECT FROM headwater_private.subscribers s
-                       WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = claim_matching.subscriber_id AND s.partition = 0
-                         AND s.letters_epoch <= s.letters_checked) THEN
-        RETURN;
     END IF;
     SELECT (c.state).* INTO newest FROM headwater_private.claims c
      WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = claim_matching.subscriber_id

@@ -46,6 +46,6 @@ BEGIN
     END IF;
     RETURN QUERY SELECT * FROM headwater_private.claim_with_care(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events,
         claim_ranges.visibility, claim_ranges.event_types, claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled,
-        claim_ranges.acks);
+        claim_ranges.acks, false);
 END
 $$;

@@ -22,9 +22,10 @@ DECLARE
     tail_after bigint;
     tail_from  timestamptz;
 BEGIN
-    -- The next statement has a snapshot of its own, in which all is visible that others have claimed.
-    SELECT n.namespace_id, n.tail_after, n.tail_from, headwater_private.lock_queue(n.namespace_id, claim_run.subscriber_id)
-      INTO claim_run.namespace_id, tail_after, tail_from
+    SELECT n.namespace_id, n.tail_after, n.tail_from,
+           CASE WHEN coalesce(cardinality(claim_run.acks), 0) > 0 THEN false
+                ELSE headwater_private.is_idle(n.namespace_id, claim_run.subscriber_id, n.tail_after, n.tail_from) END
+      INTO claim_run.namespace_id, tail_after, tail_from, claim_run.idle
       FROM headwater_private.namespaces n
       JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
      WHERE n.namespace = claim_run.namespace AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked
@@ -32,7 +33,16 @@ BEGIN
        AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
        AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ '[\x01-\x1f\x7f]', true)
        AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery();
-    claim_run.idle := false;
+    IF claim_run.idle IS DISTINCT FROM false THEN
+        RETURN;
+    END IF;
+    -- As lock_queue does. The next statement has a snapshot of its own, in which all is visible that others have claimed.
+    PERFORM FROM headwater_private.queues l
+      WHERE l.namespace_id = claim_run.namespace_id AND l.subscriber_id = claim_run.subscriber_id
+        FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     SELECT n.* INTO q FROM headwater_private.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
      WHERE n.frontier >= tail_after AND n.moment < n.look_at;
     IF NOT FOUND THEN
@@ -64,13 +74,13 @@ BEGIN
     claim_run.first_sequence := q.frontier + 1;
     claim_run.last_sequence := least(q.frontier + claim_run.max_events, q.known);
     claim_run.visible_at := q.moment + claim_run.visibility;
-    INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, number, first_sequence, last_sequence, visible_at,
-                                  claim_id, subscriber_id, worker, failures, state)
-    VALUES (claim_run.namespace_id, 1, claim_run.max_attempts, false, false, nextval('headwater_private.claim_numbers'), claim_run.first_sequence,
+    INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, number, first_sequence, last_sequence,
+                                  visible_at, claim_id, subscriber_id, worker, failures, state)
+    VALUES (claim_run.namespace_id, 1, claim_run.max_attempts, false, false, claim_run.first_sequence = claim_run.last_sequence, nextval('headwater_private.claim_numbers'), claim_run.first_sequence,
             least(q.frontier + size, claim_run.last_sequence), claim_run.visible_at, gen_random_uuid(), claim_run.subscriber_id,
             coalesce(claim_run.worker, ''), '[]',
             ROW(claim_run.last_sequence, '{}', '{}', q.expired_from, q.due_from, greatest(q.last_visible_at, claim_run.visible_at), '{}',
-                least(q.look_at, claim_run.visible_at), q.known)::headwater_private.queue_state)
+                least(q.look_at, claim_run.visible_at), q.known, q.moment)::headwater_private.queue_state)
     RETURNING ARRAY[claim_id] INTO claim_run.claim_ids;
     IF claim_run.last_sequence - claim_run.first_sequence >= size THEN
         WITH others AS (

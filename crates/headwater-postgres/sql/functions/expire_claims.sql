@@ -1,5 +1,6 @@
 -- headwater_private.expire_claims(namespace_id, subscriber_id, newest, candidates, moment, q, newest_ended)
--- Takes back what is left of expired claims, to be delivered again; deletes those that are done. The newest stays for its state: `newest_ended`
+-- Takes back what is left of expired claims, to be delivered again, each event alone; deletes those that are done. Only of a claim that was handed out alone
+-- does this count as an attempt: of the others nobody knows which event its worker had begun. The newest stays for its state: `newest_ended`
 -- tells that nothing of it is left. A candidate that somebody has locked, as by an ack that is not committed, is noted in q, and looked at next time. The
 -- caller holds the queue's lock.
 -- Raises: nothing. Locks: claims. Writes: claims, retries, dead letters.
@@ -11,6 +12,8 @@ DECLARE
     claim     headwater_private.claims;
     candidate bigint;
     skipped   bigint[] := '{}';
+    left_     bigint[];
+    error     text;
 BEGIN
     -- One by one, so that each is looked up by its whole key.
     FOREACH candidate IN ARRAY candidates LOOP
@@ -29,10 +32,22 @@ BEGIN
             CONTINUE;
         END IF;
         IF NOT claim.done AND NOT (claim.number = newest AND newest_ended) THEN
-            PERFORM headwater_private.fail_claimed(claim,
-                headwater_private.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
-                                            claim.event_types),
-                moment, format('claim expired: worker %L neither finished nor extended it in time', claim.worker));
+            left_ := headwater_private.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
+                                                 claim.event_types);
+            error := format('claim expired: worker %L neither finished nor extended it in time', claim.worker);
+            claim.suspect := true;
+            IF claim.counts THEN
+                PERFORM headwater_private.fail_claimed(claim, left_, moment, error);
+            ELSE
+                claim.attempts := claim.attempts - 1;
+                claim.uncounted := claim.uncounted + 1;
+                IF claim.of_letter THEN
+                    PERFORM headwater_private.requeue_letters(claim, left_, moment);
+                ELSE
+                    claim.max_attempts := claim.attempts + 1;
+                    PERFORM headwater_private.fail_claimed(claim, left_, moment, error || '; with other events, so it does not count');
+                END IF;
+            END IF;
         END IF;
         IF claim.number = newest THEN
             newest_ended := newest_ended OR NOT claim.done;

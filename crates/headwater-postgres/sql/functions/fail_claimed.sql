@@ -18,9 +18,10 @@ BEGIN
          WHERE d.namespace_id = claim.namespace_id AND d.subscriber_id = claim.subscriber_id AND d.global_sequence = ANY (failed)
            AND d.state = 'redriving';
     ELSIF claim.attempts < claim.max_attempts THEN
-        INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter)
+        INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter, suspect,
+                                       uncounted)
         SELECT claim.namespace_id, claim.subscriber_id, nextval('headwater_private.claim_numbers'), f.sequences, f.event_types, claim.attempts,
-               claim.failures || failure, fail_claimed.due_at, false
+               claim.failures || failure, fail_claimed.due_at, false, claim.suspect, claim.uncounted
           FROM (SELECT array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences,
                        array_agg(DISTINCT e.event_type) AS event_types
                   FROM headwater_private.events e

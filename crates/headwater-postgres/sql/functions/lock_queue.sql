@@ -1,8 +1,19 @@
 -- headwater_private.lock_queue(namespace_id, subscriber_id)
 -- Lets one transaction at a time claim, hand back or reset events of a shared subscriber. Statements that begin afterwards see all that the
--- earlier ones committed. 64 bits: 0x4851 'HQ' (16), namespace_id (16), a hash of the id (32): where two ids share one, they share the lock.
--- Raises, writes: nothing. Locks: the advisory lock, until the transaction ends.
+-- earlier ones committed; a transaction with one snapshot would not, so it is refused. The lock is a row's, which nobody can take but through here.
+-- Raises: WH006. Locks: the queue's row, until the transaction ends. Writes: that row, if there is none.
 CREATE OR REPLACE FUNCTION headwater_private.lock_queue(namespace_id int, subscriber_id text)
-RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT pg_advisory_xact_lock((18513::bigint << 48) | (namespace_id::bigint << 32) | (hashtext(subscriber_id)::bigint & 4294967295))
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM headwater_private.require_proof();
+    LOOP
+        PERFORM FROM headwater_private.queues l
+          WHERE l.namespace_id = lock_queue.namespace_id AND l.subscriber_id = lock_queue.subscriber_id
+            FOR UPDATE;
+        EXIT WHEN FOUND OR lock_queue.subscriber_id IS NULL;
+        -- Who makes it at the same time is waited for, and then has it locked.
+        INSERT INTO headwater_private.queues (namespace_id, subscriber_id) VALUES (lock_queue.namespace_id, lock_queue.subscriber_id)
+        ON CONFLICT DO NOTHING;
+    END LOOP;
+END
 $$;

@@ -21,9 +21,7 @@ BEGIN
          ORDER BY c.visible_at LIMIT 1;
         expires := coalesce(expires, moment + window_);
     END IF;
-    SELECT r.due_at INTO due FROM headwater_private.retries r
-     WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key AND r.due_at >= q.due_from
-     ORDER BY r.due_at LIMIT 1;
+    due := headwater_private.next_due(queue_key, q.due_from);
     RETURN least(expires, due);
 END
 $$;

@@ -3,7 +3,9 @@
 -- Hands a claim back, or some of its events: they are delivered again after the delay, or, if they were delivered as often as the
 -- claim allows, or the failure is permanent, become dead letters. What was not even tried does not count as delivered. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
 -- claims or hands back events of this subscriber.
--- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the claim, retries, dead letters.
+-- A crash of the server must not put them back into the claim, which whoever acks the rest would ack with it: so the transaction waits for the disk, also in a
+-- session with synchronous_commit = off.
+-- Raises: WH001, WH002, WH006, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the claim, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.nack(
     namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, delay interval DEFAULT '0', error text DEFAULT NULL,
     permanent boolean DEFAULT false, tried boolean DEFAULT true,
@@ -16,11 +18,15 @@ DECLARE
     present  bigint[];
     failed   bigint[];
     newest   headwater_private.claims;
+    moment   timestamptz;
     again_at timestamptz;
 BEGIN
     IF coalesce(nack.delay < interval '0', true) THEN
         PERFORM headwater_private.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
             jsonb_build_object('what', 'delay', 'value', nack.delay), 'delay is an interval from 0 on');
+    END IF;
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     PERFORM headwater_private.lock_queue(ns.namespace_id, nack.subscriber_id);
     claim := headwater_private.held_claim(ns.namespace_id, nack.subscriber_id, nack.claim_id, nack.sequences);
@@ -33,22 +39,19 @@ BEGIN
     ELSIF NOT nack.tried THEN
         claim.attempts := claim.attempts - 1;
     END IF;
+    -- Who handed it back has survived it.
+    claim.suspect := claim.suspect AND NOT nack.tried;
     -- Not before what claims have looked at, whatever the clock does.
     SELECT n.* INTO newest FROM headwater_private.claims n
      WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id ORDER BY n.number DESC LIMIT 1;
-    again_at := greatest(clock_timestamp(), (newest.state).due_from) + nack.delay;
+    moment := greatest(clock_timestamp(), (newest.state).moment, (newest.state).due_from);
+    again_at := moment + nack.delay;
     IF claim.of_letter AND NOT nack.tried AND NOT nack.permanent THEN
-        -- Still to be delivered, unless it was discarded meanwhile.
-        INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter)
-        SELECT claim.namespace_id, claim.subscriber_id, nextval('headwater_private.claim_numbers'), ARRAY[d.global_sequence], ARRAY[d.event_type],
-               claim.attempts, claim.failures, again_at, true
-          FROM headwater_private.dead_letters d
-         WHERE d.namespace_id = claim.namespace_id AND d.subscriber_id = claim.subscriber_id AND d.global_sequence = ANY (failed)
-           AND d.state = 'redriving';
+        PERFORM headwater_private.requeue_letters(claim, failed, again_at);
     ELSE
         PERFORM headwater_private.fail_claimed(claim, failed, again_at, coalesce(nack.error, 'handed back without a reason'));
     END IF;
-    PERFORM headwater_private.look_by(newest, again_at);
+    PERFORM headwater_private.look_by(newest, again_at, moment);
     IF cardinality(failed) = cardinality(present) THEN
         PERFORM headwater_private.end_claim(claim);
     ELSIF cardinality(failed) > 0 THEN

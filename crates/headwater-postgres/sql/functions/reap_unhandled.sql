@@ -75,8 +75,8 @@ BEGIN
                 bool_or(headwater_private.matches_pattern(d.event_type, n.event_types))
                     FILTER (WHERE n.stopped_at IS NULL AND n.last_heartbeat >= at - 3 * n.heartbeat_every) AS has
            FROM headwater_private.nodes n WHERE n.namespace_id = ns.namespace_id) n;
-    FOR claim IN SELECT * FROM headwater.claim_ranges(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events,
-                                                      interval '1 minute', doomed)
+    FOR claim IN SELECT * FROM headwater_private.claim_with_care(reap_unhandled.namespace, reap_unhandled.subscriber_id,
+                                                         reap_unhandled.max_events, interval '1 minute', doomed, NULL, 4, NULL, NULL, true)
     LOOP
         SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, claim.first_sequence - 1, claim.last_sequence, NULL) l;
         -- In a statement of its own: it sees all that the claim saw.

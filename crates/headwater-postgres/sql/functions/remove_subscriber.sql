@@ -1,7 +1,7 @@
 -- headwater.remove_subscriber(namespace, subscriber_id, force)
 -- Public: in docs/sql.md.
 -- Forgets a subscriber, with its dead letters and its states.
--- Raises: WH001, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the queue, the row.
+-- Raises: WH001, WH006, WH012, WH013 (its owner's lease still runs, and it is not forced). Locks: the queue, the row.
 -- Writes: subscribers, members, claims, retries, dead letters, states and notes of applied events are deleted.
 CREATE OR REPLACE FUNCTION headwater.remove_subscriber(namespace text, subscriber_id text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -20,6 +20,8 @@ BEGIN
             'stop it there first, or force its removal');
     END IF;
     PERFORM headwater_private.forget_claims(ns.namespace_id, remove_subscriber.subscriber_id);
+    DELETE FROM headwater_private.queues l
+     WHERE l.namespace_id = ns.namespace_id AND l.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.settled_ahead a
      WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.dead_letters d

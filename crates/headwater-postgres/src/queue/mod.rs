@@ -7,6 +7,8 @@
 //! [`SubscriberError::ClaimLost`] though the first one was written, and a claim that nobody learned of expires.
 
 mod claim;
+mod connection;
+mod returns;
 mod settle;
 
 use std::sync::Arc;
@@ -14,11 +16,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use headwater_core::{Claim, ClaimRequest, ClaimedRange, NamespaceInfo, SubscriberError};
-use sqlx::{Connection, PgConnection};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use self::claim::Types;
-use self::settle::HandedBack;
+pub use self::connection::QueueConnection;
+use self::returns::{HandedBack, Return};
 use crate::Database;
 use crate::subscribers::call::{calling, in_time};
 
@@ -35,6 +38,8 @@ struct Inner {
     database: Database,
     info: NamespaceInfo,
     subscriber_id: String,
+    /// What is handed back.
+    returns: returns::Waiting,
 }
 
 /// Whose transaction a call is part of.
@@ -49,7 +54,8 @@ enum Transaction {
 impl PgQueue {
     /// The queue of a subscriber that is registered as shared. Connects nothing yet.
     pub fn new(database: Database, info: NamespaceInfo, subscriber_id: impl Into<String>) -> Self {
-        PgQueue { inner: Arc::new(Inner { database, info, subscriber_id: subscriber_id.into() }) }
+        let (subscriber_id, returns) = (subscriber_id.into(), returns::Waiting::default());
+        PgQueue { inner: Arc::new(Inner { database, info, subscriber_id, returns }) }
     }
 
     /// The subscriber.
@@ -80,20 +86,21 @@ impl PgQueue {
     /// Hands a claim back, or some of its events: they are delivered again after the delay, or become dead letters if that was the last
     /// attempt.
     pub async fn nack(&self, claim_id: Uuid, sequences: Option<&[u64]>, delay: Duration, error: &str) -> Result<()> {
-        calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error }))
+        self.hand_back(claim_id, sequences, HandedBack::Failed { delay, error }).await
     }
 
     /// Gives a claim up, or some of its events: they become dead letters at once, since no other attempt would end better.
     pub async fn reject(&self, claim_id: Uuid, sequences: Option<&[u64]>, error: &str) -> Result<()> {
-        calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Hopeless { error }))
+        self.hand_back(claim_id, sequences, HandedBack::Hopeless { error }).await
     }
 
     /// Hands a claim back, or some of its events, untouched: they are delivered again at once, and this one does not count.
     pub async fn release(&self, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
-        calling!(self.inner.database, conn =>
-            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Untouched))
+        self.hand_back(claim_id, sequences, HandedBack::Untouched).await
+    }
+
+    async fn hand_back(&self, claim_id: Uuid, sequences: Option<&[u64]>, why: HandedBack<'_>) -> Result<()> {
+        returns::hand_back(&self.inner, Return::new(claim_id, sequences, why)).await
     }
 
     /// Keeps a claim for `visibility` from now on, never shorter than it is. Answers when it expires, by the database's clock.
@@ -105,16 +112,6 @@ impl PgQueue {
     pub async fn claim_in(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
         in_time(&self.inner.database, claim::claim(conn, &self.inner, request, Types::Names, Transaction::Callers))
             .await
-    }
-
-    /// As [`claim`](PgQueue::claim), on a connection of the caller's that is in no transaction. A worker that keeps one saves what a pool asks of
-    /// connections that come back to it. After an error that is no refusal, give the connection up.
-    pub async fn claim_on(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        if conn.is_in_transaction() {
-            let message = "the connection of `claim_on` is in a transaction: end that first, or use `claim_in`";
-            return Err(SubscriberError::InvalidInput(message.into()));
-        }
-        in_time(&self.inner.database, claim::claim(conn, &self.inner, request, Types::Names, Transaction::Own)).await
     }
 
     /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. Also an event that was
@@ -132,12 +129,13 @@ impl PgQueue {
         delay: Duration,
         error: &str,
     ) -> Result<()> {
-        in_time(
-            &self.inner.database,
-            settle::nack(conn, &self.inner, claim_id, sequences, HandedBack::Failed { delay, error }),
-        )
-        .await
+        let back = Return::new(claim_id, sequences, HandedBack::Failed { delay, error });
+        in_time(&self.inner.database, returns::nack(conn, &self.inner, &[back])).await
     }
+}
+
+fn bigints(sequences: Option<&[u64]>) -> Option<Vec<i64>> {
+    sequences.map(|sequences| sequences.iter().copied().map(bigint).collect())
 }
 
 /// PostgreSQL counts in i64; what is above is beyond any event.

@@ -1,4 +1,4 @@
-//! What becomes of claims: acked, handed back, extended.
+//! What becomes of claims: acked, extended.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Inner, Result, Transaction, bigint};
+use super::{Inner, Result, Transaction, bigints};
 use crate::error::subscriber_error;
 use crate::sql;
-use crate::subscribers::storable;
 
 pub(super) async fn ack(
     conn: &mut PgConnection,
@@ -31,38 +30,6 @@ pub(super) async fn ack_once(
     sequences: Option<&[u64]>,
 ) -> Result<()> {
     run(conn, of_claim(sqlx::query(sql::ACK_ONCE), queue, claim_id).bind(bigints(sequences))).await
-}
-
-/// Why events are handed back.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum HandedBack<'e> {
-    /// They failed: again, after a pause.
-    Failed { delay: Duration, error: &'e str },
-    /// They will never succeed.
-    Hopeless { error: &'e str },
-    /// They were not tried.
-    Untouched,
-}
-
-pub(super) async fn nack(
-    conn: &mut PgConnection,
-    queue: &Inner,
-    claim_id: Uuid,
-    sequences: Option<&[u64]>,
-    why: HandedBack<'_>,
-) -> Result<()> {
-    let (delay, error) = match why {
-        HandedBack::Failed { delay, error } => (delay, error),
-        HandedBack::Hopeless { error } => (Duration::ZERO, error),
-        HandedBack::Untouched => (Duration::ZERO, "handed back untouched"),
-    };
-    let statement = of_claim(sqlx::query(sql::NACK_CLAIM), queue, claim_id)
-        .bind(bigints(sequences))
-        .bind(delay.as_secs_f64())
-        .bind(storable(error))
-        .bind(matches!(why, HandedBack::Hopeless { .. }))
-        .bind(!matches!(why, HandedBack::Untouched));
-    run(conn, statement).await
 }
 
 pub(super) async fn extend(
@@ -93,10 +60,6 @@ fn of_claim<'q>(
     claim_id: Uuid,
 ) -> Query<'q, Postgres, PgArguments> {
     statement.bind(&queue.info.name).bind(&queue.subscriber_id).bind(claim_id)
-}
-
-fn bigints(sequences: Option<&[u64]>) -> Option<Vec<i64>> {
-    sequences.map(|sequences| sequences.iter().copied().map(bigint).collect())
 }
 
 async fn run(conn: &mut PgConnection, statement: Query<'_, Postgres, PgArguments>) -> Result<()> {

@@ -29,7 +29,9 @@ async fn whatever_a_queue_goes_through_leaves_no_contradiction() {
     assert_eq!(problems(&shop).await, []);
     shop.expire(claims[0].claim_id).await;
     // Claims the rest, which leaves events of the other type behind, and what has expired.
-    shop.claim_types(100, &["event"]).await;
+    while !shop.claim_types(100, &["event"]).await.is_empty() {
+        assert_eq!(problems(&shop).await, []);
+    }
     assert_eq!(problems(&shop).await, []);
     assert_eq!(shop.store.redrive(&DeadLetterQuery::default()).await.unwrap(), 1);
     assert_eq!(problems(&shop).await, []);

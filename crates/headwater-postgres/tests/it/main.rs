@@ -31,6 +31,7 @@ mod queue;
 mod queue_cost;
 mod queue_crash;
 mod queue_example;
+mod queue_faults;
 mod queue_gaps;
 mod queue_letters;
 mod queue_races;

@@ -16,8 +16,8 @@ async fn a_claim_that_waited_too_long_is_not_made_later() {
     let given_up = shop.queue.claim(&request()).await;
     assert!(matches!(&given_up, Err(SubscriberError::Unavailable(_))), "{given_up:?}");
     // Its session ends, while the lock is held on.
-    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-                      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let ends = async {
         while shop.number(waiting).await > 0 {
             tokio::task::yield_now().await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::common::proxy::Proxy;
 use headwater_conformance::TestDatabase;
 use headwater_core::{NamespaceInfo, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
 use headwater_postgres::{Database, DatabaseOptions, PgSubscribers, SubscribersOptions};
@@ -135,4 +136,54 @@ async fn behind_a_pooler_a_call_that_was_dropped_takes_nothing_with_it() {
         drop_after(polls, subscribers.position("totals")).await;
         shop.assert_commits(database.pool(), polls).await;
     }
+}
+
+#[tokio::test]
+async fn a_pool_closes_though_answers_are_lost_on_connections_that_stay_open() {
+    let shop = Shop::open().await;
+    let proxy = Proxy::start(&shop.db.url).await;
+    let options = DatabaseOptions { call_timeout: Duration::from_millis(50), ..DatabaseOptions::default() };
+    let database = Database::connect(&proxy.url, options).await.unwrap();
+    let mut conn = database.pool().acquire().await.unwrap();
+    crate::common::run(&mut conn, "SELECT 1").await;
+    proxy.freeze();
+    // It is asked whether it is in a transaction, and does not answer.
+    drop(conn);
+    database.close().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_answer_is_given_up_when_it_comes_back() {
+    let shop = Shop::open().await;
+    let proxy = Proxy::start(&shop.db.url).await;
+    let options = DatabaseOptions {
+        max_connections: 1,
+        call_timeout: Duration::from_millis(50),
+        acquire_timeout: Duration::from_secs(600),
+        ..DatabaseOptions::default()
+    };
+    let database = Database::connect(&proxy.url, options).await.unwrap();
+    drop(database.pool().acquire().await.unwrap());
+    let conn = database.pool().acquire().await.unwrap();
+    proxy.freeze();
+    drop(conn);
+    // The pool has room again: it makes another, which gets no answer either.
+    while database.pool().size() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_handlers_transaction_takes_nothing_of_one_that_the_application_left_open() {
+    let mut shop = Shop::open().await;
+    let pool = shop.of_application().await;
+    let subscribers = shop.subscribers(&Database::from_pool(pool.clone()));
+    let mut conn = pool.acquire().await.unwrap();
+    crate::common::run(&mut conn, "BEGIN; INSERT INTO notes VALUES (1)").await;
+    drop(conn);
+    let tx = subscribers.begin(Duration::from_secs(10)).await.unwrap();
+    subscribers.commit(tx).await.unwrap();
+    let noted: i64 = sqlx::query("SELECT count(*) FROM notes").fetch_one(&mut shop.session).await.unwrap().get(0);
+    assert_eq!(noted, 0, "what was left open was rolled back, not committed with the handler's");
+    shop.assert_commits(&pool, 2).await;
 }

@@ -53,6 +53,8 @@ use crate::CdcPoisonNotifier;
 
 /// How long [`Node::shutdown`] waits for events at hand.
 const SHUTDOWN: Duration = Duration::from_secs(30);
+/// How long the rest of a shutdown may take, once events are done: leases are given up, connections closed.
+const FAREWELL: Duration = Duration::from_secs(10);
 /// Between looks at a subscriber that another process runs.
 const WAIT_POLL: Duration = Duration::from_millis(25);
 
@@ -98,6 +100,12 @@ struct ByType {
 struct Tasks {
     keeper: JoinHandle<Keeper>,
     others: JoinSet<()>,
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
 }
 
 /// How a node fires events and schedules that are due.
@@ -451,7 +459,7 @@ impl Node {
     }
 
     /// Ends the events at hand, writes checkpoints, and gives up the leases, so that other instances take over at once. What is
-    /// not done within 30 s is left to them.
+    /// not done within 30 s is left to them. A database that does not answer makes this at most 10 s longer.
     pub async fn shutdown(&self) -> Result<(), SubscriberError> {
         self.shutdown_within(SHUTDOWN).await
     }
@@ -459,10 +467,22 @@ impl Node {
     /// As [`shutdown`](Node::shutdown), with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
         self.plan.lock().await.take();
-        if let Some(running) = self.running.get() {
-            running.shutdown_within(limit).await;
+        let running = match self.running.get() {
+            Some(running) => running.tasks.lock().await.take().map(|tasks| (running, tasks)),
+            None => None,
+        };
+        if let Some((running, _)) = &running {
+            running.end_events(limit).await;
         }
-        self.retire().await;
+        let farewell = async {
+            if let Some((running, tasks)) = running {
+                running.end_the_rest(tasks).await;
+            }
+            self.retire().await;
+        };
+        if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
+            tracing::warn!(node = self.instance.node, "the database does not answer: others take over when leases end");
+        }
         Ok(())
     }
 
@@ -477,8 +497,8 @@ impl Node {
 }
 
 impl Running {
-    async fn shutdown_within(&self, limit: Duration) {
-        let Some(mut tasks) = self.tasks.lock().await.take() else { return };
+    /// Lets the runners end, and stops them at the limit.
+    async fn end_events(&self, limit: Duration) {
         if let Some(by_type) = &self.by_type {
             by_type.registering.lock().expect("no holder of this lock panics").abort_all();
         }
@@ -494,8 +514,12 @@ impl Running {
             runners.shutdown().await;
             self.crew.seats().iter().for_each(|seat| _ = seat.status.reached.send_replace(None));
         }
+    }
+
+    /// Gives up the leases, and ends all tasks, also if this is dropped.
+    async fn end_the_rest(&self, mut tasks: Tasks) {
         self.stop.send_replace(true);
-        if let Ok(keeper) = tasks.keeper.await {
+        if let Ok(keeper) = (&mut tasks.keeper).await {
             keeper.release().await;
         }
         tasks.others.shutdown().await;

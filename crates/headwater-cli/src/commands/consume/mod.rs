@@ -163,8 +163,15 @@ impl Consume {
             failure = self.narrate(&node, &subscribers) => Err(failure),
         };
         let limit = exec.as_ref().map_or(Duration::ZERO, |exec| exec.timeout()) + SHUTDOWN;
+        let shutdown = async {
+            node.shutdown_within(limit).await?;
+            if tokio::time::timeout(SHUTDOWN, headwater.shutdown()).await.is_err() {
+                tracing::warn!(target: CONSUME, "the database does not answer: its connections are given up");
+            }
+            Ok::<_, Failure>(())
+        };
         tokio::select! {
-            ended = node.shutdown_within(limit) => ended?,
+            ended = shutdown => ended?,
             signal = signals.received() => {
                 if let Some(exec) = exec {
                     exec.kill();
@@ -172,7 +179,6 @@ impl Consume {
                 return Err(Failure::interrupted().at(format_args!("{signal} again")));
             }
         }
-        headwater.shutdown().await;
         outcome
     }
 

@@ -1,6 +1,7 @@
 //! What the tests with explicit sessions share.
 
 pub(crate) mod months;
+pub(crate) mod proxy;
 pub(crate) mod queue;
 pub(crate) mod subscribers;
 

@@ -52,6 +52,20 @@ impl Shop {
         self.queue.claim(&request).await.expect("failed to claim")
     }
 
+    /// Claims for one new worker after the other, until there is nothing left: of events whose worker was lost, each has one at a time.
+    pub(crate) async fn claim_each(&self, max_events: u32) -> Vec<Claim> {
+        let mut all = Vec::new();
+        for nth in 0.. {
+            let request = ClaimRequest { max_events, worker: format!("worker-{nth}"), ..request() };
+            let claims = self.claim_with(request).await;
+            if claims.is_empty() {
+                break;
+            }
+            all.extend(claims);
+        }
+        all
+    }
+
     /// Lets the time of a claim be over, as if it had been claimed for no time at all.
     pub(crate) async fn expire(&mut self, claim_id: Uuid) {
         let moment = "(SELECT (state).expired_from FROM headwater_private.claims ORDER BY number DESC LIMIT 1)";

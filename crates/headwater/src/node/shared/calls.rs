@@ -201,7 +201,6 @@ impl Shared {
     }
 
     async fn give_back(self: Arc<Self>, claim_id: Uuid, sequences: Vec<u64>, delay: Duration, why: Return) -> Answer {
-        let Ok(_turn) = self.calls.returns.acquire().await else { return Answer::NotHandedBack { claim_id } };
         let (events, subscriber_id) = (Some(&sequences[..]), self.id());
         let mut pause = FIRST_PAUSE;
         loop {

@@ -104,7 +104,8 @@ impl Hand {
             events.iter().for_each(|event| self.pace.weighed(weight(event)));
             let jobs =
                 events.into_iter().map(|event| Job { claim_id, redelivery_count, urgent, event: Arc::new(event) });
-            if urgent {
+            // What was delivered before goes before what was not: if it is what its last worker died of, it alone shall be to blame.
+            if urgent || redelivery_count > 0 {
                 let behind = self.waiting.split_off(self.urgent());
                 self.waiting.extend(jobs.chain(behind));
             } else {
@@ -252,6 +253,15 @@ mod tests {
 
     fn next(hand: &mut Hand) -> Job {
         hand.waiting.pop_front().unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_was_delivered_before_goes_first() {
+        let (mut hand, _) = claimed(2);
+        let again = Uuid::now_v7();
+        let events = vec![Event::raw("tested", serde_json::json!({}))];
+        hand.take(vec![Claim { claim_id: again, redelivery_count: 1, events }], Instant::now(), false);
+        assert_eq!(next(&mut hand).claim_id, again);
     }
 
     #[tokio::test]

@@ -62,14 +62,13 @@ pub(super) struct Shared {
 /// Keeps calls of a kind from taking all connections of the pool, which is for others too.
 pub(super) struct Calls {
     extensions: Semaphore,
-    returns: Semaphore,
     acks: Semaphore,
 }
 
 impl Default for Calls {
     fn default() -> Self {
         let some = || Semaphore::new(CALLS);
-        Calls { extensions: some(), returns: some(), acks: some() }
+        Calls { extensions: some(), acks: some() }
     }
 }
 
@@ -123,7 +122,7 @@ impl Shared {
             let alarm = [ask, hand.next_due(), granted_at].into_iter().flatten().min();
             tokio::select! {
                 Some(ended) = hand.running.join_next_with_id() => match ended {
-                    Ok((task, done)) => self.settle(&mut hand, task, done),
+                    Ok((task, done)) => self.settle(&mut hand, &mut asking, task, done),
                     // Of a claim that was lost: aborted.
                     Err(aborted) => hand.ended(aborted.id()),
                 },
@@ -222,8 +221,12 @@ impl Shared {
         None
     }
 
-    fn settle(self: &Arc<Self>, hand: &mut Hand, task: tokio::task::Id, done: Done) {
+    fn settle(self: &Arc<Self>, hand: &mut Hand, asking: &mut Asking, task: tokio::task::Id, done: Done) {
         hand.ended(task);
+        // Events whose worker was lost come one at a time: the next is there as soon as this one is acked.
+        if done.events.iter().any(|(job, _)| job.redelivery_count > 0) {
+            asking.at = None;
+        }
         hand.pace.handled(done.events.len(), done.took);
         for (job, outcome) in done.events {
             if !hand.claims.contains_key(&job.claim_id) {

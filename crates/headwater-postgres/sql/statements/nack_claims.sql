@@ -1,0 +1,5 @@
+-- Hands claims back, or some of their events: of each, those from `first` to `last` among all ($3), or the whole claim if they are NULL. This waits for the disk, as nack
+-- says.
+SELECT headwater.nack($1, $2, r.claim_id, ($3::bigint[])[r.first : r.last], pg_catalog.make_interval(secs => r.delay), r.error, r.permanent, r.tried)
+  FROM pg_catalog.unnest($4::uuid[], $5::int[], $6::int[], $7::float8[], $8::text[], $9::bool[], $10::bool[])
+       AS r(claim_id, first, last, delay, error, permanent, tried)
