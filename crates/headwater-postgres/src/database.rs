@@ -4,11 +4,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{AdminError, Fault};
+use headwater_core::{AdminError, Fault, History, ReadError};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Row};
 
-use crate::error::admin_error;
+use crate::error::{admin_error, read_error};
 use crate::pooled::is_left_open;
 use crate::sql;
 
@@ -123,6 +123,13 @@ impl Database {
         if self.owned {
             self.pool.close().await;
         }
+    }
+
+    /// The server's history, which begins here if it has not.
+    pub async fn history(&self) -> Result<History, ReadError> {
+        let mut conn = self.pin().await.map_err(read_error)?;
+        let history = crate::read::history(&mut conn).await;
+        conn.end(history, read_error).await
     }
 
     /// The server as it is.
