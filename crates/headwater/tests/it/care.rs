@@ -39,7 +39,7 @@ async fn start(url: &str, fragile: &Fragile, concurrency: u32) -> (Headwater, No
         max_retries: 1,
         concurrency,
         handler_timeout: Duration::from_secs(3_600),
-        checkpoint_mode: CheckpointMode::Batched { batch_size: 1_000, max_delay_ms: 3_600_000 },
+        checkpoint_mode: CheckpointMode::Batched { batch_size: 1_000, max_delay_ms: 60_000 },
         ..quick()
     };
     let headwater = Headwater::connect(url).await.unwrap();
