@@ -78,7 +78,8 @@ async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
     let server = Server::builder().setting("wal_sender_timeout", "1h").start().expect("failed to start a server");
     let mut admin = PgConnection::connect(&server.url("headwater")).await.unwrap();
     // Entry points run as the owner of the tables, who is no superuser here.
-    let roles = "CREATE ROLE app LOGIN REPLICATION PASSWORD 'app'; CREATE ROLE plain LOGIN REPLICATION PASSWORD 'plain';
+    let roles =
+        "CREATE ROLE app LOGIN REPLICATION PASSWORD 'app'; CREATE ROLE plain LOGIN REPLICATION PASSWORD 'plain';
                  GRANT CREATE ON DATABASE headwater TO plain";
     sqlx::raw_sql(roles).execute(&mut admin).await.unwrap();
     let (headwater, shop) = open(&format!("postgres://plain:plain@127.0.0.1:{}/headwater", server.port())).await;
