@@ -280,8 +280,15 @@ pub(crate) async fn settled_page(
         Vec::new()
     } else {
         let present = events.iter().filter_map(|event| event.global_sequence);
-        let runs = missing_runs(query.after, cursor, present).into_iter();
-        runs.flat_map(|(first, last)| permanent(first, last, of.months.trimmed_to)).collect()
+        let (months, runs) = (of.months, missing_runs(query.after, cursor, present));
+        // What is trimmed is the log's beginning: only a page that begins with a hole can tell of what is not known yet.
+        let begins = runs.first().is_some_and(|(first, last)| *first == query.after + 1 && *last > months.trimmed_to);
+        let trimmed_to = if begins && months.may_be_trimmed_after(query.after) {
+            Months::load(conn, of.info.id.into()).await?.trimmed_to
+        } else {
+            months.trimmed_to
+        };
+        runs.into_iter().flat_map(|(first, last)| permanent(first, last, trimmed_to)).collect()
     };
     let more = full || query.up_to.is_none_or(|up_to| up_to > cursor);
     Ok(LogPage { events, gaps, cursor, more })
@@ -329,14 +336,21 @@ fn whole_pages(query: &LogQuery) -> Option<u64> {
 }
 
 async fn fetch(conn: &mut PgConnection, of: Of<'_>, query: &LogQuery, up_to: Option<u64>) -> Result<Rows, ReadError> {
-    let bounds = of.months.forwards(query.after, up_to, whole_pages(query));
-    let statement = sqlx::query(sql::LOG_PAGE)
-        .bind(i32::from(of.info.id))
-        .bind(bigint(query.after))
-        .bind(up_to.map(bigint))
-        .bind(query.page_size as i32);
-    let statement = filters(statement, query).bind(bounds.from).bind(bounds.until);
-    bounded(conn, of.info, statement.bind(of.history.map(History::id))).await
+    let mut bounds = of.months.forwards(query.after, up_to, whole_pages(query));
+    loop {
+        let statement = sqlx::query(sql::LOG_PAGE)
+            .bind(i32::from(of.info.id))
+            .bind(bigint(query.after))
+            .bind(up_to.map(bigint))
+            .bind(query.page_size as i32);
+        let statement = filters(statement, query).bind(bounds.from).bind(bounds.until);
+        let read = bounded(conn, of.info, statement.bind(of.history.map(History::id))).await?;
+        if bounds.holds(read.is_full(query.page_size), read.last) {
+            return Ok(read);
+        }
+        // Some of these months were trimmed since: what the log has now lies behind them.
+        bounds = bounds.without_end();
+    }
 }
 
 /// What is visible after a cursor and in gaps before it, and how far the log is settled. Gaps are looked into after the proof, in a

@@ -21,10 +21,7 @@ DECLARE
     moment   timestamptz;
     again_at timestamptz;
 BEGIN
-    IF coalesce(nack.delay < interval '0', true) THEN
-        PERFORM headwater_private.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
-            jsonb_build_object('what', 'delay', 'value', nack.delay), 'delay is an interval from 0 on');
-    END IF;
+    PERFORM headwater_private.check_interval('delay', nack.delay, '0', '1000 years', 'delay is an interval from 0 to 1000 years');
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
