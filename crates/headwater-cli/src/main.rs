@@ -7,6 +7,7 @@ mod connection;
 mod duration;
 mod event_args;
 mod failure;
+mod held;
 mod live_args;
 mod logging;
 mod output;
