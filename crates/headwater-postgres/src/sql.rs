@@ -140,6 +140,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "extend",
     "fail",
     "fail_claimed",
+    "faults",
     "find_events",
     "fire_all_due",
     "fire_all_schedules",
@@ -160,7 +161,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "group_status",
     "heartbeat",
     "held_claim",
+    "held_rows",
     "history",
+    "holders",
     "horizon",
     "import_advance",
     "import_begin",
@@ -190,6 +193,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "load_subscriber",
     "lock_queue",
     "lock_subscribers",
+    "lockers",
     "log_bounds",
     "log_end",
     "log_page",
@@ -201,6 +205,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "maintain_namespace",
     "matches_pattern",
     "matching_letters",
+    "may_notify",
     "member_lock",
     "merge_open",
     "missing_months",
@@ -362,6 +367,7 @@ pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const HISTORY: &str = sql!("statements", "history");
 pub(crate) const END_TURN: &str = sql!("statements", "end_turn");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
+pub(crate) const FAULTS: &str = sql!("statements", "faults");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
 pub(crate) const FIRE_ALL_SCHEDULES: &str = sql!("statements", "fire_all_schedules");
@@ -379,6 +385,7 @@ pub(crate) const GRANT_ROLE: &str = sql!("statements", "grant_role");
 pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
 pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
 pub(crate) const HEARTBEAT: &str = sql!("statements", "heartbeat");
+pub(crate) const HOLDERS: &str = sql!("statements", "holders");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
 pub(crate) const IMPORT_ADVANCE: &str = sql!("statements", "import_advance");
 pub(crate) const IMPORT_BEGIN: &str = sql!("statements", "import_begin");
@@ -430,6 +437,7 @@ pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
 pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
+pub(crate) const QUEUE_STATUS: &str = sql!("statements", "queue_status");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
 pub(crate) const REDELIVER_IN_ORDER: &str = sql!("statements", "redeliver_in_order");
