@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_core::{NamespaceInfo, jittered};
+use headwater_core::{History, NamespaceInfo, jittered};
 use headwater_postgres::Database;
 use tokio::time::{Instant, sleep};
 
@@ -83,27 +83,35 @@ impl Direct {
     async fn stream(&self, said: &mut Option<String>) -> Result<Infallible, CdcError> {
         let endpoint = endpoint(&self.database, &self.info, &self.node, &self.options).await?;
         let plugin = self.options.plugin;
+        // Before the stream begins: should the server be another by then, what comes is taken for older than it is, and nobody takes it.
+        let history = self.database.history().await?;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
         let slot = format!("headwater_n{}_{:016x}", self.info.id, rand::random::<u64>());
         let mut replication = Replication::start(&endpoint, &slot, SlotKind::Temporary, plugin, &options).await?;
-        self.feed.enter(LiveState::Streaming, Some(&slot), None);
+        self.feed.stream(&slot, history);
         match said.take() {
             Some(_) => tracing::info!(namespace = self.info.name, slot, "events come from the WAL again"),
             None => tracing::debug!(namespace = self.info.name, slot, "events come from the WAL"),
         }
-        pump(&mut replication, plugin, self.info.id, self).await
+        pump(&mut replication, plugin, self.info.id, &Stream { direct: self, history }).await
     }
 }
 
+/// A stream, in one history.
+struct Stream<'a> {
+    direct: &'a Direct,
+    history: History,
+}
+
 #[async_trait]
-impl Sink for Direct {
+impl Sink for Stream<'_> {
     async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError> {
-        seen_by_all(&self.database, &transactions).await?;
-        self.feed.add(transactions);
+        seen_by_all(&self.direct.database, self.history, &transactions).await?;
+        self.direct.feed.add(transactions);
         Ok(())
     }
 
     fn lag(&self, bytes: u64) {
-        self.feed.lag(bytes);
+        self.direct.feed.lag(bytes);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use chrono::Utc;
-use headwater_core::Event;
+use headwater_core::{Event, History};
 use tokio::sync::watch;
 
 use crate::transactions::weight;
@@ -33,6 +33,8 @@ struct Buffer {
     bytes: usize,
     /// Something is not here that should be: the log has to be read.
     incomplete: bool,
+    /// The history in which the events were committed.
+    history: Option<History>,
 }
 
 /// What there was to take.
@@ -85,9 +87,12 @@ impl Feed {
         self.status.borrow().state == LiveState::Streaming
     }
 
-    /// Takes what follows `after`.
-    pub fn take(&self, after: u64) -> Taken {
+    /// Takes what follows `after`, for somebody who reads the log in a history. What was committed in another is dropped.
+    pub fn take(&self, after: u64, history: Option<History>) -> Taken {
         let mut buffer = self.lock();
+        if buffer.history != history {
+            (buffer.events, buffer.bytes, buffer.incomplete) = (BTreeMap::new(), 0, true);
+        }
         if std::mem::take(&mut buffer.incomplete) {
             return Taken::ReadTheLog;
         }
@@ -113,6 +118,11 @@ impl Feed {
             false
         });
         Taken::Run { events, more }
+    }
+
+    /// The history in which its events were committed; `None`: no stream has begun yet.
+    pub fn history(&self) -> Option<History> {
+        self.lock().history
     }
 
     /// Adds what was committed, and can be seen by all by now.
@@ -156,8 +166,16 @@ impl Feed {
 
     /// Forgets everything: it may be of another history.
     pub fn clear(&self) {
-        *self.lock() = Buffer { incomplete: true, ..Buffer::default() };
+        let mut buffer = self.lock();
+        *buffer = Buffer { incomplete: true, history: buffer.history, ..Buffer::default() };
+        drop(buffer);
         self.wake();
+    }
+
+    /// A stream has begun, in a history that was asked for before.
+    pub(crate) fn stream(&self, slot: &str, history: History) {
+        self.lock().history = Some(history);
+        self.enter(LiveState::Streaming, Some(slot), None);
     }
 
     /// Says what the source does. Whoever takes has to read the log whenever it begins or ceases to stream.
@@ -226,24 +244,39 @@ mod tests {
     #[test]
     fn what_comes_in_the_order_of_commits_leaves_in_the_order_of_the_log() {
         let feed = feed();
-        assert_eq!(feed.take(4), Taken::Nothing);
+        assert_eq!(feed.take(4, None), Taken::Nothing);
         feed.add(vec![transaction([7, 8])]);
-        assert_eq!(feed.take(4), Taken::Hole);
+        assert_eq!(feed.take(4, None), Taken::Hole);
         feed.add(vec![transaction([5]), transaction([10])]);
-        assert_eq!(run(feed.take(4)), (vec![5], true));
+        assert_eq!(run(feed.take(4, None)), (vec![5], true));
         feed.add(vec![transaction([6])]);
-        assert_eq!(run(feed.take(5)), (vec![6, 7, 8], true));
-        assert_eq!(feed.take(8), Taken::Hole);
-        assert_eq!(feed.take(10), Taken::Nothing, "what was read from the log in the meantime is dropped");
+        assert_eq!(run(feed.take(5, None)), (vec![6, 7, 8], true));
+        assert_eq!(feed.take(8, None), Taken::Hole);
+        assert_eq!(feed.take(10, None), Taken::Nothing, "what was read from the log in the meantime is dropped");
         assert_eq!(feed.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_was_committed_in_another_history_is_not_taken() {
+        let (feed, old, new) = (feed(), History::new(uuid::Uuid::from_u128(1)), History::new(uuid::Uuid::from_u128(2)));
+        feed.stream("s", old);
+        assert_eq!(feed.take(0, Some(old)), Taken::ReadTheLog);
+        feed.add(vec![transaction([1])]);
+        assert_eq!(feed.take(0, Some(new)), Taken::ReadTheLog);
+        feed.add(vec![transaction([2])]);
+        assert_eq!(feed.take(1, Some(new)), Taken::ReadTheLog, "whatever the old server still sends");
+        feed.stream("t", new);
+        assert_eq!(feed.take(0, Some(new)), Taken::ReadTheLog);
+        feed.add(vec![transaction([1])]);
+        assert_eq!(run(feed.take(0, Some(new))), (vec![1], false));
     }
 
     #[test]
     fn what_comes_twice_is_there_once() {
         let feed = feed();
         feed.add(vec![transaction([1, 2]), transaction([1, 2])]);
-        assert_eq!(run(feed.take(0)), (vec![1, 2], false));
-        assert_eq!(feed.take(2), Taken::Nothing);
+        assert_eq!(run(feed.take(0, None)), (vec![1, 2], false));
+        assert_eq!(feed.take(2, None), Taken::Nothing);
         assert_eq!(feed.lock().bytes, 0);
     }
 
@@ -251,12 +284,12 @@ mod tests {
     fn what_is_too_much_is_read_from_the_log() {
         let feed = Feed::new(&CdcOptions { max_buffered_events: 3, ..CdcOptions::default() });
         feed.add(vec![transaction(1..=5)]);
-        assert_eq!(feed.take(0), Taken::ReadTheLog);
+        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
         assert_eq!(feed.status().overflows, 1);
-        assert_eq!(feed.take(0), Taken::Hole, "asked for once: what is here is kept");
-        assert_eq!(run(feed.take(2)), (vec![3, 4, 5], false));
+        assert_eq!(feed.take(0, None), Taken::Hole, "asked for once: what is here is kept");
+        assert_eq!(run(feed.take(2, None)), (vec![3, 4, 5], false));
         feed.add(vec![Transaction { left_out: 1, ..transaction([6]) }]);
-        assert_eq!(feed.take(5), Taken::ReadTheLog);
+        assert_eq!(feed.take(5, None), Taken::ReadTheLog);
         assert_eq!(feed.status().overflows, 2);
     }
 
@@ -267,24 +300,24 @@ mod tests {
         feed.enter(LiveState::Streaming, Some("s"), None);
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        assert_eq!(feed.take(0), Taken::ReadTheLog);
+        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
         feed.add(vec![transaction([1])]);
         feed.enter(LiveState::Degraded, None, Some("broken".into()));
         assert!(changes.has_changed().unwrap());
-        assert_eq!(feed.take(0), Taken::ReadTheLog);
-        assert_eq!(feed.take(0), Taken::Nothing, "what came before is of no use");
+        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
+        assert_eq!(feed.take(0, None), Taken::Nothing, "what came before is of no use");
         feed.enter(LiveState::Recovering, None, None);
         assert_eq!(feed.status().error.as_deref(), Some("broken"));
         feed.enter(LiveState::Streaming, Some("s"), None);
         assert_eq!((feed.status().error, feed.status().streams), (None, 2));
-        assert_eq!(feed.take(0), Taken::ReadTheLog);
+        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
         feed.lag(80);
         let told: std::collections::BTreeMap<_, _> = feed.status().metrics().into_iter().collect();
         assert_eq!((told["headwater_live_streaming"], told["headwater_live_degraded"]), (1, 0));
         assert_eq!((told["headwater_live_streams_total"], told["headwater_live_switches_total"]), (2, 3));
         assert_eq!((told["headwater_live_events_received_total"], told["headwater_live_lag_bytes"]), (1, 80));
         feed.enter(LiveState::Recovering, Some("s"), Some("behind".into()));
-        assert_eq!(feed.take(0), Taken::ReadTheLog, "it has ceased to stream");
+        assert_eq!(feed.take(0, None), Taken::ReadTheLog, "it has ceased to stream");
         assert_eq!((feed.status().switches, feed.status().lag_bytes), (4, None));
     }
 }

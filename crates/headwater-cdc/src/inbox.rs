@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_core::{Instance, NamespaceInfo, jittered};
+use headwater_core::{History, Instance, NamespaceInfo, jittered};
 use headwater_postgres::{Database, InboxRow, PgInbox, Servers, WakeUps};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -154,11 +154,13 @@ impl Inbox {
         // What cannot be done at all is found out before the slot is another's no more.
         let endpoint = endpoint(&self.database, &self.info, &self.instance.node, &self.options).await?;
         let plugin = self.options.plugin;
+        // Before the stream begins: should the server be another by then, it refuses what comes.
+        let history = self.database.history().await?;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
         let opened = Opened::open(&endpoint, slot, plugin).await?;
         let (term, _) = self.inbox.own(&self.instance, None, self.options.lease).await?;
         let Some(term) = term else { return Err(not_owner()) };
-        let owner = Owner { inbox: self, term, lag: Mutex::default(), said: tokio::sync::Mutex::new(false) };
+        let owner = Owner { inbox: self, term, history, lag: Mutex::default(), said: tokio::sync::Mutex::new(false) };
         let ended = tokio::select! {
             received = owner.receive(opened, &options) => received,
             lost = owner.keep() => lost,
@@ -193,6 +195,7 @@ impl Inbox {
 
     /// Dispatches for as long as the owner reads the slot and has caught up. Answers why not, or that it is in another term.
     async fn dispatch(&self, mut wake_ups: Option<&mut watch::Receiver<u64>>) -> Result<Option<Unread>, CdcError> {
+        let history = self.database.history().await?;
         let head = self.inbox.head(&self.instance).await?;
         if !head.is_read {
             let error = self.error().clone();
@@ -209,11 +212,11 @@ impl Inbox {
             return behind();
         }
         self.dispatched.store(head.head, Ordering::Release);
-        self.feed.enter(LiveState::Streaming, Some(self.inbox.slot().await?), None);
+        self.feed.stream(self.inbox.slot().await?, history);
         let mut ask_at = Instant::now() + jittered(ASK, 0.2, rand::random());
         loop {
             let after = self.dispatched.load(Ordering::Acquire);
-            let page = self.inbox.page(after, PAGE).await?;
+            let page = self.inbox.page(Some(history), after, PAGE).await?;
             if page.term != Some(head.term) {
                 // The slot may have been made anew: what was in between, nobody stored.
                 return Ok(None);
@@ -269,12 +272,12 @@ impl Inbox {
         }
     }
 
-    async fn row(&self, place: (u64, u32), poison: crate::Poison) -> Result<InboxRow, CdcError> {
+    async fn row(&self, history: History, place: (u64, u32), poison: crate::Poison) -> Result<InboxRow, CdcError> {
         let unread = InboxRow { place, global_sequence: poison.global_sequence, event: None, error: None };
         let Some(sequence) = poison.global_sequence else {
             return Ok(InboxRow { error: Some(poison.error), ..unread });
         };
-        Ok(match self.inbox.from_the_table(sequence).await? {
+        Ok(match self.inbox.from_the_table(Some(history), sequence).await? {
             Ok(event) => InboxRow { event, ..unread },
             Err(error) => InboxRow { error: Some(error), ..unread },
         })
@@ -307,6 +310,8 @@ async fn wait_until(until: Instant, wake_ups: Option<&mut watch::Receiver<u64>>)
 struct Owner<'a> {
     inbox: &'a Inbox,
     term: i64,
+    /// In which the stream began.
+    history: History,
     /// How far the stream has come, once it has begun.
     lag: Mutex<Option<Lag>>,
     /// Whether it was said to have caught up: one says so at a time, so that what is said last is so.
@@ -318,7 +323,7 @@ impl Owner<'_> {
         let Inbox { inbox, info, feed, .. } = self.inbox;
         let mut replication = self.start(opened, options).await?;
         let (system, timeline) = replication.system();
-        let (kept, wal_end) = inbox.begin(self.term, system, timeline).await?;
+        let (kept, wal_end) = inbox.begin(self.term, Some(self.history), system, timeline).await?;
         if !kept {
             tracing::warn!(namespace = info.name, "the server is another than before: the inbox begins anew");
             feed.clear();
@@ -425,7 +430,7 @@ impl Owner<'_> {
 #[async_trait]
 impl Sink for Owner<'_> {
     async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError> {
-        seen_by_all(&self.inbox.database, &transactions).await?;
+        seen_by_all(&self.inbox.database, self.history, &transactions).await?;
         let mut rows = Vec::new();
         for transaction in transactions {
             let mut nth = 0;
@@ -438,13 +443,13 @@ impl Sink for Owner<'_> {
                 rows.push(InboxRow { place: place(), global_sequence, event: Some(event), error: None });
             }
             for poison in transaction.poison {
-                rows.push(self.inbox.row(place(), poison).await?);
+                rows.push(self.inbox.row(self.history, place(), poison).await?);
             }
             if transaction.left_out > 0 {
                 rows.push(InboxRow { place: place(), global_sequence: None, event: None, error: None });
             }
         }
-        self.inbox.inbox.receive(self.term, &rows).await?;
+        self.inbox.inbox.receive(self.term, Some(self.history), &rows).await?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! From a stream to whoever takes it: transactions, as they have come together.
 
 use async_trait::async_trait;
-use headwater_core::{AdminError, NamespaceInfo};
+use headwater_core::{AdminError, History, NamespaceInfo};
 use headwater_postgres::{Database, Servers};
 use tokio::time::sleep;
 
@@ -116,10 +116,14 @@ pub(crate) async fn plugin_options(
 }
 
 /// Returns when everybody who looks now sees these. The server sends a transaction once its commit is on disk, which is before others can see it.
-pub(crate) async fn seen_by_all(database: &Database, transactions: &[Transaction]) -> Result<(), CdcError> {
+pub(crate) async fn seen_by_all(
+    database: &Database,
+    history: History,
+    transactions: &[Transaction],
+) -> Result<(), CdcError> {
     let xids: Vec<u32> = transactions.iter().map(|transaction| transaction.xid).collect();
     let mut pause = FIRST_LOOK;
-    while !database.have_ended(&xids).await? {
+    while !database.have_ended(Some(history), &xids).await? {
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_LOOK);
     }

@@ -122,6 +122,9 @@ pub enum ReadError {
     /// The log is read where nothing can be proved about it (WH006): in a transaction that keeps one snapshot, or on a standby.
     #[error("{0}")]
     NoProof(String),
+    /// The server has another history than the one that was read (WH050): what was read before counts no more.
+    #[error("{0}")]
+    OtherHistory(String),
     /// An event's data is not what the caller's type expects.
     #[error("failed to decode event {global_sequence}: {source}")]
     Decode {
@@ -142,6 +145,11 @@ impl ReadError {
         matches!(self, ReadError::Unavailable(fault) if fault.retryable)
     }
 
+    /// Whether the server has another history than the one that was read.
+    pub fn is_other_history(&self) -> bool {
+        matches!(self, ReadError::OtherHistory(_))
+    }
+
     /// The code of the error's page in `docs/errors/`.
     pub fn code(&self) -> Option<&'static str> {
         match self {
@@ -149,6 +157,7 @@ impl ReadError {
             ReadError::NotGranted(_) => Some("WH015"),
             ReadError::InvalidInput(_) => Some("WH002"),
             ReadError::NoProof(_) => Some("WH006"),
+            ReadError::OtherHistory(_) => Some("WH050"),
             ReadError::Decode { .. } | ReadError::Unavailable(_) => None,
         }
     }

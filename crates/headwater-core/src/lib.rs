@@ -12,6 +12,7 @@ mod event_data;
 mod expected_version;
 mod gap;
 pub mod headers;
+mod history;
 mod into_event;
 mod json;
 mod jsonb;
@@ -28,9 +29,9 @@ pub use append::{Append, Appended, Placed, Write};
 pub use delivery::{
     Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange,
     DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, GroupBatch,
-    GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, LONG_SPAN, Late, Loaded,
-    MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, Part, PartitionId, PartitionInfo, Progress, Projection,
-    ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, Spans, StartFrom, StateStore,
+    GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, LONG_SPAN, LastTurn, Late,
+    Loaded, MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, Part, PartitionId, PartitionInfo, Progress,
+    Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, Spans, StartFrom, StateStore,
     SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket,
     jittered, order_key, partition_of, retry_delay, share_of,
 };
@@ -41,6 +42,7 @@ pub use event_builder::{EventBuilder, EventBuilderError};
 pub use event_data::{DecodeError, EventData, NotInSubset};
 pub use expected_version::ExpectedVersion;
 pub use gap::{Gap, GapState, Horizon, Writer, missing_runs};
+pub use history::History;
 pub use into_event::IntoEvent;
 pub use json::{Json, JsonError};
 pub use log::EventLog;

@@ -1,12 +1,14 @@
 //! The log as a trait: what every backend promises. `headwater-conformance` holds them to it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use uuid::Uuid;
 
 use crate::query::DEFAULT_PAGE_SIZE;
 use crate::{
-    Append, AppendError, Appended, Direction, Event, Gaps, Horizon, LogPage, LogQuery, LookAhead, ReadError,
+    Append, AppendError, Appended, Direction, Event, Gaps, History, Horizon, LogPage, LogQuery, LookAhead, ReadError,
     StreamQuery,
 };
 
@@ -64,11 +66,13 @@ pub trait EventLog: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Changes when the server was restarted or replaced. What was seen or proved before may be gone then, with the end of a log
-    /// that had not reached the disk, or the standby.
-    async fn epoch(&self) -> Result<String, ReadError> {
-        Ok(String::new())
+    /// The server's [`History`].
+    async fn history(&self) -> Result<History, ReadError> {
+        Ok(History::default())
     }
+
+    /// The same log, of which every read fails with [`ReadError::OtherHistory`] that a server with another history answers.
+    fn under(&self, history: History) -> Arc<dyn EventLog>;
 
     /// A stream's events, one page in memory at a time.
     fn read_stream(&self, query: StreamQuery) -> BoxStream<'_, Result<Event, ReadError>> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 use async_trait::async_trait;
 use chrono::{SubsecRound, TimeZone, Utc};
 use headwater_core::{
-    AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Gaps, Horizon, Json,
-    LogPage, LogQuery, LookAhead, NamespaceConfig, ReadError, StreamQuery,
+    AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Gaps, History, Horizon,
+    Json, LogPage, LogQuery, LookAhead, NamespaceConfig, ReadError, StreamQuery,
 };
 use uuid::Uuid;
 
@@ -102,6 +102,11 @@ impl EventLog for MemoryLog {
     async fn horizon(&self) -> Result<Horizon, ReadError> {
         let head = self.state().head();
         Ok(Horizon { horizon: head, head, writers: Vec::new() })
+    }
+
+    /// It has one history.
+    fn under(&self, _: History) -> Arc<dyn EventLog> {
+        Arc::new(self.clone())
     }
 
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {

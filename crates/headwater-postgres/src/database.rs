@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{AdminError, Fault};
+use headwater_core::{AdminError, Fault, History, ReadError};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Row};
 use tokio::sync::watch;
 
-use crate::error::{admin_error, behind_pooler};
+use crate::error::{admin_error, behind_pooler, read_error};
 use crate::pooled::is_left_open;
 use crate::servers::{Follower, Servers, check, place, reason};
 use crate::sql;
@@ -160,6 +160,13 @@ impl Database {
         if self.owned {
             self.pool.close().await;
         }
+    }
+
+    /// The server's history, which begins here if it has not.
+    pub async fn history(&self) -> Result<History, ReadError> {
+        let mut conn = self.pin().await.map_err(read_error)?;
+        let history = crate::read::history(&mut conn).await;
+        conn.end(history, read_error).await
     }
 
     /// The server as it is.

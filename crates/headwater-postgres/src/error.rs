@@ -111,6 +111,7 @@ pub(crate) fn read_error(error: sqlx::Error) -> ReadError {
         "WH015" | "42501" => ReadError::NotGranted(not_granted(raised)),
         code if code.starts_with("22") => ReadError::InvalidInput(message(raised)),
         "WH006" => ReadError::NoProof(message(raised)),
+        "WH050" => ReadError::OtherHistory(message(raised)),
         _ => ReadError::Unavailable(fault(error)),
     }
 }
@@ -134,7 +135,7 @@ pub(crate) fn subscriber_error(error: sqlx::Error) -> SubscriberError {
         "WH001" => SubscriberError::NamespaceNotFound(detail(raised).namespace),
         "WH002" | "WH016" => SubscriberError::InvalidInput(message(raised)),
         "WH015" | "42501" => SubscriberError::NotGranted(not_granted(raised)),
-        "WH006" => SubscriberError::Read(read_error(error)),
+        "WH006" | "WH050" => SubscriberError::Read(read_error(error)),
         "WH011" => SubscriberError::Fenced(detail(raised).subscriber_id),
         "WH012" => SubscriberError::NotFound(detail(raised).subscriber_id),
         "WH013" => SubscriberError::InUse(message(raised)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{Event, Instance, NamespaceInfo, ReadError};
+use headwater_core::{Event, History, Instance, NamespaceInfo, ReadError};
 use sqlx::Row;
 
 use crate::error::read_error;
@@ -128,7 +128,13 @@ impl PgInbox {
 
     /// Says that the owner reads the slot. Answers whether what is in the inbox is of the same history (if not, it is gone), and with the end of the WAL:
     /// what comes up to there is a backlog.
-    pub async fn begin(&self, term: i64, system_identifier: &str, timeline: u32) -> Result<(bool, u64), ReadError> {
+    pub async fn begin(
+        &self,
+        term: i64,
+        history: Option<History>,
+        system_identifier: &str,
+        timeline: u32,
+    ) -> Result<(bool, u64), ReadError> {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let begun = sqlx::query_as::<_, (bool, i64)>(sql::CDC_BEGIN)
@@ -137,6 +143,7 @@ impl PgInbox {
             .bind(term)
             .bind(system_identifier)
             .bind(timeline as i32)
+            .bind(history.map(History::id))
             .fetch_one(&mut *conn)
             .await
             .map_err(read_error);
@@ -168,8 +175,8 @@ impl PgInbox {
         conn.end(evicted, read_error).await
     }
 
-    /// Stores rows, durably, for the owner, and wakes the nodes; what is there already stays. Answers how many are new.
-    pub async fn receive(&self, term: i64, rows: &[InboxRow]) -> Result<u32, ReadError> {
+    /// Stores rows that came in a history (`None`: any), durably, for the owner, and wakes the nodes; what is there already stays. Answers how many are new.
+    pub async fn receive(&self, term: i64, history: Option<History>, rows: &[InboxRow]) -> Result<u32, ReadError> {
         let lsn = |lsn: u64| format!("{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF);
         let event = |event: &Event| serde_json::to_string(event).ok();
         let slot = self.slot().await?;
@@ -183,19 +190,21 @@ impl PgInbox {
             .bind(rows.iter().map(|row| row.global_sequence.map(|sequence| sequence as i64)).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.event.as_ref().and_then(event)).collect::<Vec<_>>())
             .bind(rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>())
+            .bind(history.map(History::id))
             .fetch_one(&mut *conn)
             .await
             .map_err(read_error);
         conn.end(stored, read_error).await.map(|stored| stored as u32)
     }
 
-    /// What was stored after a number, at most `limit` rows.
-    pub async fn page(&self, after: i64, limit: u32) -> Result<InboxPage, ReadError> {
+    /// What was stored after a number, at most `limit` rows, read in a history (`None`: any).
+    pub async fn page(&self, history: Option<History>, after: i64, limit: u32) -> Result<InboxPage, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let rows = sqlx::query(sql::CDC_INBOX_PAGE)
             .bind(i32::from(self.info.id))
             .bind(after)
             .bind(i64::from(limit))
+            .bind(history.map(History::id))
             .fetch_all(&mut *conn)
             .await
             .map_err(read_error);
@@ -264,7 +273,11 @@ impl PgInbox {
     }
 
     /// The event at a place of the log; an error that is no [`ReadError`] says why it is none: then it is noted as poison.
-    pub async fn from_the_table(&self, global_sequence: u64) -> Result<Result<Option<Event>, String>, ReadError> {
+    pub async fn from_the_table(
+        &self,
+        history: Option<History>,
+        global_sequence: u64,
+    ) -> Result<Result<Option<Event>, String>, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let row = sqlx::query(sql::GAP_EVENTS)
             .bind(i32::from(self.info.id))
@@ -273,6 +286,7 @@ impl PgInbox {
             .bind(1)
             .bind(None::<DateTime<Utc>>)
             .bind(None::<DateTime<Utc>>)
+            .bind(history.map(History::id))
             .fetch_optional(&mut *conn)
             .await
             .map_err(read_error);

@@ -1,12 +1,11 @@
 //! The log of one namespace in PostgreSQL.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_core::{
-    AdminError, Append, AppendError, Appended, Event, EventLog, Gaps, Horizon, LogPage, LogQuery, LookAhead,
+    AdminError, Append, AppendError, Appended, Event, EventLog, Gaps, History, Horizon, LogPage, LogQuery, LookAhead,
     NamespaceInfo, ReadError, StreamQuery,
 };
 use sqlx::PgConnection;
@@ -16,6 +15,7 @@ use crate::batch::{Manner, append_one};
 use crate::coalescer::Coalescer;
 use crate::error::read_error;
 use crate::months::Months;
+use crate::read::Of;
 use crate::{Database, Due, DueEvent, Fired, due, read};
 
 /// How a log appends.
@@ -55,6 +55,8 @@ impl LogOptions {
 #[derive(Debug, Clone)]
 pub struct PgLog {
     inner: Arc<Inner>,
+    /// Reads that a server with another history answers fail. `None`: any will do.
+    under: Option<History>,
 }
 
 #[derive(Debug)]
@@ -63,12 +65,17 @@ struct Inner {
     info: NamespaceInfo,
     coalescer: Coalescer,
     retry_for: Duration,
-    /// At or below, everything is settled: proved once, true for ever.
-    settled: AtomicU64,
-    /// The server's, when it was last asked.
-    epoch: std::sync::Mutex<String>,
+    /// At or below, everything is settled: proved once, true as long as the history lasts.
+    settled: std::sync::Mutex<Settled>,
     /// What is known of sealed months, and since when.
     months: std::sync::Mutex<(Arc<Months>, tokio::time::Instant)>,
+}
+
+/// Up to where everything is settled, and in which history that was proved.
+#[derive(Debug, Clone, Copy, Default)]
+struct Settled {
+    history: Option<History>,
+    up_to: u64,
 }
 
 /// How old what is known of sealed months may become: what is not known costs time, nothing else.
@@ -96,6 +103,11 @@ macro_rules! reading {
             let $conn: &mut PgConnection = &mut pinned;
             match tokio::time::timeout_at(deadline, $read).await {
                 Ok(Err(error)) if error.is_retryable() && tries > 0 => pinned.discard(),
+                // It may lead to a server that was replaced, and lives on.
+                Ok(Err(error)) if error.is_other_history() => {
+                    pinned.discard();
+                    break Err(error);
+                }
                 Ok(result) => break pinned.end(result, read_error).await,
                 // It may be half open: nobody else shall get it.
                 Err(_) => {
@@ -124,10 +136,10 @@ impl PgLog {
                 info,
                 coalescer,
                 retry_for: options.retry_for,
-                settled: AtomicU64::new(0),
-                epoch: Default::default(),
+                settled: Default::default(),
                 months: (Arc::new(months), tokio::time::Instant::now()).into(),
             }),
+            under: None,
         }
     }
 
@@ -160,8 +172,8 @@ impl PgLog {
     /// The caller's own appends lie beyond it.
     pub async fn log_page_in(&self, conn: &mut PgConnection, query: &LogQuery) -> Result<LogPage, ReadError> {
         query.validate()?;
-        let horizon = read::horizon(conn, &self.inner.info).await?;
-        read::log_page(conn, &self.inner.info, &self.known_months(), query, horizon.horizon).await.map(|(page, _)| page)
+        let (horizon, _) = read::horizon(conn, &self.inner.info, self.under).await?;
+        read::log_page(conn, self.of(&self.known_months()), query, horizon.horizon).await.map(|(page, _)| page)
     }
 
     /// Changes after every commit of this process to the log: wakes readers at once, without a round trip.
@@ -287,6 +299,33 @@ impl PgLog {
         Ok(())
     }
 
+    fn settled(&self) -> Settled {
+        *self.inner.settled.lock().expect("no holder of this lock panics")
+    }
+
+    fn note_settled(&self, proved: Settled) {
+        let mut known = self.inner.settled.lock().expect("no holder of this lock panics");
+        *known = match known.history == proved.history {
+            true => Settled { up_to: known.up_to.max(proved.up_to), ..proved },
+            false => proved,
+        };
+    }
+
+    /// What was proved and looked up in a history that is over counts no more.
+    fn forget(&self, history: Option<History>) {
+        let mut known = self.inner.settled.lock().expect("no holder of this lock panics");
+        if known.history == history {
+            *known = Settled::default();
+            *self.inner.months.lock().expect("no holder of this lock panics") =
+                (Arc::default(), tokio::time::Instant::now() - MONTHS_FOR);
+        }
+    }
+
+    /// What is read, and in which history.
+    fn of<'a>(&'a self, months: &'a Months) -> Of<'a> {
+        Of { info: &self.inner.info, months, history: self.under }
+    }
+
     fn id(&self) -> i32 {
         self.inner.info.id.into()
     }
@@ -317,11 +356,28 @@ impl EventLog for PgLog {
 
     async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
         query.validate()?;
-        let settled = self.inner.settled.load(Ordering::Acquire);
-        let months = self.months().await;
-        let (page, proved) = reading!(self, conn => read::log_page(conn, &self.inner.info, &months, query, settled))?;
-        self.inner.settled.fetch_max(proved, Ordering::AcqRel);
-        Ok(page)
+        loop {
+            let known = self.settled();
+            // What was proved is true in its history only.
+            let under = self.under.or(known.history.filter(|_| known.up_to > 0));
+            let months = self.months().await;
+            let of = Of { info: &self.inner.info, months: &months, history: under };
+            match reading!(self, conn => read::log_page(conn, of, query, known.up_to)) {
+                Ok((page, proved)) => {
+                    match proved {
+                        Some((up_to, Some(history))) => {
+                            self.note_settled(Settled { history: Some(history), up_to });
+                        }
+                        // For the next time; where it cannot begin, it is proved again.
+                        Some((_, None)) => _ = self.history().await,
+                        None => {}
+                    }
+                    return Ok(page);
+                }
+                Err(error) if error.is_other_history() && self.under.is_none() => self.forget(under),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError> {
@@ -341,35 +397,38 @@ impl EventLog for PgLog {
     }
 
     async fn horizon(&self) -> Result<Horizon, ReadError> {
-        reading!(self, conn => read::horizon(conn, &self.inner.info))
+        let (horizon, _) = reading!(self, conn => read::horizon(conn, &self.inner.info, self.under))?;
+        Ok(horizon)
     }
 
     async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
         let query = LogQuery::after(after).up_to(settled).page_size(limit);
         query.validate()?;
         let months = self.months().await;
-        reading!(self, conn => read::settled_page(conn, &self.inner.info, &months, &query, settled))
+        reading!(self, conn => read::settled_page(conn, self.of(&months), &query, settled))
     }
 
-    async fn epoch(&self) -> Result<String, ReadError> {
-        let epoch = reading!(self, conn => read::epoch(conn))?;
-        let mut known = self.inner.epoch.lock().expect("no holder of this lock panics");
-        if !known.is_empty() && *known != epoch {
-            self.inner.settled.store(0, Ordering::Release);
-            *self.inner.months.lock().expect("no holder of this lock panics") =
-                (Arc::default(), tokio::time::Instant::now() - MONTHS_FOR);
+    async fn history(&self) -> Result<History, ReadError> {
+        let history = reading!(self, conn => read::history(conn))?;
+        let known = self.settled().history;
+        if known.is_some_and(|known| known != history) {
+            self.forget(known);
         }
-        known.clone_from(&epoch);
-        Ok(epoch)
+        self.note_settled(Settled { history: Some(history), up_to: 0 });
+        Ok(history)
+    }
+
+    fn under(&self, history: History) -> Arc<dyn EventLog> {
+        Arc::new(PgLog { inner: self.inner.clone(), under: Some(history) })
     }
 
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
         let months = self.months().await;
-        reading!(self, conn => read::look_ahead(conn, &self.inner.info, &months, after, gaps, limit))
+        reading!(self, conn => read::look_ahead(conn, self.of(&months), after, gaps, limit))
     }
 
     async fn long_transactions(&self, after: u64, span: u64, limit: u32) -> Result<Vec<(u64, u64, u64)>, ReadError> {
         let months = self.months().await;
-        reading!(self, SCAN_TIMEOUT, conn => read::long_transactions(conn, self.id(), &months, after, span, limit))
+        reading!(self, SCAN_TIMEOUT, conn => read::long_transactions(conn, self.of(&months), after, span, limit))
     }
 }

@@ -96,7 +96,7 @@ impl Database {
     pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
         let info = self.namespace(name).await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let horizon = crate::read::horizon(&mut conn, &info).await.map_err(of_read);
+        let horizon = crate::read::horizon(&mut conn, &info, None).await.map(|(horizon, _)| horizon).map_err(of_read);
         conn.end(horizon, admin_error).await
     }
 

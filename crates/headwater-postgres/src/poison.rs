@@ -219,6 +219,7 @@ impl Database {
             .bind(1)
             .bind(bounds.from)
             .bind(bounds.until)
+            .bind(None::<uuid::Uuid>)
             .fetch_optional(conn)
             .await
             .map_err(admin_error)?;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use headwater_core::{
-    Direction, Event, Gap, GapState, Gaps, Horizon, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, NamespaceInfo,
-    ReadError, StreamQuery, Writer, missing_runs,
+    Direction, Event, Gap, GapState, Gaps, History, Horizon, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE,
+    NamespaceInfo, ReadError, StreamQuery, Writer, missing_runs,
 };
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
@@ -162,17 +162,33 @@ pub(crate) async fn causation_chain(
     Ok((events, poison))
 }
 
-/// Another one after every start of the server.
-pub(crate) async fn epoch(conn: &mut PgConnection) -> Result<String, ReadError> {
-    sqlx::query_scalar(sql::EPOCH).fetch_one(conn).await.map_err(read_error)
+/// The log that is read, and in which history; `None`: any.
+#[derive(Clone, Copy)]
+pub(crate) struct Of<'a> {
+    pub(crate) info: &'a NamespaceInfo,
+    pub(crate) months: &'a Months,
+    pub(crate) history: Option<History>,
 }
 
-/// How far the log is settled, and who may still commit beyond.
-pub(crate) async fn horizon(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Horizon, ReadError> {
-    let row = sqlx::query(sql::HORIZON).bind(&info.name).fetch_one(&mut *conn).await.map_err(read_error)?;
+/// The server's history, which begins here if it has not.
+pub(crate) async fn history(conn: &mut PgConnection) -> Result<History, ReadError> {
+    let history: Option<Uuid> = sqlx::query_scalar(sql::HISTORY).fetch_one(conn).await.map_err(read_error)?;
+    let none = "the server is a standby, or may not be written to: it has no history of its own";
+    history.map(History::new).ok_or_else(|| ReadError::NoProof(none.into()))
+}
+
+/// How far the log is settled, and who may still commit beyond; also in which history, if that is known.
+pub(crate) async fn horizon(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    history: Option<History>,
+) -> Result<(Horizon, Option<History>), ReadError> {
+    let statement = sqlx::query(sql::HORIZON).bind(&info.name).bind(history.map(History::id));
+    let row = statement.fetch_one(&mut *conn).await.map_err(read_error)?;
     let (horizon, head) = (row.get::<i64, _>(0) as u64, row.get::<i64, _>(1) as u64);
+    let present = row.get::<Option<Uuid>, _>(2).map(History::new);
     let writers = if horizon < head { writers(conn, info).await? } else { Vec::new() };
-    Ok(Horizon { horizon, head, writers })
+    Ok((Horizon { horizon, head, writers }, present))
 }
 
 /// The highest sequence that can be read now.
@@ -193,26 +209,28 @@ async fn writers(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Vec<Wr
     Ok(rows.iter().map(writer).collect())
 }
 
-/// One page of the log, given what is known to be settled. Also returns what is known to be settled now.
+/// A horizon that was proved, and in which history, if that is known.
+type Proved = (u64, Option<History>);
+
+/// One page of the log, given what is known to be settled. Also returns what was proved to be settled by the way.
 pub(crate) async fn log_page(
     conn: &mut PgConnection,
-    info: &NamespaceInfo,
-    months: &Months,
+    of: Of<'_>,
     query: &LogQuery,
     settled: u64,
-) -> Result<(LogPage, u64), ReadError> {
+) -> Result<(LogPage, Option<Proved>), ReadError> {
     if query.direction == Direction::Backwards {
-        return log_page_back(conn, info, months, query, settled).await;
+        return log_page_back(conn, of, query, settled).await;
     }
     if query.up_to.is_some_and(|up_to| up_to <= query.after) {
-        return Ok((LogPage { cursor: query.after, ..LogPage::default() }, settled));
+        return Ok((LogPage { cursor: query.after, ..LogPage::default() }, None));
     }
     if settled > query.after {
-        return Ok((settled_page(conn, info, months, query, settled).await?, settled));
+        return Ok((settled_page(conn, of, query, settled).await?, None));
     }
     let mut beyond = None;
     if !query.is_filtered() {
-        let read = fetch(conn, info, months, query, query.up_to).await?;
+        let read = fetch(conn, of, query, query.up_to).await?;
         let (full, first) =
             (read.is_full(query.page_size), read.events.first().and_then(|event| event.global_sequence));
         let mut rows = read.events;
@@ -225,14 +243,15 @@ pub(crate) async fn log_page(
             let more = full || run < rows.len() || run < read.count;
             rows.truncate(run);
             let cursor = query.after + run as u64;
-            return Ok((LogPage { events: rows, gaps: Vec::new(), cursor, more }, settled));
+            return Ok((LogPage { events: rows, gaps: Vec::new(), cursor, more }, None));
         }
         beyond = first.or(read.last.map(|last| last + 1));
     }
-    let proof = horizon(conn, info).await?;
+    let (proof, history) = horizon(conn, of.info, of.history).await?;
+    let proved = Some((proof.horizon, history));
     if proof.horizon > query.after {
-        let page = settled_page(conn, info, months, query, proof.horizon).await?;
-        return Ok((page, proof.horizon));
+        let page = settled_page(conn, of, query, proof.horizon).await?;
+        return Ok((page, proved));
     }
     let last = beyond.map_or(proof.head, |sequence| sequence - 1);
     let pending = (last > query.after && !proof.writers.is_empty()).then(|| Gap {
@@ -242,19 +261,18 @@ pub(crate) async fn log_page(
     });
     // The writer may have ended between the two looks: then there is no one to name, and reading on at once is right.
     let more = pending.is_none() && beyond.is_some();
-    Ok((LogPage { events: Vec::new(), gaps: pending.into_iter().collect(), cursor: query.after, more }, proof.horizon))
+    Ok((LogPage { events: Vec::new(), gaps: pending.into_iter().collect(), cursor: query.after, more }, proved))
 }
 
 /// A page in which everything is settled, so that what is missing is a permanent gap.
 pub(crate) async fn settled_page(
     conn: &mut PgConnection,
-    info: &NamespaceInfo,
-    months: &Months,
+    of: Of<'_>,
     query: &LogQuery,
     settled: u64,
 ) -> Result<LogPage, ReadError> {
     let end = query.up_to.map_or(settled, |up_to| up_to.min(settled));
-    let read = fetch(conn, info, months, query, Some(end)).await?;
+    let read = fetch(conn, of, query, Some(end)).await?;
     let full = read.is_full(query.page_size);
     let cursor = read.last.filter(|_| full).unwrap_or(end);
     let events = read.events;
@@ -263,7 +281,7 @@ pub(crate) async fn settled_page(
     } else {
         let present = events.iter().filter_map(|event| event.global_sequence);
         let runs = missing_runs(query.after, cursor, present).into_iter();
-        runs.flat_map(|(first, last)| permanent(first, last, months.trimmed_to)).collect()
+        runs.flat_map(|(first, last)| permanent(first, last, of.months.trimmed_to)).collect()
     };
     let more = full || query.up_to.is_none_or(|up_to| up_to > cursor);
     Ok(LogPage { events, gaps, cursor, more })
@@ -278,15 +296,18 @@ fn permanent(first: u64, last: u64, trimmed_to: u64) -> impl Iterator<Item = Gap
 
 async fn log_page_back(
     conn: &mut PgConnection,
-    info: &NamespaceInfo,
-    months: &Months,
+    of: Of<'_>,
     query: &LogQuery,
     settled: u64,
-) -> Result<(LogPage, u64), ReadError> {
+) -> Result<(LogPage, Option<Proved>), ReadError> {
+    let Of { info, months, .. } = of;
     // Without a known end, or with one that is not settled yet, the horizon is where to start.
-    let settled = match query.up_to {
-        Some(up_to) if up_to <= settled => settled,
-        _ => horizon(conn, info).await?.horizon.max(settled),
+    let (settled, proved) = match query.up_to {
+        Some(up_to) if up_to <= settled => (settled, None),
+        _ => {
+            let (proof, history) = horizon(conn, info, of.history).await?;
+            (proof.horizon.max(settled), Some((proof.horizon, history)))
+        }
     };
     let top = query.up_to.map_or(settled, |up_to| up_to.min(settled));
     let bounds = months.backwards(top, query.after, whole_pages(query));
@@ -299,7 +320,7 @@ async fn log_page_back(
     let full = read.is_full(query.page_size);
     let cursor = read.last.filter(|_| full).unwrap_or(query.after.saturating_add(1));
     let more = full && cursor > query.after.saturating_add(1);
-    Ok((LogPage { events: read.events, gaps: Vec::new(), cursor, more }, settled))
+    Ok((LogPage { events: read.events, gaps: Vec::new(), cursor, more }, proved))
 }
 
 /// How many events a page has for sure, if the log has them: of a read that leaves some out, nobody knows.
@@ -307,44 +328,38 @@ fn whole_pages(query: &LogQuery) -> Option<u64> {
     (!query.is_filtered()).then_some(query.page_size.into())
 }
 
-async fn fetch(
-    conn: &mut PgConnection,
-    info: &NamespaceInfo,
-    months: &Months,
-    query: &LogQuery,
-    up_to: Option<u64>,
-) -> Result<Rows, ReadError> {
-    let bounds = months.forwards(query.after, up_to, whole_pages(query));
+async fn fetch(conn: &mut PgConnection, of: Of<'_>, query: &LogQuery, up_to: Option<u64>) -> Result<Rows, ReadError> {
+    let bounds = of.months.forwards(query.after, up_to, whole_pages(query));
     let statement = sqlx::query(sql::LOG_PAGE)
-        .bind(i32::from(info.id))
+        .bind(i32::from(of.info.id))
         .bind(bigint(query.after))
         .bind(up_to.map(bigint))
         .bind(query.page_size as i32);
-    bounded(conn, info, filters(statement, query).bind(bounds.from).bind(bounds.until)).await
+    let statement = filters(statement, query).bind(bounds.from).bind(bounds.until);
+    bounded(conn, of.info, statement.bind(of.history.map(History::id))).await
 }
 
 /// What is visible after a cursor and in gaps before it, and how far the log is settled. Gaps are looked into after the proof, in a
 /// statement of its own, as everywhere here.
 pub(crate) async fn look_ahead(
     conn: &mut PgConnection,
-    info: &NamespaceInfo,
-    months: &Months,
+    of: Of<'_>,
     after: u64,
     gaps: &Gaps,
     limit: u32,
 ) -> Result<LookAhead, ReadError> {
     let query = LogQuery::after(after).page_size(limit);
     if gaps.is_empty() {
-        let read = fetch(conn, info, months, &query, None).await?;
+        let read = fetch(conn, of, &query, None).await?;
         let (more, seen, events) = (read.is_full(limit), read.last.unwrap_or(after), read.events);
         if seen == after + events.len() as u64 {
             return Ok(LookAhead { events, seen, settled: seen, more, ..LookAhead::default() });
         }
     }
-    let proof = horizon(conn, info).await?;
+    let (proof, _) = horizon(conn, of.info, of.history).await?;
     // The gaps after the rest: who sees an event also sees what its stream had before, though that came in a gap.
-    let read = fetch(conn, info, months, &query, None).await?;
-    let in_gaps = in_gaps(conn, info, months, gaps).await?;
+    let read = fetch(conn, of, &query, None).await?;
+    let in_gaps = in_gaps(conn, of, gaps).await?;
     let more_filled = in_gaps.is_full(MAX_PAGE_SIZE);
     let looked_into = in_gaps.last.filter(|_| more_filled).unwrap_or(u64::MAX);
     let more = more_filled || limit > 0 && read.is_full(limit);
@@ -364,45 +379,41 @@ pub(crate) async fn look_ahead(
 /// Transactions whose events after a cursor are far apart.
 pub(crate) async fn long_transactions(
     conn: &mut PgConnection,
-    namespace_id: i32,
-    months: &Months,
+    of: Of<'_>,
     after: u64,
     span: u64,
     limit: u32,
 ) -> Result<Vec<(u64, u64, u64)>, ReadError> {
-    let bounds = months.forwards(after, None, None);
+    let bounds = of.months.forwards(after, None, None);
     let statement = sqlx::query(sql::LONG_TRANSACTIONS)
-        .bind(namespace_id)
+        .bind(i32::from(of.info.id))
         .bind(bigint(after))
         .bind(bigint(span))
         .bind(i64::from(limit))
         .bind(bounds.from)
-        .bind(bounds.until);
+        .bind(bounds.until)
+        .bind(of.history.map(History::id));
     let rows = statement.fetch_all(conn).await.map_err(read_error)?;
     let number = |row: &sqlx::postgres::PgRow, at: usize| row.get::<i64, _>(at) as u64;
     Ok(rows.iter().map(|row| (number(row, 0), number(row, 1), number(row, 2))).collect())
 }
 
 /// What is visible in gaps.
-async fn in_gaps(
-    conn: &mut PgConnection,
-    info: &NamespaceInfo,
-    months: &Months,
-    gaps: &Gaps,
-) -> Result<Rows, ReadError> {
+async fn in_gaps(conn: &mut PgConnection, of: Of<'_>, gaps: &Gaps) -> Result<Rows, ReadError> {
     let [(lowest, _), ..] = gaps.ranges() else { return Ok(Rows::default()) };
     let highest = gaps.ranges().last().map(|(_, last)| *last);
-    let bounds = months.forwards(lowest.saturating_sub(1), highest, None);
+    let bounds = of.months.forwards(lowest.saturating_sub(1), highest, None);
     let firsts: Vec<i64> = gaps.ranges().iter().map(|(first, _)| bigint(*first)).collect();
     let lasts: Vec<i64> = gaps.ranges().iter().map(|(_, last)| bigint(*last)).collect();
     let statement = sqlx::query(sql::GAP_EVENTS)
-        .bind(i32::from(info.id))
+        .bind(i32::from(of.info.id))
         .bind(firsts)
         .bind(lasts)
         .bind(MAX_PAGE_SIZE as i32)
         .bind(bounds.from)
-        .bind(bounds.until);
-    bounded(conn, info, statement).await
+        .bind(bounds.until)
+        .bind(of.history.map(History::id));
+    bounded(conn, of.info, statement).await
 }
 
 fn filters<'q>(statement: Query<'q, Postgres, PgArguments>, query: &'q LogQuery) -> Query<'q, Postgres, PgArguments> {

@@ -1,15 +1,16 @@
 //! Which transactions have ended, for whoever hears of them before they can be seen: from the WAL.
 
-use headwater_core::{Fault, ReadError};
+use headwater_core::{Fault, History, ReadError};
 
 use crate::error::read_error;
 use crate::{Database, sql};
 
 impl Database {
-    /// Whether everybody who looks from now on sees these transactions, given by their ids in the WAL.
-    pub async fn have_ended(&self, xids: &[u32]) -> Result<bool, ReadError> {
+    /// Whether everybody who looks from now on sees these transactions, given by their ids in the WAL, which was read in a history (`None`: any).
+    pub async fn have_ended(&self, history: Option<History>, xids: &[u32]) -> Result<bool, ReadError> {
         let mut conn = self.pin().await.map_err(read_error)?;
-        let text = sqlx::query_scalar::<_, String>(sql::SNAPSHOT).fetch_one(&mut *conn).await.map_err(read_error);
+        let statement = sqlx::query_scalar::<_, String>(sql::SNAPSHOT).bind(history.map(History::id));
+        let text = statement.fetch_one(&mut *conn).await.map_err(read_error);
         let text = conn.end(text, read_error).await?;
         let snapshot = Snapshot::parse(&text).ok_or_else(|| {
             let message = format!("failed to read the snapshot {text:?}");

@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0017_poison_resets",
     "0018_handled_types",
     "0019_wall",
+    "0020_histories",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -57,7 +58,10 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "audit_queues",
     "audit_subscribers",
     "authorize",
+    "begin_event",
+    "begin_history",
     "begin_maintenance",
+    "begin_turn",
     "bury",
     "cancel_due",
     "causation_chain",
@@ -124,6 +128,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "emit_at",
     "end_claim",
     "end_maintenance",
+    "end_turn",
     "enter_log",
     "equip_leaf",
     "event_json",
@@ -150,6 +155,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "group_status",
     "heartbeat",
     "held_claim",
+    "history",
     "horizon",
     "import_advance",
     "import_begin",
@@ -235,6 +241,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "register_subscriber",
     "release_leases",
     "remove_subscriber",
+    "require_history",
     "require_in_log",
     "require_owner",
     "require_proof",
@@ -287,7 +294,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 10;
+pub(crate) const FUNCTIONS_REVISION: i64 = 11;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
@@ -301,6 +308,8 @@ pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BEGIN_MAINTENANCE: &str = sql!("session", "begin_maintenance");
+pub(crate) const BEGIN_EVENT: &str = sql!("statements", "begin_event");
+pub(crate) const BEGIN_TURN: &str = sql!("statements", "begin_turn");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
 pub(crate) const CAUSATION_CHAIN: &str = sql!("statements", "causation_chain");
@@ -337,7 +346,8 @@ pub(crate) const DROP_SLOT: &str = sql!("statements", "drop_slot");
 pub(crate) const DROP_STEPS: &str = sql!("statements", "drop_steps");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
-pub(crate) const EPOCH: &str = sql!("statements", "epoch");
+pub(crate) const HISTORY: &str = sql!("statements", "history");
+pub(crate) const END_TURN: &str = sql!("statements", "end_turn");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");

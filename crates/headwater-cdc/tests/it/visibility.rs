@@ -26,7 +26,8 @@ async fn a_commit_that_nobody_sees_yet_is_held_and_the_stream_lives_own_server()
     let source = Direct::new(database.clone(), log.info().clone(), "n1", CdcOptions::default(), feed.clone());
     let task = tokio::spawn(source.run());
     until(|| async { feed.status().state == LiveState::Streaming }).await;
-    assert_eq!(feed.take(0), Taken::ReadTheLog);
+    let history = Some(database.history().await.unwrap());
+    assert_eq!(feed.take(0, history), Taken::ReadTheLog);
 
     let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
     for statement in ["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"] {
@@ -59,7 +60,7 @@ async fn a_commit_that_nobody_sees_yet_is_held_and_the_stream_lives_own_server()
     }
     writer.await.unwrap().unwrap();
     until(|| async { feed.status().received == 1 }).await;
-    let Taken::Run { events, .. } = feed.take(0) else { panic!("it is there") };
+    let Taken::Run { events, .. } = feed.take(0, history) else { panic!("it is there") };
     assert_eq!(events, log.log_page(&LogQuery::after(0)).await.unwrap().events);
     task.abort();
 }

@@ -214,8 +214,27 @@ pub(crate) async fn what_parks_nothing_parks_no_key(test: &TestSubscribers) {
 /// The places among `events` of those that are told to be buried.
 async fn buried(test: &TestSubscribers, fence: &Fence, events: &[Event]) -> Vec<usize> {
     let buried = test.first().load(fence).await.unwrap().buried;
-    let place = |found: &u64| 1 + events.iter().position(|event| sequence(event) == *found).expect("one of these");
+    let is = |event: &Event, found: &(u64, Option<Uuid>)| (sequence(event), Some(event.id)) == *found;
+    let place =
+        |found: &(u64, Option<Uuid>)| 1 + events.iter().position(|event| is(event, found)).expect("one of these");
     buried.iter().map(place).collect()
+}
+
+/// A server that lost the end of its log hands out the same sequences again: a letter is of an event, not of a sequence.
+pub(crate) async fn a_letter_is_of_an_event_not_of_a_sequence(test: &TestSubscribers) {
+    let events = test.append(1).await;
+    let fence = test.first().begin_and_own("s").await;
+    let lost = Event { id: Uuid::now_v7(), ..events[0].clone() };
+    test.first().bury(&fence, &[dead(&fence, &lost, "no")]).await.unwrap();
+    let loaded = test.first().load(&fence).await.unwrap();
+    assert_eq!(loaded.buried, [(sequence(&lost), Some(lost.id))], "not the event that has its sequence now");
+    test.first().bury(&fence, &[dead(&fence, &events[0], "never")]).await.unwrap();
+    let letters = test.first().letters().await;
+    let mut found: Vec<_> = letters.iter().map(|letter| (letter.event.id, letter.error())).collect();
+    found.sort();
+    let mut both = [(lost.id, "no"), (events[0].id, "never")];
+    both.sort();
+    assert_eq!(found, both, "neither takes the other's place");
 }
 
 /// Its owner ended between the burial and the checkpoint: the next must not handle it again.

@@ -1,6 +1,7 @@
 //! Laws of terms: what is not of the present one writes nothing.
 
-use headwater_core::{DeadLetterState, Fence, SubscriberError};
+use headwater_core::{DeadLetterState, Fence, Gap, GapState, History, LastTurn, SubscriberError};
+use uuid::Uuid;
 
 use super::TestSubscribers;
 use super::support::{LONG, attempt, dead, fenced, not_found, sequence, settled};
@@ -70,11 +71,66 @@ pub(crate) async fn the_present_term_writes(test: &TestSubscribers) {
     assert_eq!((info.position, info.paused), (sequence(&events[0]), true));
 }
 
+/// The server may have lost what was read in another one, and handed out its sequences again.
+pub(crate) async fn what_was_read_in_another_history_writes_nothing(test: &TestSubscribers) {
+    let (_, present) = taken_over(test).await;
+    let store = test.second();
+    assert_eq!(store.load(&present).await.unwrap().history, present.history);
+    assert_eq!(store.position("s").await.unwrap().history, present.history);
+    assert!(present.history.is_some());
+    let other = Fence { history: Some(History::new(Uuid::now_v7())), ..present.clone() };
+    let (info, letters, events) = (store.subscriber("s").await.unwrap(), store.letters().await, test.append(1).await);
+    let letter = letters[0].global_sequence();
+    let gap = Gap { first: 1_000, last: 1_000, state: GapState::Permanent };
+    let answers = [
+        store.load(&other).await.map(drop),
+        store.advance(&other, &settled(0, &events)).await,
+        store.bury(&other, &[dead(&other, &events[0], "no")]).await,
+        store.redrives(&other, 10).await.map(drop),
+        store.redriven(&other, letter, None).await,
+        store.is_parked(&other, "a").await.map(drop),
+        store.pause_self(&other, "no").await,
+        store.record_gaps(other.history, &[gap]).await,
+    ];
+    for answer in answers {
+        assert!(answer.as_ref().is_err_and(SubscriberError::is_other_history), "{answer:?}");
+    }
+    let after = store.subscriber("s").await.unwrap();
+    assert_eq!((after.position, after.paused, after.updated_at), (info.position, info.paused, info.updated_at));
+    assert_eq!(store.letters().await, letters);
+    assert_eq!(store.audit(&[]).await.unwrap().permanent_gaps, 0);
+    store.advance(&present, &settled(0, &events)).await.unwrap();
+}
+
+/// Whoever follows an owner that died learns of it, and what it had begun.
+pub(crate) async fn an_owner_that_died_leaves_what_it_had_begun(test: &TestSubscribers) {
+    let events = test.append(2).await;
+    let first = test.first().begin_and_own("s").await;
+    assert_eq!(test.first().begin_turn(&first, false).await.unwrap(), LastTurn::default());
+    test.first().give_up("s").await;
+    let second = test.second().own("s").await;
+    fenced("begin_turn", test.first().begin_turn(&first, false).await);
+    fenced("begin_event", test.first().begin_event(&first, events[0].id).await);
+    fenced("end_turn", test.first().end_turn(&first).await);
+    let store = test.second();
+    assert_eq!(store.begin_turn(&second, false).await.unwrap(), LastTurn { died: true, begun: None });
+    for (event, times) in [(&events[0], 1), (&events[1], 1), (&events[1], 2)] {
+        assert_eq!(store.begin_event(&second, event.id).await.unwrap(), times);
+    }
+    let begun = Some((events[1].id, 2));
+    assert_eq!(store.begin_turn(&second, false).await.unwrap(), LastTurn { died: true, begun });
+    assert_eq!(store.begin_event(&second, events[1].id).await.unwrap(), 3);
+    assert_eq!(store.begin_turn(&second, true).await.unwrap(), LastTurn::default(), "it lives");
+    assert_eq!(store.begin_event(&second, events[1].id).await.unwrap(), 1);
+    store.end_turn(&second).await.unwrap();
+    assert_eq!(store.begin_turn(&second, false).await.unwrap(), LastTurn::default());
+}
+
 /// One that runs without a lease is coordinated from outside: nothing fences it off.
 pub(crate) async fn without_a_lease_nothing_is_fenced(test: &TestSubscribers) {
     let events = test.append(1).await;
     test.first().begin("s").await;
-    let fence = Fence { subscriber_id: "s".into(), partition: 0, term: None };
+    let fence = Fence { subscriber_id: "s".into(), partition: 0, term: None, history: None };
     assert_eq!(test.first().load(&fence).await.unwrap().position, 0);
     test.first().bury(&fence, &[dead(&fence, &events[0], "no")]).await.unwrap();
     assert!(test.first().redrives(&fence, 10).await.unwrap().is_empty());

@@ -191,7 +191,7 @@ pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscrib
 pub(crate) async fn a_move_makes_no_lease(test: &TestSubscribers) {
     test.hand_out(10_000).await;
     test.first().begin("s").await;
-    let none = Fence { subscriber_id: "s".into(), partition: 0, term: None };
+    let none = Fence { subscriber_id: "s".into(), partition: 0, term: None, history: None };
     let present = Fence { term: Some(test.first().position("s").await.unwrap().term), ..none.clone() };
     for (position, fence) in [(1, none), (2, present)] {
         test.first().advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();

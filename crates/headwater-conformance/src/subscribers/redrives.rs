@@ -151,7 +151,7 @@ pub(crate) async fn the_next_owner_goes_on_with_them(test: &TestSubscribers) {
     test.first().give_up("s").await;
     let held = test.second().ask_for("s", None, LONG).await;
     assert!(held.redrives);
-    let fence = Fence { subscriber_id: "s".into(), partition: 0, term: held.term };
+    let fence = Fence { subscriber_id: "s".into(), partition: 0, term: held.term, history: held.history };
     assert_eq!(test.second().due(&fence, &events).await, [1, 3, 4]);
 }
 

@@ -59,7 +59,7 @@ impl Process {
     pub(super) async fn own(&self, subscriber_id: &str) -> Fence {
         let held = self.ask_for(subscriber_id, None, LONG).await;
         assert!(held.term.is_some(), "{subscriber_id} is free, but was not given: {held:?}");
-        Fence { subscriber_id: subscriber_id.to_owned(), partition: 0, term: held.term }
+        Fence { subscriber_id: subscriber_id.to_owned(), partition: 0, term: held.term, history: held.history }
     }
 
     /// Registers a subscriber and takes it.

@@ -35,6 +35,6 @@ pub use saga::{Saga, SagaActions};
 pub use state_store::{MemoryStateStore, StateStore};
 pub use store::SubscriberStore;
 pub use subscriber::{
-    Ask, AuditFinding, AuditReport, Fence, GroupInfo, GroupView, Held, Instance, Loaded, PartitionInfo, Report,
-    RunnerState, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberMode,
+    Ask, AuditFinding, AuditReport, Fence, GroupInfo, GroupView, Held, Instance, LastTurn, Loaded, PartitionInfo,
+    Report, RunnerState, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberMode,
 };

@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
 use super::{
     Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, GroupInfo, GroupView, Held, Instance,
-    Loaded, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo,
+    LastTurn, Loaded, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo,
 };
-use crate::Gap;
+use crate::{Gap, History};
 
 type Result<T> = std::result::Result<T, SubscriberError>;
 
 /// The subscribers of one namespace. The laws:
 ///
 /// - A write with a [`Fence`] of a term that is not the present one changes nothing and fails with [`SubscriberError::Fenced`].
+/// - A write with another history than the present one changes nothing and fails with [`ReadError::OtherHistory`](crate::ReadError::OtherHistory), and so does
+///   a read with a [`Fence`].
 /// - A checkpoint never moves back, but by [`reset`](SubscriberStore::reset), which begins a new term.
 /// - A term has one owner. Leases end by the store's clock alone.
 #[async_trait]
@@ -49,6 +52,15 @@ pub trait SubscriberStore: Send + Sync {
     /// Where the subscriber stands, with all that [`Loaded`] has.
     async fn load(&self, fence: &Fence) -> Result<Loaded>;
 
+    /// The owner begins to handle events. `lives`: it was the last one who did, and has not ended meanwhile. Answers what became of the last one.
+    async fn begin_turn(&self, fence: &Fence, lives: bool) -> Result<LastTurn>;
+
+    /// Writes down, durably, that an event is begun; for owners that follow one that died. Answers how often it was, this time included.
+    async fn begin_event(&self, fence: &Fence, event_id: Uuid) -> Result<u32>;
+
+    /// The owner handles no more events for now.
+    async fn end_turn(&self, fence: &Fence) -> Result<()>;
+
     /// Moves the checkpoint. The same move again, as after an answer that was lost, counts nothing twice. Never back: a position below the present one is [`SubscriberError::Fenced`].
     async fn advance(&self, fence: &Fence, advance: &Advance) -> Result<()>;
 
@@ -68,8 +80,8 @@ pub trait SubscriberStore: Send + Sync {
     /// Pauses the subscriber by its owner, which could not handle an event.
     async fn pause_self(&self, fence: &Fence, reason: &str) -> Result<()>;
 
-    /// Records gaps that are proved permanent, once for all subscribers; what is recorded already stays as it is.
-    async fn record_gaps(&self, gaps: &[Gap]) -> Result<()>;
+    /// Records gaps that were proved permanent in a history (`None`: any), once for all subscribers; what is recorded already stays as it is.
+    async fn record_gaps(&self, history: Option<History>, gaps: &[Gap]) -> Result<()>;
 
     /// All subscribers, by id.
     async fn subscribers(&self) -> Result<Vec<SubscriberInfo>>;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Gaps, StartFrom};
-use crate::{Fault, InvalidName, ReadError};
+use crate::{Fault, History, InvalidName, ReadError};
 
 /// Why an operation on a subscriber failed.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,11 @@ impl SubscriberError {
             SubscriberError::Read(error) => error.is_retryable(),
             _ => false,
         }
+    }
+
+    /// Whether the server has another history than the one that the caller knows (WH050): nothing was written.
+    pub fn is_other_history(&self) -> bool {
+        matches!(self, SubscriberError::Read(error) if error.is_other_history())
     }
 
     /// The code of the error's page in `docs/errors/`.
@@ -149,6 +154,8 @@ pub struct Fence {
     pub partition: u32,
     /// The term of the owner. A single instance, without a lease, has the present one, which ends with a reset. `None`: any.
     pub term: Option<u64>,
+    /// The history in which the term was given, and in which all was read that the owner writes down. `None`: any.
+    pub history: Option<History>,
 }
 
 /// What a runner is doing.
@@ -226,6 +233,8 @@ pub struct Held {
     pub partition: u32,
     /// The term in which the asking instance owns it; `None`: it does not.
     pub term: Option<u64>,
+    /// The history in which that is so; `None`: the store does not know it.
+    pub history: Option<History>,
     /// Whether it is paused.
     pub paused: bool,
     /// Whether dead letters wait to be delivered again.
@@ -245,15 +254,26 @@ pub struct Loaded {
     pub parked_keys: Vec<String>,
     /// The present term.
     pub term: u64,
+    /// The history in which all of this is so; `None`: the store does not know it.
+    pub history: Option<History>,
     /// Events that have a dead letter, whatever became of it, though the checkpoint has not passed them: its owner ended in between. They are
-    /// not delivered again but by a redrive.
-    pub buried: Vec<u64>,
+    /// not delivered again but by a redrive. By sequence and id; what a group settled ahead of the checkpoint has no id.
+    pub buried: Vec<(u64, Option<Uuid>)>,
     /// How many partitions the subscriber has.
     pub partitions: u32,
     /// The partition ends here: the number of partitions changes, and what comes after is for the new ones.
     pub barrier: Option<u64>,
     /// How often rows of the log were repaired: what was read of it before counts no more.
     pub repairs: u64,
+}
+
+/// What became of the last owner of a partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LastTurn {
+    /// It ended without saying so: its process died, or lost its connections for long.
+    pub died: bool,
+    /// The event that it wrote down as begun, and how often that was begun.
+    pub begun: Option<(Uuid, u32)>,
 }
 
 /// A group, as one of its members sees it.

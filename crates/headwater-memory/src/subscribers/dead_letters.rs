@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use headwater_core::DeadLetterState::{Dead, Discarded, Parked, Redriven, Redriving};
 use headwater_core::{Attempt, DeadLetter, DeadLetterQuery, DeadLetterState};
+use uuid::Uuid;
 
-/// By global_sequence.
+/// By global_sequence and id.
 #[derive(Debug, Default)]
 pub(super) struct DeadLetters {
-    letters: BTreeMap<u64, DeadLetter>,
+    letters: BTreeMap<(u64, Uuid), DeadLetter>,
     /// The term in which the subscriber's owner last wrote each.
-    written_in: BTreeMap<u64, u64>,
+    written_in: BTreeMap<(u64, Uuid), u64>,
 }
 
 /// Whether later events of its key wait.
@@ -43,10 +44,11 @@ fn enter(letter: &mut DeadLetter, state: DeadLetterState, now: DateTime<Utc>) {
 
 impl DeadLetters {
     pub(super) fn bury(&mut self, subscriber_id: &str, given: &DeadLetter, term: u64, now: DateTime<Utc>) {
-        self.written_in.insert(given.global_sequence(), term);
-        let Some(letter) = self.letters.get_mut(&given.global_sequence()) else {
+        let place = (given.global_sequence(), given.event.id);
+        self.written_in.insert(place, term);
+        let Some(letter) = self.letters.get_mut(&place) else {
             let letter = DeadLetter { subscriber_id: subscriber_id.to_owned(), ..given.clone() };
-            self.letters.insert(given.global_sequence(), letter);
+            self.letters.insert(place, letter);
             return;
         };
         // The same call may come again, when its answer was lost.
@@ -74,9 +76,10 @@ impl DeadLetters {
     }
 
     pub(super) fn redriven(&mut self, global_sequence: u64, failure: Option<Attempt>, term: u64, now: DateTime<Utc>) {
-        let found = self.letters.get_mut(&global_sequence).filter(|letter| is_unfinished(letter));
-        let Some(letter) = found else { return };
-        self.written_in.insert(global_sequence, term);
+        let place = (global_sequence, Uuid::nil())..=(global_sequence, Uuid::max());
+        let found = self.letters.range_mut(place).find(|(_, letter)| is_unfinished(letter));
+        let Some((place, letter)) = found else { return };
+        self.written_in.insert(*place, term);
         let Some(failure) = failure else { return enter(letter, Redriven, now) };
         if !letter.attempts.contains(&failure) {
             letter.attempts.push(failure);
@@ -86,18 +89,19 @@ impl DeadLetters {
         if letter.parks_key {
             // Those that went with it wait behind it again.
             let order_key = letter.order_key.clone();
-            let behind = self.letters.range_mut(global_sequence + 1..).map(|(_, letter)| letter);
+            let behind = self.letters.range_mut((global_sequence + 1, Uuid::nil())..).map(|(_, letter)| letter);
             let waiting = behind.filter(|letter| letter.order_key == order_key && letter.state == Redriving);
             waiting.for_each(|letter| enter(letter, Parked, now));
         }
     }
 
     /// Of all, whatever became of them, but for those that were handled before this term.
-    pub(super) fn sequences_since(&self, term: u64) -> impl Iterator<Item = u64> {
-        let is_past = move |sequence: &u64| self.written_in.get(sequence).is_some_and(|written_in| *written_in < term);
+    pub(super) fn since(&self, term: u64) -> impl Iterator<Item = (u64, Option<Uuid>)> {
+        let is_past =
+            move |place: &(u64, Uuid)| self.written_in.get(place).is_some_and(|written_in| *written_in < term);
         let all = self.letters.iter();
-        all.filter(move |(sequence, letter)| letter.state != Redriven || !is_past(sequence))
-            .map(|(sequence, _)| *sequence)
+        all.filter(move |(place, letter)| letter.state != Redriven || !is_past(place))
+            .map(|((sequence, id), _)| (*sequence, Some(*id)))
     }
 
     /// Keys whose events wait.

@@ -13,9 +13,11 @@ use chrono::{DateTime, SubsecRound, Utc};
 use headwater_core::names::check_subscriber_id;
 use headwater_core::{
     Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, GapState, GroupInfo, GroupView, Held,
-    Instance, Loaded, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore,
+    History, Instance, LastTurn, Loaded, PartitionId, ReadError, SubscriberConfig, SubscriberError, SubscriberInfo,
+    SubscriberMode, SubscriberStore,
 };
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use self::registry::Registry;
 use crate::MemoryLog;
@@ -62,6 +64,17 @@ fn no_groups(subscriber_id: &str) -> SubscriberError {
     SubscriberError::InvalidInput(format!(
         "subscriber {subscriber_id:?} cannot be shared out: subscribers in memory are exclusive, groups need PostgreSQL"
     ))
+}
+
+/// There is one history.
+fn check_history(history: Option<History>) -> Result<()> {
+    match history {
+        Some(other) if other != History::default() => {
+            let message = "subscribers in memory have one history, and this is another".into();
+            Err(SubscriberError::Read(ReadError::OtherHistory(message)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The present, in microseconds as PostgreSQL has it.
@@ -118,6 +131,19 @@ impl SubscriberStore for MemorySubscribers {
         Ok(self.registry().owned(fence)?.loaded())
     }
 
+    async fn begin_turn(&self, fence: &Fence, lives: bool) -> Result<LastTurn> {
+        Ok(self.registry().owned(fence)?.begin_turn(lives))
+    }
+
+    async fn begin_event(&self, fence: &Fence, event_id: Uuid) -> Result<u32> {
+        Ok(self.registry().owned(fence)?.begin_event(event_id))
+    }
+
+    async fn end_turn(&self, fence: &Fence) -> Result<()> {
+        self.registry().owned(fence)?.turn = None;
+        Ok(())
+    }
+
     async fn advance(&self, fence: &Fence, advance: &Advance) -> Result<()> {
         let mut registry = self.registry();
         let subscriber = registry.owned(fence)?;
@@ -161,7 +187,8 @@ impl SubscriberStore for MemorySubscribers {
         Ok(())
     }
 
-    async fn record_gaps(&self, gaps: &[Gap]) -> Result<()> {
+    async fn record_gaps(&self, history: Option<History>, gaps: &[Gap]) -> Result<()> {
+        check_history(history)?;
         let mut registry = self.registry();
         let permanent = gaps.iter().filter(|gap| gap.state == GapState::Permanent);
         permanent.for_each(|gap| registry.permanent_gaps.insert(gap.first, gap.last));
@@ -249,7 +276,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for (position, term, expected) in [(1, term, lease), (2, None, lease - second), (3, term, lease)] {
             tokio::time::advance(second).await;
-            let fence = Fence { subscriber_id: "totals".into(), partition: 0, term };
+            let fence = Fence { subscriber_id: "totals".into(), partition: 0, term, history: None };
             store.advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();
             assert_eq!(left().await, Some(expected));
         }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{Ask, Fence, Gaps, Held, Instance, StartFrom, SubscriberConfig, SubscriberError};
+use headwater_core::{Ask, Fence, Gaps, Held, History, Instance, StartFrom, SubscriberConfig, SubscriberError};
 use tokio::time::Instant;
 
-use super::Result;
 use super::subscriber::{Owner, Subscriber};
+use super::{Result, check_history};
 use crate::state::State;
 
 #[derive(Debug, Default)]
@@ -58,6 +58,7 @@ impl Registry {
 
     /// The subscriber, if the fence is that of its present term.
     pub(super) fn owned(&mut self, fence: &Fence) -> Result<&mut Subscriber> {
+        check_history(fence.history)?;
         match self.subscribers.get_mut(&fence.subscriber_id) {
             Some(subscriber) if fence.term.is_none_or(|term| term == subscriber.term) => Ok(subscriber),
             None if fence.term.is_none() => Err(SubscriberError::NotFound(fence.subscriber_id.clone())),
@@ -69,7 +70,8 @@ impl Registry {
     pub(super) fn keep(&mut self, instance: &Instance, ask: &Ask, lease: Duration, now: Instant) -> Held {
         let subscriber_id = ask.subscriber_id.clone();
         let Some(subscriber) = self.subscribers.get_mut(&subscriber_id) else {
-            return Held { subscriber_id, partition: ask.partition, term: None, paused: false, redrives: false };
+            let (partition, history) = (ask.partition, Some(History::default()));
+            return Held { subscriber_id, partition, term: None, history, paused: false, redrives: false };
         };
         let owner = subscriber.owner.as_ref();
         let is_mine = owner.is_some_and(|owner| owner.instance == *instance);
@@ -89,6 +91,7 @@ impl Registry {
             subscriber_id,
             partition: ask.partition,
             term: (is_renewed || is_taken).then_some(subscriber.term),
+            history: Some(History::default()),
             paused: subscriber.paused,
             redrives: subscriber.letters.redrives().next().is_some(),
         }

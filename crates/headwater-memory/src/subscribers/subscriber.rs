@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{Advance, Gaps, Instance, Loaded, Report, RunnerState, SubscriberInfo, SubscriberMode};
+use headwater_core::{
+    Advance, Gaps, History, Instance, LastTurn, Loaded, Report, RunnerState, SubscriberInfo, SubscriberMode,
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -37,6 +39,8 @@ pub(super) struct Subscriber {
     pub(super) paused: bool,
     pub(super) pause_reason: Option<String>,
     pub(super) letters: DeadLetters,
+    /// An owner handles events, or ended without saying so; and which it has begun how often, if it wrote that down.
+    pub(super) turn: Option<Option<(Uuid, u32)>>,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
 }
@@ -63,9 +67,25 @@ impl Subscriber {
             paused: false,
             pause_reason: None,
             letters: DeadLetters::default(),
+            turn: None,
             created_at: now,
             updated_at: now,
         }
+    }
+
+    pub(super) fn begin_turn(&mut self, lives: bool) -> LastTurn {
+        let last = self.turn.filter(|_| !lives);
+        self.turn = Some(last.flatten());
+        LastTurn { died: last.is_some(), begun: last.flatten() }
+    }
+
+    pub(super) fn begin_event(&mut self, event_id: Uuid) -> u32 {
+        let times = match self.turn.flatten() {
+            Some((begun, times)) if begun == event_id => times + 1,
+            _ => 1,
+        };
+        self.turn = Some(Some((event_id, times)));
+        times
     }
 
     /// Whether it could: a checkpoint does not move back, and where it stays its ledger only shrinks.
@@ -119,7 +139,7 @@ impl Subscriber {
         let is_ahead = |sequence: u64| sequence > self.position || self.ledger.contains(sequence);
         Loaded {
             parked_keys: self.letters.parked_keys().into_iter().map(str::to_owned).collect(),
-            buried: self.letters.sequences_since(self.began_in_term).filter(|sequence| is_ahead(*sequence)).collect(),
+            buried: self.letters.since(self.began_in_term).filter(|(sequence, _)| is_ahead(*sequence)).collect(),
             ..self.checkpoint()
         }
     }
@@ -130,6 +150,7 @@ impl Subscriber {
             pending_gaps: self.ledger.clone(),
             paused: self.paused,
             term: self.term,
+            history: Some(History::default()),
             partitions: 1,
             ..Loaded::default()
         }

@@ -25,7 +25,7 @@ BEGIN
           FROM fenced f, unnest($4::bigint[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::boolean[], $10::text[], $11::text[],
                                 $12::text[], $13::text[])
                AS l(global_sequence, event_id, event_type, order_key, state, parks_key, error, node, attempts, event)
-        ON CONFLICT (namespace_id, subscriber_id, global_sequence) DO UPDATE
+        ON CONFLICT (namespace_id, subscriber_id, global_sequence, event_id) DO UPDATE
            SET state = CASE WHEN excluded.state = 'parked' AND d.state IN ('dead', 'redriving') THEN d.state ELSE excluded.state END,
                parks_key = CASE WHEN excluded.state = 'parked' AND d.state IN ('dead', 'redriving') THEN d.parks_key ELSE excluded.parks_key END,
                reason = NULL, term = excluded.term, updated_at = excluded.updated_at,

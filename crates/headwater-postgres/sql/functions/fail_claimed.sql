@@ -37,7 +37,7 @@ BEGIN
           JOIN headwater_private.events e ON e.namespace_id = s.namespace_id AND e.global_sequence = ANY (failed)
            AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
          WHERE s.namespace_id = claim.namespace_id AND s.subscriber_id = claim.subscriber_id AND s.partition = 0
-        ON CONFLICT (namespace_id, subscriber_id, global_sequence) DO UPDATE
+        ON CONFLICT (namespace_id, subscriber_id, global_sequence, event_id) DO UPDATE
            SET state = 'dead', queued = false, reason = NULL, error = excluded.error, node = excluded.node,
                attempts = d.attempts || excluded.attempts, term = excluded.term, updated_at = excluded.updated_at;
     END IF;

@@ -2,12 +2,12 @@
 -- Where a subscriber stands, the keys that are parked, and the events that have a letter though the checkpoint has not passed them (they are
 -- above the position, or in the ledger): whatever became of the letter, but for one that was handled before the last reset, which asked for
 -- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint, by this partition, or behind the barrier by those that
--- were there before their number was changed (-1). And how often the log was repaired: what was read of it before counts no more.
+-- were there before their number was changed (-1): these have no id. And how often the log was repaired: what was read of it before counts no more.
 -- Raises: WH001, WH015.
 CREATE OR REPLACE FUNCTION headwater.load_subscriber(
     namespace_id int, subscriber_id text, partition int, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (term bigint, "position" bigint, pending_gaps bigint[], paused boolean, partitions int,
-               barrier bigint, repairs bigint, parked_keys text[], buried bigint[]) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+               barrier bigint, repairs bigint, parked_keys text[], buried_sequences bigint[], buried_ids uuid[]) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
@@ -18,20 +18,23 @@ BEGIN
                   WHERE d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
                     AND d.state IN ('dead', 'parked', 'redriving') AND (d.parks_key OR d.state = 'parked')
                   ORDER BY d.order_key) AS parked_keys,
-           ARRAY(SELECT d.global_sequence FROM headwater_private.dead_letters d
-                  WHERE d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id AND d.global_sequence > s.position
-                    AND (d.state <> 'redriven' OR d.term >= s.began_in_term)
-                  UNION
-                 SELECT d.global_sequence FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
-                   JOIN headwater_private.dead_letters d ON d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
-                    AND d.global_sequence BETWEEN s.pending_gaps[i] AND s.pending_gaps[i + 1]
-                  WHERE d.state <> 'redriven' OR d.term >= s.began_in_term
-                  UNION
-                 SELECT q.sequence FROM headwater_private.settled_ahead a CROSS JOIN LATERAL unnest(a.sequences) AS q(sequence)
-                  WHERE a.namespace_id = s.namespace_id AND a.subscriber_id = s.subscriber_id AND a.partition IN (s.partition, -1)
-                    AND (q.sequence > s.position OR headwater_private.ledger_holds(s.pending_gaps, ARRAY[q.sequence, q.sequence]))
-                  ORDER BY 1) AS buried
+           coalesce(buried.sequences, '{}'), coalesce(buried.event_ids, '{}')
       FROM headwater_private.subscribers s
+     CROSS JOIN LATERAL (
+            SELECT array_agg(b.sequence) AS sequences, array_agg(b.event_id) AS event_ids FROM (
+                SELECT d.global_sequence AS sequence, d.event_id FROM headwater_private.dead_letters d
+                 WHERE d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id AND d.global_sequence > s.position
+                   AND (d.state <> 'redriven' OR d.term >= s.began_in_term)
+                 UNION
+                SELECT d.global_sequence, d.event_id FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
+                  JOIN headwater_private.dead_letters d ON d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
+                   AND d.global_sequence BETWEEN s.pending_gaps[i] AND s.pending_gaps[i + 1]
+                 WHERE d.state <> 'redriven' OR d.term >= s.began_in_term
+                 UNION
+                SELECT q.sequence, NULL FROM headwater_private.settled_ahead a CROSS JOIN LATERAL unnest(a.sequences) AS q(sequence)
+                 WHERE a.namespace_id = s.namespace_id AND a.subscriber_id = s.subscriber_id AND a.partition IN (s.partition, -1)
+                   AND (q.sequence > s.position OR headwater_private.ledger_holds(s.pending_gaps, ARRAY[q.sequence, q.sequence]))
+                 ORDER BY 1) b) buried
      WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $3;
 END
 $$;

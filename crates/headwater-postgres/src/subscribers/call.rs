@@ -39,6 +39,11 @@ macro_rules! calling {
             let $conn: &mut sqlx::PgConnection = &mut pinned;
             match tokio::time::timeout_at(deadline, $call).await {
                 Ok(Err(error)) if error.is_retryable() && tries > 0 => pinned.discard(),
+                // It may lead to a server that was replaced, and lives on.
+                Ok(Err(error)) if error.is_other_history() => {
+                    pinned.discard();
+                    break Err(error);
+                }
                 Ok(result) => break pinned.end(result, $crate::error::subscriber_error).await,
                 // It may be half open: nobody else shall get it.
                 Err(_) => {

@@ -1,28 +1,34 @@
 //! Checkpoints: read and moved.
 
-use headwater_core::{Advance, Fence, Gaps, Loaded, SubscriberError};
+use headwater_core::{Advance, Fence, Gaps, History, Loaded, SubscriberError};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
+use uuid::Uuid;
 
 use super::{Result, bigint, missing, refused};
 use crate::error::subscriber_error;
 use crate::sql;
 
 pub(super) async fn load(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<Loaded> {
-    let statement =
-        sqlx::query(sql::LOAD_SUBSCRIBER).bind(namespace_id).bind(&fence.subscriber_id).bind(fence.partition as i32);
+    let statement = sqlx::query(sql::LOAD_SUBSCRIBER)
+        .bind(namespace_id)
+        .bind(&fence.subscriber_id)
+        .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id));
     let row = statement.fetch_optional(conn).await.map_err(subscriber_error)?.ok_or_else(|| missing(fence))?;
     check(&row, fence)?;
-    let buried = row.get::<Vec<i64>, _>("buried").into_iter().map(|sequence| sequence as u64).collect();
+    let sequences = row.get::<Vec<i64>, _>("buried_sequences").into_iter().map(|sequence| sequence as u64);
+    let buried = sequences.zip(row.get::<Vec<Option<Uuid>>, _>("buried_ids")).collect();
     let repairs = row.get::<i64, _>("repairs") as u64;
-    Ok(Loaded { parked_keys: row.get("parked_keys"), buried, repairs, ..loaded(&row) })
+    let history = fence.history;
+    Ok(Loaded { parked_keys: row.get("parked_keys"), history, buried, repairs, ..loaded(&row) })
 }
 
 /// The lowest position of its partitions, and all that is in their ledgers.
 pub(super) async fn position(conn: &mut PgConnection, namespace_id: i32, subscriber_id: &str) -> Result<Loaded> {
-    let rows = positions(conn, namespace_id, subscriber_id, None).await?;
-    let partitions = rows.iter().map(loaded);
+    let rows = positions(conn, namespace_id, subscriber_id, None, None).await?;
+    let partitions = rows.iter().map(|row| Loaded { history: history(row), ..loaded(row) });
     let whole = partitions.reduce(|mut one, other| {
         one.position = one.position.min(other.position);
         other.pending_gaps.ranges().iter().for_each(|(first, last)| one.pending_gaps.insert(*first, *last));
@@ -36,11 +42,13 @@ async fn positions(
     namespace_id: i32,
     subscriber_id: &str,
     partition: Option<u32>,
+    history: Option<History>,
 ) -> Result<Vec<PgRow>> {
     let statement = sqlx::query(sql::SUBSCRIBER_POSITION)
         .bind(namespace_id)
         .bind(subscriber_id)
-        .bind(partition.map(|partition| partition as i32));
+        .bind(partition.map(|partition| partition as i32))
+        .bind(history.map(History::id));
     statement.fetch_all(conn).await.map_err(subscriber_error)
 }
 
@@ -54,9 +62,14 @@ pub(super) fn check(row: &PgRow, fence: &Fence) -> Result<()> {
     }
 }
 
-/// Whether the fence's term is still the present one.
+/// The history that a row was read in.
+pub(super) fn history(row: &PgRow) -> Option<History> {
+    row.get::<Option<Uuid>, _>("history").map(History::new)
+}
+
+/// Whether the fence's term and history are still the present ones.
 pub(super) async fn check_fence(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<()> {
-    let rows = positions(conn, namespace_id, &fence.subscriber_id, Some(fence.partition)).await?;
+    let rows = positions(conn, namespace_id, &fence.subscriber_id, Some(fence.partition), fence.history).await?;
     check(rows.first().ok_or_else(|| missing(fence))?, fence)
 }
 
@@ -68,9 +81,7 @@ fn loaded(row: &PgRow) -> Loaded {
         term: row.get::<i64, _>("term") as u64,
         partitions: row.get::<i32, _>("partitions") as u32,
         barrier: row.get::<Option<i64>, _>("barrier").map(|barrier| barrier as u64),
-        parked_keys: Vec::new(),
-        buried: Vec::new(),
-        repairs: 0,
+        ..Loaded::default()
     }
 }
 
@@ -110,7 +121,9 @@ pub(super) async fn advance(
     fence: &Fence,
     advance: &Advance,
 ) -> Result<()> {
-    let statement = movement(sql::ADVANCE, namespace_id, fence, advance).bind(fence.partition as i32);
+    let statement = movement(sql::ADVANCE, namespace_id, fence, advance)
+        .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id));
     moved(conn, namespace_id, fence, statement).await
 }
 
@@ -123,7 +136,8 @@ pub(super) async fn advance_in(
     let statement = movement(sql::ADVANCE_IN, namespace_id, fence, advance)
         .bind(bigint(advance.from_position))
         .bind(flat(&advance.from_gaps))
-        .bind(fence.partition as i32);
+        .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id));
     moved(conn, namespace_id, fence, statement).await
 }
 
@@ -141,7 +155,8 @@ pub(super) async fn settle_ahead_in(
         .bind(fence.term.map(bigint))
         .bind(sequences.iter().copied().map(bigint).collect::<Vec<_>>())
         .bind(bigint(from.0))
-        .bind(flat(from.1));
+        .bind(flat(from.1))
+        .bind(fence.history.map(History::id));
     moved(conn, namespace_id, fence, statement).await
 }
 

@@ -1,6 +1,6 @@
 //! Dead letters: kept, listed, delivered again, given up.
 
-use headwater_core::{Attempt, DeadLetter, DeadLetterQuery, Fence, Json, SubscriberError};
+use headwater_core::{Attempt, DeadLetter, DeadLetterQuery, Fence, History, Json, SubscriberError};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
@@ -45,6 +45,7 @@ pub(super) async fn bury(
         .bind(each().map(attempts).collect::<Result<Vec<_>>>()?)
         .bind(each().map(|letter| text(&letter.event)).collect::<Result<Vec<_>>>()?)
         .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id))
         .fetch_one(&mut *conn)
         .await
         .map_err(subscriber_error)?;
@@ -70,6 +71,7 @@ pub(super) async fn redriven(
         .bind(error)
         .bind(failure.as_ref().map(|attempt| attempt.node.as_str()))
         .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id))
         .fetch_one(&mut *conn)
         .await
         .map_err(subscriber_error)?;
@@ -105,7 +107,8 @@ pub(super) async fn redrives(
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
         .bind(limit.min(MAX_LETTERS) as i32)
-        .bind(fence.partition as i32);
+        .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id));
     letters(conn, statement).await
 }
 
@@ -119,7 +122,8 @@ pub(super) async fn is_parked(
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
         .bind(order_key)
-        .bind(fence.partition as i32);
+        .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id));
     let row = statement.fetch_optional(conn).await.map_err(subscriber_error)?;
     let row = row.ok_or_else(|| missing(fence))?;
     checkpoint::check(&row, fence)?;

@@ -13,7 +13,7 @@ use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::{PgSubscribers, Result, calling, no_answer, not_json, storable};
+use super::{PgSubscribers, Result, calling, checkpoint, no_answer, not_json, storable};
 use crate::error::{is_disconnect, subscriber_error};
 use crate::sql;
 
@@ -89,6 +89,7 @@ impl PgSubscribers {
             subscriber_id: ask.subscriber_id.clone(),
             partition: ask.partition,
             term: None,
+            history: None,
             paused: false,
             redrives: false,
         };
@@ -231,6 +232,7 @@ async fn call_keep(
             subscriber_id: row.get(0),
             partition: row.get::<i32, _>(1) as u32,
             term: row.get::<Option<i64>, _>(2).map(|term| term as u64),
+            history: checkpoint::history(row),
             paused: row.get(3),
             redrives: row.get(4),
         },

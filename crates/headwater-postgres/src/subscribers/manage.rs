@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use headwater_core::names::check_subscriber_id;
 use headwater_core::{
-    Fence, Gap, GapState, Instance, Report, StartFrom, SubscriberConfig, SubscriberInfo, SubscriberMode,
+    Fence, Gap, GapState, History, Instance, Report, StartFrom, SubscriberConfig, SubscriberInfo, SubscriberMode,
 };
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
@@ -61,7 +61,8 @@ pub(super) async fn pause_self(conn: &mut PgConnection, namespace_id: i32, fence
         .bind(&fence.subscriber_id)
         .bind(fence.term.map(bigint))
         .bind(storable(reason))
-        .bind(fence.partition as i32);
+        .bind(fence.partition as i32)
+        .bind(fence.history.map(History::id));
     match run(conn, statement).await? {
         0 => Err(refused(conn, namespace_id, fence).await),
         _ => Ok(()),
@@ -82,7 +83,12 @@ pub(super) async fn position_at(conn: &mut PgConnection, namespace: &str, time: 
     statement.fetch_one(conn).await.map(|position| position as u64).map_err(subscriber_error)
 }
 
-pub(super) async fn record_gaps(conn: &mut PgConnection, namespace_id: i32, gaps: &[Gap]) -> Result<()> {
+pub(super) async fn record_gaps(
+    conn: &mut PgConnection,
+    namespace_id: i32,
+    history: Option<History>,
+    gaps: &[Gap],
+) -> Result<()> {
     let (first, last): (Vec<_>, Vec<_>) = gaps
         .iter()
         .filter(|gap| gap.state == GapState::Permanent)
@@ -91,7 +97,8 @@ pub(super) async fn record_gaps(conn: &mut PgConnection, namespace_id: i32, gaps
     if first.is_empty() {
         return Ok(());
     }
-    run(conn, sqlx::query(sql::RECORD_GAPS).bind(namespace_id).bind(first).bind(last)).await.map(drop)
+    let statement = sqlx::query(sql::RECORD_GAPS).bind(namespace_id).bind(first).bind(last);
+    run(conn, statement.bind(history.map(History::id))).await.map(drop)
 }
 
 async fn run(conn: &mut PgConnection, statement: Query<'_, Postgres, PgArguments>) -> Result<u64> {

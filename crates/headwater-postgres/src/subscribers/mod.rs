@@ -12,6 +12,7 @@ mod groups;
 mod keep;
 mod manage;
 mod transactions;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use headwater_core::{
     Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, Gaps, GroupInfo, GroupView, Held,
-    Instance, Loaded, NamespaceInfo, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberStore,
+    History, Instance, LastTurn, Loaded, NamespaceInfo, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo,
+    SubscriberStore,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -193,6 +195,18 @@ impl SubscriberStore for PgSubscribers {
         calling!(self.inner.database, conn => checkpoint::load(conn, self.id(), fence))
     }
 
+    async fn begin_turn(&self, fence: &Fence, lives: bool) -> Result<LastTurn> {
+        calling!(self.inner.database, conn => turns::begin(conn, self.id(), fence, lives))
+    }
+
+    async fn begin_event(&self, fence: &Fence, event_id: Uuid) -> Result<u32> {
+        calling!(self.inner.database, conn => turns::begin_event(conn, self.id(), fence, event_id))
+    }
+
+    async fn end_turn(&self, fence: &Fence) -> Result<()> {
+        calling!(self.inner.database, conn => turns::end(conn, self.id(), fence))
+    }
+
     async fn advance(&self, fence: &Fence, advance: &Advance) -> Result<()> {
         calling!(self.inner.database, conn => checkpoint::advance(conn, self.id(), fence, advance))
     }
@@ -219,8 +233,8 @@ impl SubscriberStore for PgSubscribers {
         calling!(self.inner.database, conn => manage::pause_self(conn, self.id(), fence, reason))
     }
 
-    async fn record_gaps(&self, gaps: &[Gap]) -> Result<()> {
-        calling!(self.inner.database, conn => manage::record_gaps(conn, self.id(), gaps))
+    async fn record_gaps(&self, history: Option<History>, gaps: &[Gap]) -> Result<()> {
+        calling!(self.inner.database, conn => manage::record_gaps(conn, self.id(), history, gaps))
     }
 
     async fn subscribers(&self) -> Result<Vec<SubscriberInfo>> {

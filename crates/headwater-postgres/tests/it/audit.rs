@@ -79,7 +79,7 @@ async fn what_was_lost_is_named() {
 #[tokio::test]
 async fn an_event_in_a_permanent_gap_is_found() {
     let (_db, a, mut session, _early) = log().await;
-    a.store.record_gaps(&[Gap { first: 5, last: 5, state: GapState::Permanent }]).await.unwrap();
+    a.store.record_gaps(None, &[Gap { first: 5, last: 5, state: GapState::Permanent }]).await.unwrap();
     let report = a.store.audit(&[]).await.unwrap();
     assert_eq!((report.permanent_gaps, report.findings.as_slice()), (1, [].as_slice()));
     run(&mut session, "UPDATE headwater_private.permanent_gaps SET last_sequence = 6").await;

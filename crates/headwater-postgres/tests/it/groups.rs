@@ -49,7 +49,7 @@ async fn locks(session: &mut sqlx::PgConnection) -> i64 {
 }
 
 fn fence(partition: u32, term: Option<u64>) -> Fence {
-    Fence { subscriber_id: "g".into(), partition, term }
+    Fence { subscriber_id: "g".into(), partition, term, history: None }
 }
 
 fn partition(partition: u32) -> PartitionId {

@@ -51,16 +51,16 @@ async fn what_comes_from_a_slot_again_is_in_the_inbox_once() {
     let term = take(&inbox, &owner).await.unwrap();
     // Three rows of one transaction have one place in the WAL.
     let rows = [row((0x1_0000_0010, 1), 1), row((0x1_0000_0010, 2), 2), row((0x1_0000_0010, 3), 3)];
-    assert_eq!(inbox.receive(term, &rows).await.unwrap(), 3);
+    assert_eq!(inbox.receive(term, None, &rows).await.unwrap(), 3);
     let poison = InboxRow { event: None, error: Some("broken".into()), ..row((0x1_0000_0020, 1), 4) };
     let again = [rows[1].clone(), rows[2].clone(), poison];
-    assert_eq!(inbox.receive(term, &again).await.unwrap(), 1);
-    let page = inbox.page(0, 10).await.unwrap();
+    assert_eq!(inbox.receive(term, None, &again).await.unwrap(), 1);
+    let page = inbox.page(None, 0, 10).await.unwrap();
     assert_eq!((page.term, page.caught_up, page.rows.len()), (Some(term), false, 4));
     let events: Vec<_> = page.rows.iter().map(|received| received.event.clone()).collect();
     assert_eq!(events, [rows[0].event.clone(), rows[1].event.clone(), rows[2].event.clone(), None]);
-    assert_eq!(inbox.page(page.rows[2].inbox_id, 10).await.unwrap().rows.len(), 1);
-    assert_eq!(inbox.page(page.rows[3].inbox_id, 10).await.unwrap().rows.len(), 0);
+    assert_eq!(inbox.page(None, page.rows[2].inbox_id, 10).await.unwrap().rows.len(), 1);
+    assert_eq!(inbox.page(None, page.rows[3].inbox_id, 10).await.unwrap().rows.len(), 0);
     let head = inbox.head(&owner).await.unwrap();
     assert_eq!((head.head, head.term, head.is_read), (page.rows[3].inbox_id, term, false));
     assert_eq!(inbox.tidy(term, 0, page.rows[1].inbox_id, HOUR).await.unwrap(), 0);
@@ -79,17 +79,17 @@ async fn an_inbox_of_another_history_begins_anew() {
     let (_db, inbox) = open().await;
     let (a, b) = (Instance::new("a"), Instance::new("b"));
     let term = take(&inbox, &a).await.unwrap();
-    assert!(inbox.begin(term, "7001", 1).await.unwrap().0);
-    inbox.receive(term, &[row((16, 1), 1)]).await.unwrap();
+    assert!(inbox.begin(term, None, "7001", 1).await.unwrap().0);
+    inbox.receive(term, None, &[row((16, 1), 1)]).await.unwrap();
     // It had begun, and nobody reads its slot.
     let term = take(&inbox, &b).await.unwrap();
-    assert!(inbox.begin(term, "7001", 1).await.unwrap().0, "another owner, the same server");
-    assert_eq!(inbox.page(0, 10).await.unwrap().rows.len(), 1);
-    assert!(!inbox.begin(term, "7001", 2).await.unwrap().0, "a standby was promoted");
-    assert_eq!(inbox.page(0, 10).await.unwrap().rows.len(), 0);
-    assert_eq!(inbox.receive(term, &[row((16, 1), 1)]).await.unwrap(), 1, "the same place, in another history");
-    assert!(!inbox.begin(term, "7002", 2).await.unwrap().0, "another server");
-    assert_eq!(inbox.page(0, 10).await.unwrap().rows.len(), 0);
+    assert!(inbox.begin(term, None, "7001", 1).await.unwrap().0, "another owner, the same server");
+    assert_eq!(inbox.page(None, 0, 10).await.unwrap().rows.len(), 1);
+    assert!(!inbox.begin(term, None, "7001", 2).await.unwrap().0, "a standby was promoted");
+    assert_eq!(inbox.page(None, 0, 10).await.unwrap().rows.len(), 0);
+    assert_eq!(inbox.receive(term, None, &[row((16, 1), 1)]).await.unwrap(), 1, "the same place, in another history");
+    assert!(!inbox.begin(term, None, "7002", 2).await.unwrap().0, "another server");
+    assert_eq!(inbox.page(None, 0, 10).await.unwrap().rows.len(), 0);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn one_owns_the_slot_until_its_lease_is_over_or_its_stream() {
     let third = take(&inbox, &b).await.unwrap();
 
     // It has its lease, and had begun to read; but nobody does.
-    inbox.begin(third, "7001", 1).await.unwrap();
+    inbox.begin(third, None, "7001", 1).await.unwrap();
     assert!(take(&inbox, &a).await.is_some());
 }
 
@@ -150,20 +150,20 @@ async fn an_owner_of_a_term_that_is_over_writes_nothing() {
     let mut session = db.session().await;
     let (a, b) = (Instance::new("a"), Instance::new("b"));
     let stale = take(&inbox, &a).await.unwrap();
-    inbox.begin(stale, "7001", 1).await.unwrap();
-    inbox.receive(stale, &[row((16, 1), 1)]).await.unwrap();
+    inbox.begin(stale, None, "7001", 1).await.unwrap();
+    inbox.receive(stale, None, &[row((16, 1), 1)]).await.unwrap();
     inbox.set_caught_up(stale, true).await.unwrap();
     let term = take(&inbox, &b).await.unwrap();
-    assert!(!inbox.page(0, 10).await.unwrap().caught_up, "the next one says so itself");
-    refused(inbox.receive(stale, &[row((32, 1), 2)]).await);
-    refused(inbox.begin(stale, "7001", 2).await);
+    assert!(!inbox.page(None, 0, 10).await.unwrap().caught_up, "the next one says so itself");
+    refused(inbox.receive(stale, None, &[row((32, 1), 2)]).await);
+    refused(inbox.begin(stale, None, "7001", 2).await);
     refused(inbox.set_caught_up(stale, true).await);
     refused(inbox.tidy(stale, 0, i64::MAX, Duration::ZERO).await);
     refused(inbox.evict(stale).await);
     assert_eq!(statuses(&mut session).await, ["RECEIVED"]);
-    let page = inbox.page(0, 10).await.unwrap();
+    let page = inbox.page(None, 0, 10).await.unwrap();
     assert_eq!((page.term, page.caught_up), (Some(term), false));
-    assert_eq!(inbox.receive(term, &[row((32, 1), 2)]).await.unwrap(), 1, "the owner stores it");
+    assert_eq!(inbox.receive(term, None, &[row((32, 1), 2)]).await.unwrap(), 1, "the owner stores it");
 }
 
 /// While an owner's rows are not committed, nobody takes over: else the next one's could have lower numbers than those that appear later.
@@ -172,7 +172,7 @@ async fn who_stores_is_waited_for_by_who_takes_over() {
     let (db, inbox) = open().await;
     let (a, b) = (Instance::new("a"), Instance::new("b"));
     let term = take(&inbox, &a).await.unwrap();
-    inbox.begin(term, "7001", 1).await.unwrap();
+    inbox.begin(term, None, "7001", 1).await.unwrap();
     let mut session = db.session().await;
     let mut storing = sqlx::Connection::begin(&mut session).await.unwrap();
     sqlx::query("SELECT headwater.cdc_receive('shop', $1, $2, '{0/10}', '{1}', '{1}', '{NULL}', '{NULL}')")
@@ -185,7 +185,7 @@ async fn who_stores_is_waited_for_by_who_takes_over() {
     assert_eq!(take(&inbox, &b).await, None, "it stores");
     storing.commit().await.unwrap();
     assert!(take(&inbox, &b).await.is_some());
-    assert_eq!(inbox.page(0, 10).await.unwrap().rows.len(), 1);
+    assert_eq!(inbox.page(None, 0, 10).await.unwrap().rows.len(), 1);
 }
 
 /// What was kept is not looked at again and again: of an inbox of thousands, a tidy that has nothing to do reads a few.

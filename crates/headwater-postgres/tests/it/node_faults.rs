@@ -63,7 +63,7 @@ async fn a_node_that_was_replaced_takes_no_broadcast_from_its_successor() {
         };
         shop.store.register(&config).await.unwrap();
         let term = Some(shop.store.position(&subscriber_id).await.unwrap().term);
-        Fence { subscriber_id, partition: 0, term }
+        Fence { subscriber_id, partition: 0, term, history: None }
     };
     let (predecessor, other) = (fence("a").await, fence("b").await);
     nodes.register(&NodeOptions::new("a"), &[]).await.unwrap();

@@ -30,10 +30,13 @@ async fn a_transaction_has_ended_when_it_can_be_seen() {
     let mut transaction = session.begin().await.unwrap();
     let xid: i64 =
         sqlx::query_scalar("SELECT pg_current_xact_id()::text::bigint").fetch_one(&mut *transaction).await.unwrap();
-    assert!(!db.database.have_ended(&[xid as u32]).await.unwrap());
+    assert!(!db.database.have_ended(None, &[xid as u32]).await.unwrap());
     transaction.commit().await.unwrap();
-    assert!(db.database.have_ended(&[xid as u32]).await.unwrap());
-    assert!(!db.database.have_ended(&[xid as u32, xid as u32 + 1_000_000]).await.unwrap(), "one that nobody has yet");
+    assert!(db.database.have_ended(None, &[xid as u32]).await.unwrap());
+    assert!(
+        !db.database.have_ended(None, &[xid as u32, xid as u32 + 1_000_000]).await.unwrap(),
+        "one that nobody has yet"
+    );
 }
 
 #[tokio::test]

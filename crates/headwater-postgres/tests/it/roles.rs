@@ -490,16 +490,16 @@ async fn a_consumer_notes_poison_and_has_the_inbox() {
     let inbox = PgInbox::new(database.clone(), database.namespace("shop").await.unwrap());
     let owner = headwater_core::Instance::new("node");
     let term = inbox.own(&owner, None, Duration::from_secs(60)).await.unwrap().0.unwrap();
-    assert!(inbox.begin(term, "1", 1).await.unwrap().0);
+    assert!(inbox.begin(term, None, "1", 1).await.unwrap().0);
     let row = InboxRow { place: (16, 0), global_sequence: Some(1), event: None, error: None };
-    assert_eq!(inbox.receive(term, std::slice::from_ref(&row)).await.unwrap(), 1);
-    assert_eq!(inbox.receive(term, &[row]).await.unwrap(), 0);
-    let page = inbox.page(0, 10).await.unwrap().rows;
+    assert_eq!(inbox.receive(term, None, std::slice::from_ref(&row)).await.unwrap(), 1);
+    assert_eq!(inbox.receive(term, None, &[row]).await.unwrap(), 0);
+    let page = inbox.page(None, 0, 10).await.unwrap().rows;
     assert_eq!(page.len(), 1, "and not that of the other namespace");
     assert_eq!(inbox.head(&owner).await.unwrap().head, page[0].inbox_id);
     assert_eq!(inbox.tidy(term, 0, page[0].inbox_id, Duration::ZERO).await.unwrap(), 1);
     assert!(!inbox.evict(term).await.unwrap(), "nobody reads it");
-    assert!(!inbox.begin(term, "1", 2).await.unwrap().0, "another timeline");
+    assert!(!inbox.begin(term, None, "1", 2).await.unwrap().0, "another timeline");
     assert_eq!(database.live_nodes().await.unwrap(), [], "and not those of the other namespace");
 
     let (note, redeliver) = (

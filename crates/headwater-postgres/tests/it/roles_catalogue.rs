@@ -15,6 +15,7 @@ const KINDS: [GrantKind; 3] = [GrantKind::Producer, GrantKind::Consumer, GrantKi
 const OTHERS: &[(&str, &[&str])] = &[
     ("append_event_log", &["headwater.append_event_log('bank', 'Secret', '{}', 'vault')"]),
     ("apply_grants", &["headwater.apply_grants()", "headwater.apply_grants(current_user::regrole)"]),
+    ("begin_history", &["headwater.begin_history()"]),
     ("cdc_orphans", &["headwater.cdc_orphans('0')"]),
     ("cdc_status", &["headwater.cdc_status()"]),
     ("count_dead_letters", &["headwater.count_dead_letters()"]),
@@ -27,6 +28,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("partition_of", &[]),
     ("queue_lags", &["headwater.queue_lags()"]),
     ("queue_name_for_namespace", &[]),
+    ("require_history", &["headwater.require_history(NULL)"]),
     ("run_scheduled_task", &["headwater.run_scheduled_task('{task}')"]),
     ("subscriber_lags", &["headwater.subscriber_lags()"]),
     ("touch_node_heartbeat", &["headwater.touch_node_heartbeat('vault')"]),

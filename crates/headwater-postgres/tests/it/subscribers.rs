@@ -628,9 +628,9 @@ async fn gaps_are_recorded_once() {
     let pending = gap(50, 60, GapState::Pending(Vec::new()));
     for _ in 0..2 {
         let gaps = [gap(3, 9, GapState::Permanent), gap(20, 20, GapState::Permanent), pending.clone()];
-        a.store.record_gaps(&gaps).await.unwrap();
+        a.store.record_gaps(None, &gaps).await.unwrap();
     }
-    a.store.record_gaps(&[gap(5, 9, GapState::Permanent)]).await.unwrap();
+    a.store.record_gaps(None, &[gap(5, 9, GapState::Permanent)]).await.unwrap();
     let recorded = "SELECT concat(first_sequence, '-', last_sequence, ' ', proof) FROM headwater_private.permanent_gaps ORDER BY 1";
     let recorded: Vec<String> = sqlx::query_scalar(recorded).fetch_all(&mut session).await.unwrap();
     assert_eq!(recorded, ["20-20 aborted", "3-9 aborted"]);

@@ -26,7 +26,7 @@ impl Turn<'_> {
         let hold_for = self.runner.subscription.config.hold_for;
         let mut gate = self.beyond.take().unwrap_or_else(|| Gate::new(barrier, hold_for));
         let segment = self.runner.tail.segment(gate.position(), self.segment_size()).await;
-        let segment = segment.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
+        let segment = segment.map_err(|error| Stop::from(SubscriberError::Read(error)))?;
         let now = Instant::now();
         let mut hold = None;
         // An older look may show a hole where a transaction of these goes on.
@@ -36,7 +36,7 @@ impl Turn<'_> {
             let keys = self.groups.keys();
             for Admitted { event, .. } in admitted {
                 let key = order_key(&event);
-                if keys.contains(&key) && self.wants(&event) && !self.buried.contains(&sequence(&event)) {
+                if keys.contains(&key) && self.wants(&event) && !self.is_buried(&event) {
                     self.groups.add(&event, key, weight(&event), segment.visible_by.unwrap_or(now), now);
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use headwater_core::{
-    Fence, Instance, InstanceMode, PartitionId, Registration, SubscriberError, SubscriberMode, SubscriberStore,
+    Fence, History, Instance, InstanceMode, PartitionId, Registration, SubscriberError, SubscriberMode, SubscriberStore,
 };
 use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::watch;
@@ -96,6 +96,7 @@ impl Crew {
             instance: self.instance.clone(),
             control: told,
             status: seat.status.clone(),
+            left_open: AtomicBool::new(false),
         };
         self.tasks.lock().expect("no holder of this lock panics").spawn(Arc::new(runner).run());
         seat
@@ -173,9 +174,10 @@ impl Seat {
         self.control.borrow().fence.as_ref().and_then(|fence| fence.term)
     }
 
-    /// What proves that this instance owns the partition.
-    pub(super) fn fence(&self, term: u64) -> Fence {
-        Fence { subscriber_id: self.id.subscriber_id.clone(), partition: self.id.partition, term: Some(term) }
+    /// What proves that this instance owns the partition, in a history.
+    pub(super) fn fence(&self, term: u64, history: Option<History>) -> Fence {
+        let PartitionId { subscriber_id, partition } = self.id.clone();
+        Fence { subscriber_id, partition, term: Some(term), history }
     }
 
     /// Events handled since this was last asked.

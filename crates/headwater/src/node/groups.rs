@@ -18,6 +18,7 @@ use headwater_core::{
     SubscriberError, order_key,
 };
 
+use super::care::died;
 use super::handler::{InTransaction, Work};
 use super::ring::{sequence, weight};
 use super::runner::Stop;
@@ -77,7 +78,7 @@ impl Turn<'_> {
         let visible_by = segment.visible_by.unwrap_or(now);
         for Admitted { event, .. } in admitted {
             let own = self.wants(&event);
-            let buried = own && self.buried.remove(&sequence(&event));
+            let buried = own && self.is_buried(&event);
             if buried {
                 self.done(&event);
             } else if own {
@@ -91,7 +92,7 @@ impl Turn<'_> {
 
     /// The same for an event of a passed gap.
     pub(super) fn gather_late(&mut self, event: &Arc<Event>) {
-        if self.wants(event) && !self.buried.remove(&sequence(event)) {
+        if self.wants(event) && !self.is_buried(event) {
             let now = Instant::now();
             self.groups.add(event, order_key(event), weight(event), now, now);
             self.look_beyond_again();
@@ -140,7 +141,7 @@ impl Turn<'_> {
             }
             let Some(part) = self.groups.needs_spans(if full { 0 } else { limit }) else { break };
             let spans = self.runner.unless_stopped(self.fence, self.runner.tail.spans(&part)).await?;
-            self.groups.note_spans(spans.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?);
+            self.groups.note_spans(spans.map_err(|error| Stop::from(SubscriberError::Read(error)))?);
         }
         Ok(if full { self.groups.next_batch(by, limit, self.barrier, true) } else { None })
     }
@@ -182,11 +183,22 @@ impl Turn<'_> {
             let letters: Vec<DeadLetter> = group.iter().map(parked).collect();
             return self.settle_with_letters(group, letters).await;
         }
-        let (mut attempts, mut failed_at) = (Vec::new(), Vec::new());
+        let max_retries = self.runner.subscription.config.max_retries as usize;
+        let before = self.attempts_before(&group[0]);
+        if before.as_ref().is_some_and(|before| before.len() <= max_retries) {
+            self.note_begun(&group[0]).await?;
+        }
+        let mut attempts = before.unwrap_or_default();
+        let mut failed_at = vec![None; attempts.len()];
         let error = loop {
+            if attempts.len() > max_retries {
+                break died();
+            }
             let Err(Failure { at, error }) = self.try_in_transaction(handler, group).await? else { return Ok(()) };
             let failing = group.iter().find(|event| event.global_sequence == at).unwrap_or(&group[0]);
-            let again = self.runner.try_again(self.fence, failing, &error, &mut attempts).await?;
+            let (runner, fence) = (self.runner, self.fence);
+            let again = self.writing_meanwhile(runner.try_again(fence, failing, &error, &mut attempts)).await?;
+            self.finish_writing().await?;
             failed_at.resize(attempts.len(), at);
             if !again {
                 break error;

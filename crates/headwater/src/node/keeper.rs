@@ -48,6 +48,9 @@ impl Keeper {
     pub(super) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
         let mut renewed = Instant::now();
         let mut said = false;
+        // In another history, others may own what this instance did.
+        let mut histories = self.crew.tail.generations();
+        let mut anew = false;
         for tick in 0.. {
             let begun = Instant::now();
             match timeout(self.lease / 2, self.keep()).await.unwrap_or_else(|_| Err(no_answer())) {
@@ -64,12 +67,13 @@ impl Keeper {
             }
             self.look_for_removed(tick).await;
             self.look_at_shared().await;
-            if tick % SINGLES_EVERY == 0 {
+            if tick % SINGLES_EVERY == 0 || std::mem::take(&mut anew) {
                 self.look_at_singles().await;
             }
             self.note_rates();
             tokio::select! {
                 () = tokio::time::sleep(jittered(TICK, 0.2, rand::random())) => {}
+                Ok(()) = histories.changed() => anew = true,
                 _ = stop.wait_for(|stop| *stop) => break,
             }
         }
@@ -271,7 +275,7 @@ impl Keeper {
                 if is_new && !matches!(self.crew.is_node().await, Ok(true)) {
                     continue;
                 }
-                let fence = seat.fence(loaded.term);
+                let fence = seat.fence(loaded.term, loaded.history);
                 seat.control.send_modify(|control| {
                     control.fence = Some(fence);
                     control.redrives += 1;
@@ -301,7 +305,7 @@ impl Keeper {
 }
 
 fn tell(seat: &Seat, term: Option<u64>, held: Option<&Held>) {
-    let fence = term.map(|term| seat.fence(term));
+    let fence = term.map(|term| seat.fence(term, held.and_then(|held| held.history)));
     seat.control.send_if_modified(|control| {
         let before = control.clone();
         if fence.is_none() {

@@ -2,6 +2,7 @@
 
 mod beyond;
 mod builder;
+mod care;
 mod crew;
 pub(crate) mod due;
 mod emit;
@@ -520,7 +521,7 @@ async fn hear(crew: Arc<Crew>, subscription: Arc<Subscription>) {
             Ok((_, false)) => return,
             Ok((loaded, true)) => {
                 let seat = crew.seat(&subscription, 0);
-                let fence = seat.fence(loaded.term);
+                let fence = seat.fence(loaded.term, loaded.history);
                 return seat.control.send_modify(|control| {
                     control.fence = Some(fence);
                     control.paused = loaded.paused;

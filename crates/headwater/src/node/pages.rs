@@ -1,6 +1,6 @@
 //! Settled pages of the log, shared by subscribers that catch up side by side.
 //!
-//! What is settled never changes (but for a row that is repaired: then all are forgotten), so a page that one subscriber has read serves all
+//! What is settled never changes in a history (but for a row that is repaired: then there are new pages, as for another history), so a page that one subscriber has read serves all
 //! others that need a part of it. One page is read at a time: whoever waits for its turn finds, more often than not, that the page it needs is
 //! there by then. The next page is read while the events of one are handled.
 
@@ -39,8 +39,6 @@ struct Cache {
     pages: BTreeMap<u64, Page>,
     bytes: usize,
     uses: u64,
-    /// How often it was cleared: a page that was being read meanwhile is not kept.
-    clearings: u64,
 }
 
 /// A part of a page.
@@ -73,16 +71,6 @@ pub(super) fn next_size(size: u32, events: usize, bytes: usize) -> u32 {
 }
 
 impl Pages {
-    /// Forgets everything: the log may be another.
-    pub(super) fn clear(&self) {
-        let mut cache = self.cache.lock().expect("no holder of this lock panics");
-        *cache = Cache { clearings: cache.clearings + 1, ..Cache::default() };
-    }
-
-    fn clearings(&self) -> u64 {
-        self.cache.lock().expect("no holder of this lock panics").clearings
-    }
-
     /// What comes after `after`, at most `limit` events, of a log that is settled up to `settled`; also the gaps that reading
     /// it proved permanent.
     pub(super) async fn segment(
@@ -110,7 +98,6 @@ impl Pages {
         if let Some(part) = self.cached(after, limit) {
             return Ok(part);
         }
-        let clearings = self.clearings();
         let size = self.size.load(Ordering::Relaxed);
         let page = log.settled_page(after, settled, size).await?;
         let events: Vec<_> = page.events.into_iter().map(Arc::new).collect();
@@ -118,7 +105,7 @@ impl Pages {
         self.size.store(next_size(size, events.len(), bytes), Ordering::Relaxed);
         let mut page = Page { end: page.cursor, events, bytes, gaps: page.gaps, begun: false, used: 0 };
         let part = page.part(after, limit);
-        self.keep(after, page, clearings);
+        self.keep(after, page);
         Ok(part)
     }
 
@@ -131,9 +118,9 @@ impl Pages {
         Some(page.part(after, limit))
     }
 
-    fn keep(&self, start: u64, page: Page, clearings: u64) {
+    fn keep(&self, start: u64, page: Page) {
         let mut cache = self.cache.lock().expect("no holder of this lock panics");
-        if page.end <= start || cache.clearings != clearings {
+        if page.end <= start {
             return;
         }
         cache.uses += 1;
@@ -216,20 +203,9 @@ mod tests {
         let pages = Pages::default();
         let gap = Gap { first: 3, last: 4, state: GapState::Permanent };
         let page = Page { end: 9, events: Vec::new(), bytes: 0, gaps: vec![gap.clone()], begun: false, used: 0 };
-        pages.keep(0, page, 0);
+        pages.keep(0, page);
         assert_eq!(pages.cached(0, 0).unwrap().gaps, []);
         assert_eq!(pages.cached(2, 5).unwrap().gaps, [gap]);
         assert_eq!(pages.cached(2, 5).unwrap().gaps, []);
-    }
-
-    #[tokio::test]
-    async fn what_was_read_before_all_was_forgotten_is_not_kept() {
-        let pages = Pages::default();
-        let page = || Page { end: 9, events: Vec::new(), bytes: 0, gaps: Vec::new(), begun: false, used: 0 };
-        pages.clear();
-        pages.keep(0, page(), 0);
-        assert!(pages.cached(0, 1).is_none());
-        pages.keep(0, page(), 1);
-        assert!(pages.cached(0, 1).is_some());
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Who has authority: the subscriber's row in the database. The keeper tells the runner, through [`Control`], whether this instance
 //! owns the subscriber, and in which term; every write carries that term, so that an owner which does not know yet that it was
-//! replaced changes nothing. No clock of this process decides anything but when to try again.
+//! replaced changes nothing. It carries the history as well in which the term was given and the events were read: a server that lost the end of its log refuses
+//! what belongs to that. No clock of this process decides anything but when to try again.
 //!
 //! States: standing by, paused, and owning, in which a [`Turn`] takes segments of the log through the gate to the handler.
 //! What failing calls do:
@@ -11,10 +12,13 @@
 //!   skipped meanwhile;
 //! - a transaction that fails outside of the handler: its outcome may be unknown, so the turn ends, and the next one begins from the
 //!   checkpoint as it is in the database;
-//! - a write that is fenced: the turn ends, and what was not written is another owner's to deliver.
+//! - an event that ends its process: whoever follows an owner that died writes down which events it begins, one at a time, until some are handled; an event that
+//!   was begun too often is given up, as after so many failures;
+//! - a write that is fenced: the turn ends, and what was not written is another owner's to deliver;
+//! - a server with another history: the turn ends, the tail forgets what it has read, and the next turn begins from the checkpoint as that server has it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headwater_core::{
@@ -75,6 +79,7 @@ impl From<SubscriberError> for Stop {
     fn from(error: SubscriberError) -> Self {
         match error {
             SubscriberError::Fenced(_) | SubscriberError::NotFound(_) => Stop::Fenced,
+            error if error.is_other_history() => Stop::Anew,
             error => Stop::Failed(error),
         }
     }
@@ -90,6 +95,8 @@ pub(super) struct Runner {
     pub(super) instance: Instance,
     pub(super) control: watch::Receiver<Control>,
     pub(super) status: Arc<Status>,
+    /// A turn of this process ended, and the database may not know it.
+    pub(super) left_open: AtomicBool,
 }
 
 impl Runner {
@@ -115,7 +122,11 @@ impl Runner {
             let stop = self.own(&fence).await;
             self.status.reached.send_replace(None);
             match stop {
-                Stop::Control | Stop::Anew => pause = FIRST_PAUSE,
+                Stop::Control => pause = FIRST_PAUSE,
+                Stop::Anew => {
+                    pause = FIRST_PAUSE;
+                    self.tail.doubt();
+                }
                 Stop::Fenced | Stop::Paused => {
                     let state =
                         if matches!(stop, Stop::Paused) { RunnerState::Paused } else { RunnerState::StandingBy };
@@ -133,22 +144,40 @@ impl Runner {
     }
 
     async fn own(self: &Arc<Self>, fence: &Fence) -> Stop {
-        let generation = self.tail.generation();
+        let mut generations = self.tail.generations();
+        let (history, generation) = self.tail.reading();
+        if history.is_none() || history != fence.history {
+            // The tail has not begun; or it or the keeper is behind; or a server that was replaced still answers.
+            if history.is_some() {
+                self.status.set(RunnerState::Disconnected, Some("the server has another history".into()));
+                self.tail.doubt();
+            }
+            _ = self.unless_stopped(fence, timeout(WORD, generations.changed())).await;
+            return Stop::Control;
+        }
         let loaded: Loaded = match self.store.load(fence).await {
             Ok(loaded) if loaded.paused => return Stop::Paused,
             Ok(loaded) => loaded,
             Err(error) => return error.into(),
         };
+        let last = match self.store.begin_turn(fence, self.left_open.load(Ordering::Acquire)).await {
+            Ok(last) => last,
+            Err(error) => return error.into(),
+        };
+        self.left_open.store(true, Ordering::Release);
         self.tail.forget_before(loaded.repairs).await;
         let (position, partition) = (loaded.position, self.partition);
         tracing::info!(subscriber_id = self.id(), partition, position, term = fence.term, "delivery begins");
-        let mut turn = Turn::new(self, fence, loaded, generation);
+        let mut turn = Turn::new(self, fence, loaded, last, generation);
         let stop = turn.run().await;
         turn.end().await;
         if !matches!(stop, Stop::Fenced | Stop::Anew)
             && let Err(Stop::Failed(error)) = turn.write_last().await
         {
             tracing::warn!(subscriber_id = self.id(), %error, "failed to write the last checkpoint: its events will come again");
+        }
+        if !matches!(stop, Stop::Fenced | Stop::Anew) && self.store.end_turn(fence).await.is_ok() {
+            self.left_open.store(false, Ordering::Release);
         }
         stop
     }
@@ -222,17 +251,17 @@ impl Runner {
         event: &Arc<Event>,
     ) -> Result<Option<GivenUp>, Stop> {
         self.throttle(fence).await?;
-        self.deliver_granted(handler, fence, event).await
+        self.deliver_granted(handler, fence, event, Vec::new()).await
     }
 
-    /// The same for an event that may be handled now.
+    /// The same for an event that may be handled now, and was tried before or not.
     pub(super) async fn deliver_granted(
         &self,
         handler: &dyn Each,
         fence: &Fence,
         event: &Arc<Event>,
+        mut attempts: Vec<Attempt>,
     ) -> Result<Option<GivenUp>, Stop> {
-        let mut attempts = Vec::new();
         loop {
             match guarded(handler.handle(event), self.subscription.config.handler_timeout).await {
                 Ok(()) => return Ok(None),

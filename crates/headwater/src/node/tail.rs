@@ -11,17 +11,19 @@
 //! States: disconnected (reads fail: tried again with growing pauses, said once in the log and in the status) and following. While events are
 //! missing that may still come, it looks again by itself, first at once, then with growing pauses, until their writers have ended.
 //!
-//! A server that was restarted or replaced may have lost the end of its log. Then everything is forgotten, and subscribers begin anew with
-//! their checkpoints as the database has them. So it is when rows of the log were repaired: what was read as missing there is not any more.
+//! A server that has crashed or was replaced may have lost the end of its log, and hand out its sequences again. So all is read in one history, the tail's: a
+//! read that a server with another one answers fails. Then everything is forgotten, and subscribers begin anew with their checkpoints as the database
+//! has them. So it is when rows of the log were repaired: what was read as missing there is not any more. Who writes names the history as well, so it is
+//! no matter how soon the tail notices; it asks when somebody doubts, after failed reads, and every 5 s.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use headwater_cdc::{Feed, LiveStatus, Taken};
 use headwater_core::{
-    EventLog, Fault, Gap, GapState, Gaps, LONG_SPAN, LookAhead, Part, ReadError, Segment, Spans, SubscriberStore,
-    Writer, jittered,
+    EventLog, Fault, Gap, GapState, Gaps, History, LONG_SPAN, LookAhead, Part, ReadError, Segment, Spans,
+    SubscriberStore, Writer, jittered,
 };
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::{sleep, timeout, timeout_at};
@@ -34,8 +36,8 @@ use super::ring::{MAX_HOLES, Ring, weight};
 const PATIENCE: Duration = Duration::from_secs(45);
 /// Between looks at what is missing, doubling from here to the poll's interval.
 const FIRST_LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// How often to ask whether the server is still the same.
-const ASK_EPOCH: Duration = Duration::from_secs(5);
+/// How often to ask whether the history is still the same.
+const ASK_HISTORY: Duration = Duration::from_secs(5);
 /// Between tries while the database cannot be reached.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -52,8 +54,7 @@ pub(crate) type WakeUp = watch::Receiver<u64>;
 pub(super) struct Tail {
     log: Arc<dyn EventLog>,
     store: Arc<dyn SubscriberStore>,
-    ring: Mutex<Option<Ring>>,
-    pages: Arc<Pages>,
+    past: Mutex<Past>,
     /// Long transactions, and the generation in which they were looked for.
     spans: AsyncMutex<(u64, Arc<Spans>)>,
     /// Changes with everything new.
@@ -65,7 +66,9 @@ pub(super) struct Tail {
     /// Changes when events appeared in holes, or holes were closed.
     holes_changed: AtomicU64,
     /// Changes when what was seen before counts no more.
-    generation: AtomicU64,
+    generation: watch::Sender<u64>,
+    /// Somebody has met another history.
+    doubted: AtomicBool,
     /// Events that the next look takes at most.
     size: AtomicU32,
     nudge: watch::Sender<u64>,
@@ -79,6 +82,23 @@ pub(super) struct Tail {
     poison: Option<Poison>,
 }
 
+/// What was read, in one history. What is read in another never comes to it.
+struct Past {
+    /// `None`: it is not known yet, and nothing was read.
+    history: Option<History>,
+    /// The log, in that history.
+    log: Arc<dyn EventLog>,
+    ring: Option<Ring>,
+    pages: Arc<Pages>,
+}
+
+impl Past {
+    fn of(history: Option<History>, log: &Arc<dyn EventLog>) -> Self {
+        let log = history.map_or_else(|| log.clone(), |history| log.under(history));
+        Past { history, log, ring: None, pages: Arc::default() }
+    }
+}
+
 impl Tail {
     pub(super) fn new(
         log: Arc<dyn EventLog>,
@@ -88,17 +108,17 @@ impl Tail {
         poison: Option<Poison>,
     ) -> Self {
         Tail {
+            past: Mutex::new(Past::of(None, &log)),
             log,
             store,
-            ring: Mutex::default(),
-            pages: Arc::default(),
             spans: AsyncMutex::default(),
             changed: watch::Sender::new(0),
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
             is_read: AtomicBool::new(false),
             holes_changed: AtomicU64::new(0),
-            generation: AtomicU64::new(0),
+            generation: watch::Sender::new(0),
+            doubted: AtomicBool::new(false),
             size: AtomicU32::new(PAGE_SIZE),
             nudge: watch::Sender::new(0),
             nudged: AtomicBool::new(false),
@@ -123,14 +143,34 @@ impl Tail {
     }
 
     /// Forgets all that was seen.
-    fn begin_anew(&self) {
-        *self.ring.lock().expect("no holder of this lock panics") = None;
-        self.pages.clear();
+    fn begin_anew(&self, history: Option<History>) {
+        *self.past() = Past::of(history, &self.log);
         if let Some(feed) = &self.live {
             feed.clear();
         }
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.generation.send_modify(|generation| *generation += 1);
         self.changed.send_modify(|version| *version += 1);
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().expect("no holder of this lock panics")
+    }
+
+    /// The log, in the history that is read.
+    fn log(&self) -> Arc<dyn EventLog> {
+        self.past().log.clone()
+    }
+
+    /// The history that is read, and the generation; `None`: the first is not known yet.
+    pub(super) fn reading(&self) -> (Option<History>, u64) {
+        let past = self.past();
+        (past.history, *self.generation.borrow())
+    }
+
+    /// Has the history asked for at once: somebody has met another.
+    pub(super) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Release);
+        self.nudge();
     }
 
     fn tell_of(&self, poison: &[u64]) {
@@ -168,12 +208,17 @@ impl Tail {
 
     /// Changes when what was seen before counts no more.
     pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        *self.generation.borrow()
+    }
+
+    /// Changes with it.
+    pub(super) fn generations(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
     }
 
     /// The highest sequence seen.
     pub(super) fn seen(&self) -> u64 {
-        self.ring.lock().expect("no holder of this lock panics").as_ref().map_or(0, Ring::seen)
+        self.past().ring.as_ref().map_or(0, Ring::seen)
     }
 
     /// Those who may still commit what is missing.
@@ -183,22 +228,22 @@ impl Tail {
 
     /// What comes after `after`, at most `limit` events.
     pub(super) async fn segment(&self, after: u64, limit: usize) -> Result<Segment, ReadError> {
-        let settled = {
-            let ring = self.ring.lock().expect("no holder of this lock panics");
-            let Some(ring) = ring.as_ref() else { return Ok(Segment { after, ..Segment::default() }) };
+        let (settled, history, log, pages) = {
+            let past = self.past();
+            let Some(ring) = past.ring.as_ref() else { return Ok(Segment { after, ..Segment::default() }) };
             match ring.segment(after, limit) {
                 Some(segment) => return Ok(segment),
-                None => ring.settled(),
+                None => (ring.settled(), past.history, past.log.clone(), past.pages.clone()),
             }
         };
         if after < settled {
-            let (segment, gaps) = timed(self.pages.segment(&self.log, after, settled, limit)).await?;
-            self.record(&gaps).await;
+            let (segment, gaps) = timed(pages.segment(&log, after, settled, limit)).await?;
+            self.record(history, &gaps).await;
             return Ok(segment);
         }
         // Behind the ring, and not settled: events that a long transaction holds up, more of them than the ring has room for.
         let as_of = Some(Instant::now());
-        let look = timed(self.log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
+        let look = timed(log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
         let events = look.events.into_iter().map(Arc::new).collect();
         let complete = !look.more;
         Ok(Segment { after, events, seen: look.seen, settled: look.settled, as_of, complete, ..Segment::default() })
@@ -211,9 +256,12 @@ impl Tail {
         if known.0 == generation && known.1.cover(part) {
             return Ok(known.1.clone());
         }
-        let settled = self.ring.lock().expect("no holder of this lock panics").as_ref().map_or(0, Ring::settled);
+        let (settled, log) = {
+            let past = self.past();
+            (past.ring.as_ref().map_or(0, Ring::settled), past.log.clone())
+        };
         let (after, begun) = (part.first.saturating_sub(1), Some(Instant::now()));
-        let long = self.log.long_transactions(after, LONG_SPAN, MAX_SPANS).await?;
+        let long = log.long_transactions(after, LONG_SPAN, MAX_SPANS).await?;
         let up_to = long.last().filter(|_| long.len() >= MAX_SPANS as usize).map_or(u64::MAX, |(_, first, _)| *first);
         let last = long.into_iter().map(|(transaction, _, last)| (transaction, last)).collect();
         *known = (generation, Arc::new(Spans { after, up_to, settled, begun, last }));
@@ -222,7 +270,7 @@ impl Tail {
 
     /// What became of gaps that were passed.
     pub(super) async fn look_into(&self, gaps: &Gaps) -> Result<LookAhead, ReadError> {
-        let look = timed(self.log.look_ahead(self.seen(), gaps, 1)).await?;
+        let look = timed(self.log().look_ahead(self.seen(), gaps, 1)).await?;
         self.tell_of(&look.poison);
         Ok(look)
     }
@@ -245,12 +293,12 @@ impl Tail {
         let mut hole_until = None;
         let mut pause = FIRST_PAUSE;
         let mut look_again = FIRST_LOOK_AGAIN;
-        let mut epoch = Epoch::default();
+        let mut asked = None;
         loop {
             let repairs = self.repairs.load(Ordering::Acquire);
             if *self.forgotten.borrow() < repairs {
                 tracing::info!(namespace = self.log.namespace(), "rows of the log were repaired: reading them again");
-                self.begin_anew();
+                self.begin_anew(self.reading().0);
                 read = true;
                 self.forgotten.send_replace(repairs);
             }
@@ -258,18 +306,18 @@ impl Tail {
                 wake_ups.any(false).await;
                 if let Some(feed) = &self.live {
                     // Nobody takes it: whoever begins to read does so from the log.
-                    feed.take(u64::MAX);
+                    feed.take(u64::MAX, self.reading().0);
                 }
                 self.changed.send_modify(|version| *version += 1);
                 continue;
             }
-            let looked = match self.check_epoch(&mut epoch).await {
+            let looked = match self.check_history(&mut asked).await {
                 Ok(()) if read => self.look().await,
                 Ok(()) => match self.take_live() {
                     Some(looked) => Ok(looked),
                     None => {
                         // The stream may have begun anew on a server that was restarted or replaced.
-                        epoch.asked = None;
+                        asked = None;
                         read = true;
                         continue;
                     }
@@ -311,7 +359,7 @@ impl Tail {
                     if self.connected.swap(false, Ordering::AcqRel) {
                         tracing::warn!(namespace = self.log.namespace(), %error, "failed to read the log, trying again");
                     }
-                    epoch.asked = None;
+                    asked = None;
                     sleep(jittered(pause, 0.5, rand::random())).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -319,27 +367,31 @@ impl Tail {
         }
     }
 
-    async fn check_epoch(&self, epoch: &mut Epoch) -> Result<(), ReadError> {
-        if epoch.asked.is_some_and(|asked| asked.elapsed() < ASK_EPOCH) {
+    async fn check_history(&self, asked: &mut Option<Instant>) -> Result<(), ReadError> {
+        let doubted = self.doubted.swap(false, Ordering::AcqRel);
+        if !doubted && asked.is_some_and(|asked| asked.elapsed() < ASK_HISTORY) {
             return Ok(());
         }
-        let now = timed(self.log.epoch()).await?;
-        epoch.asked = Some(Instant::now());
-        if epoch.known.as_ref().is_some_and(|known| *known != now) {
-            tracing::info!(namespace = self.log.namespace(), "the server was restarted or replaced: beginning anew");
-            self.begin_anew();
+        *asked = None;
+        let (known, now) = (self.reading().0, timed(self.log.history()).await?);
+        *asked = Some(Instant::now());
+        if known != Some(now) {
+            if known.is_some() {
+                tracing::info!(namespace = self.log.namespace(), "the server has another history: beginning anew");
+            }
+            self.begin_anew(Some(now));
         }
-        epoch.known = Some(now);
         Ok(())
     }
 
     /// Takes what the feed has; `None`: the log has to be read.
     fn take_live(&self) -> Option<Looked> {
         let feed = self.live.as_ref()?;
-        let mut ring = self.ring.lock().expect("no holder of this lock panics");
-        let ring = ring.as_mut().filter(|ring| ring.holes().is_empty())?;
+        let mut past = self.past();
+        let history = past.history;
+        let ring = past.ring.as_mut().filter(|ring| ring.holes().is_empty())?;
         let (seen, now) = (ring.seen(), Instant::now());
-        match feed.take(seen) {
+        match feed.take(seen, history) {
             Taken::Nothing => Some(Looked::default()),
             Taken::Hole => Some(Looked { hole: true, ..Looked::default() }),
             Taken::ReadTheLog => None,
@@ -355,13 +407,14 @@ impl Tail {
     }
 
     async fn look(&self) -> Result<Looked, ReadError> {
-        let known = {
-            let ring = self.ring.lock().expect("no holder of this lock panics");
-            ring.as_ref().map(|ring| (ring.seen(), ring.holes().clone()))
+        let (known, history, log) = {
+            let past = self.past();
+            let known = past.ring.as_ref().map(|ring| (ring.seen(), ring.holes().clone()));
+            (known, past.history, past.log.clone())
         };
         let Some((seen, holes)) = known else {
-            let horizon = timed(self.log.horizon()).await?;
-            *self.ring.lock().expect("no holder of this lock panics") = Some(Ring::starting_at(horizon.horizon));
+            let horizon = timed(log.horizon()).await?;
+            self.past().ring = Some(Ring::starting_at(horizon.horizon));
             self.changed.send_modify(|version| *version += 1);
             return Ok(Looked { news: true, more: true, ..Looked::default() });
         };
@@ -369,7 +422,7 @@ impl Tail {
         // With too many holes, only these are looked into.
         let limit = if holes.ranges().len() < MAX_HOLES { size } else { 0 };
         let begun = Instant::now();
-        let mut look = timed(self.log.look_ahead(seen, &holes, limit)).await?;
+        let mut look = timed(log.look_ahead(seen, &holes, limit)).await?;
         self.tell_of(&look.poison);
         *self.writers.lock().expect("no holder of this lock panics") = std::mem::take(&mut look.writers);
         let bytes = look.events.iter().map(weight).sum();
@@ -377,8 +430,8 @@ impl Tail {
         let more = look.more;
         let filled = !look.filled.is_empty();
         let (change, holes) = {
-            let mut ring = self.ring.lock().expect("no holder of this lock panics");
-            let ring = ring.get_or_insert_default();
+            let mut past = self.past();
+            let ring = past.ring.get_or_insert_default();
             (ring.take(look, begun, Instant::now()), !ring.holes().is_empty())
         };
         if filled || !change.permanent.is_empty() {
@@ -389,26 +442,19 @@ impl Tail {
         }
         let permanent = change.permanent.into_iter();
         let gaps: Vec<_> = permanent.map(|(first, last)| Gap { first, last, state: GapState::Permanent }).collect();
-        self.record(&gaps).await;
+        self.record(history, &gaps).await;
         Ok(Looked { news: change.news, more, holes, hole: false })
     }
 
-    /// Records proved gaps. A failure is no loss: whoever reads there proves them again.
-    pub(super) async fn record(&self, gaps: &[Gap]) {
+    /// Records gaps that were proved in a history. A failure is no loss: whoever reads there proves them again.
+    pub(super) async fn record(&self, history: Option<History>, gaps: &[Gap]) {
         if gaps.is_empty() {
             return;
         }
-        if let Err(error) = self.store.record_gaps(gaps).await {
+        if let Err(error) = self.store.record_gaps(history, gaps).await {
             tracing::warn!(namespace = self.log.namespace(), %error, "failed to record permanent gaps");
         }
     }
-}
-
-/// What is known of the server.
-#[derive(Default)]
-struct Epoch {
-    known: Option<String>,
-    asked: Option<Instant>,
 }
 
 #[derive(Default)]

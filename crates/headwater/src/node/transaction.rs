@@ -70,7 +70,12 @@ impl Turn<'_> {
             return Ok(());
         }
         while let Err(failure) = self.try_in_transaction(handler, std::slice::from_ref(event)).await? {
-            if let Some(given_up) = self.runner.failed(self.fence, event, failure.error, &mut attempts).await? {
+            let (runner, fence) = (self.runner, self.fence);
+            let failed = runner.failed(fence, event, failure.error, &mut attempts);
+            let failed = self.writing_meanwhile(failed).await?;
+            // The next transaction moves the checkpoint from where this leaves it.
+            self.finish_writing().await?;
+            if let Some(given_up) = failed {
                 self.park(given_up.0);
                 self.done(event);
                 break;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{
-    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gaps, Gate, Groups, Hold, Late,
-    Loaded, Progress, RunnerState, SubscriberError, order_key, partition_of,
+    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gaps, Gate, Groups, Hold, LastTurn,
+    Late, Loaded, Progress, RunnerState, SubscriberError, order_key, partition_of,
 };
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
+use uuid::Uuid;
 
+use super::care::CAREFUL_EVENTS;
 use super::groups::FIRST_LOOK_DELAY;
 use super::handler::{Batch, Each, Work, guarded};
 use super::limiter::Limiter;
@@ -48,7 +50,11 @@ pub(super) struct Turn<'r> {
     pub(super) progress: Progress,
     parked: HashSet<String>,
     /// Events ahead of the checkpoint that have a dead letter already.
-    pub(super) buried: HashSet<u64>,
+    pub(super) buried: HashSet<(u64, Option<Uuid>)>,
+    /// Events that are still to be begun with care, after an owner that died.
+    pub(super) careful: u32,
+    /// The event that it had begun, and how often that was.
+    pub(super) begun: Option<(Uuid, u32)>,
     /// The tail's, when the turn began.
     generation: u64,
     /// The tail's count of changed holes, when the ledger was last looked into.
@@ -106,7 +112,13 @@ struct Done {
 }
 
 impl<'r> Turn<'r> {
-    pub(super) fn new(runner: &'r Arc<Runner>, fence: &'r Fence, loaded: Loaded, generation: u64) -> Self {
+    pub(super) fn new(
+        runner: &'r Arc<Runner>,
+        fence: &'r Fence,
+        loaded: Loaded,
+        last: LastTurn,
+        generation: u64,
+    ) -> Self {
         let hold_for = runner.subscription.config.hold_for;
         Turn {
             runner,
@@ -115,11 +127,13 @@ impl<'r> Turn<'r> {
             partitions: loaded.partitions,
             barrier: loaded.barrier,
             beyond: None,
-            noted_to: loaded.buried.iter().max().copied(),
+            noted_to: loaded.buried.iter().map(|(sequence, _)| *sequence).max(),
             late_at: (!loaded.pending_gaps.is_empty()).then(Instant::now),
             progress: Progress::new(loaded.position, loaded.pending_gaps),
             parked: loaded.parked_keys.into_iter().collect(),
             buried: loaded.buried.into_iter().collect(),
+            careful: if last.died { CAREFUL_EVENTS } else { 0 },
+            begun: last.begun,
             generation,
             holes_seen: runner.tail.holes_changed(),
             unwritten: 0,
@@ -194,7 +208,7 @@ impl<'r> Turn<'r> {
     /// Takes the next segment through the gate to the handler.
     async fn take(&mut self) -> Result<Option<Hold>, Stop> {
         let segment = self.runner.tail.segment(self.gate.position(), self.segment_size()).await;
-        let mut segment = segment.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
+        let mut segment = segment.map_err(|error| Stop::from(SubscriberError::Read(error)))?;
         if let Some(barrier) = self.barrier {
             segment.end_at(barrier);
         }
@@ -250,7 +264,7 @@ impl<'r> Turn<'r> {
             if !self.wants(&event) {
                 self.progress.done(sequence(&event));
                 self.note_unwritten();
-            } else if self.buried.remove(&sequence(&event)) {
+            } else if self.is_buried(&event) {
                 self.done(&event);
             } else {
                 events.push(event);
@@ -258,6 +272,9 @@ impl<'r> Turn<'r> {
         }
         if events.is_empty() {
             return Ok(());
+        }
+        if self.careful > 0 {
+            return self.handle_with_care(events).await;
         }
         match &self.runner.subscription.work {
             Work::Each(handler) if self.runner.subscription.config.concurrency > 1 => {
@@ -287,12 +304,21 @@ impl<'r> Turn<'r> {
             && (self.partitions <= 1 || partition_of(&order_key(event), self.partitions) == self.runner.partition)
     }
 
+    /// Whether an event ahead of the checkpoint was settled before the turn began. Another that has its sequence was not.
+    pub(super) fn is_buried(&self, event: &Event) -> bool {
+        let sequence = sequence(event);
+        !self.buried.is_empty()
+            && (self.buried.contains(&(sequence, Some(event.id))) || self.buried.contains(&(sequence, None)))
+    }
+
     async fn handle_one_by_one(&mut self, handler: &dyn Each, events: Vec<Arc<Event>>) -> Result<(), Stop> {
         for event in events {
             if !self.park_behind(&event).await? {
                 let place = self.place().await?;
                 self.granted(|limiter| limiter.take(1)).await?;
-                let given_up = self.runner.deliver_granted(handler, self.fence, &event).await?;
+                let (runner, fence) = (self.runner, self.fence);
+                let given_up =
+                    self.writing_meanwhile(runner.deliver_granted(handler, fence, &event, Vec::new())).await?;
                 self.settle_placed(given_up, place);
                 self.done(&event);
             }
@@ -303,7 +329,7 @@ impl<'r> Turn<'r> {
     }
 
     /// Waits until there is a place for another event, if there are only so many.
-    async fn place(&mut self) -> Result<Option<Place>, Stop> {
+    pub(super) async fn place(&mut self) -> Result<Option<Place>, Stop> {
         let Some(places) = self.runner.subscription.places.clone() else { return Ok(None) };
         if let Some(place) = places.take() {
             return Ok(Some(place));
@@ -313,7 +339,7 @@ impl<'r> Turn<'r> {
     }
 
     /// The place of an event that was given up is the next one's.
-    fn settle_placed(&mut self, given_up: Option<GivenUp>, place: Option<Place>) {
+    pub(super) fn settle_placed(&mut self, given_up: Option<GivenUp>, place: Option<Place>) {
         match given_up {
             Some(GivenUp(parks)) => self.park(parks),
             None => place.into_iter().for_each(Place::use_up),
@@ -349,7 +375,7 @@ impl<'r> Turn<'r> {
     async fn handle_granted_batch(&mut self, handler: &dyn Batch, events: Vec<Arc<Event>>) -> Result<(), Stop> {
         if !events.iter().any(|event| self.is_parked(event)) {
             let limit = self.runner.subscription.config.handler_timeout;
-            match guarded(handler.handle(&events), limit).await {
+            match self.writing_meanwhile(async { Ok(guarded(handler.handle(&events), limit).await) }).await? {
                 Ok(()) => {
                     events.iter().for_each(|event| self.done(event));
                     return self.write_if_due().await;
@@ -542,13 +568,13 @@ impl<'r> Turn<'r> {
             return Ok(false);
         }
         let look = self.runner.tail.look_into(&open).await;
-        let look = look.map_err(|error| Stop::Failed(SubscriberError::Read(error)))?;
+        let look = look.map_err(|error| Stop::from(SubscriberError::Read(error)))?;
         let settled = look.settled;
         let late = Late::of(&open, look.filled.into_iter().map(Arc::new).collect(), settled);
         let permanent = late.permanent.iter();
         let gaps: Vec<_> =
             permanent.map(|(first, last)| Gap { first: *first, last: *last, state: GapState::Permanent }).collect();
-        self.runner.tail.record(&gaps).await;
+        self.runner.tail.record(self.fence.history, &gaps).await;
         let any = !late.events.is_empty();
         let news = !gaps.is_empty() || any;
         gaps.iter().for_each(|gap| self.progress.closed(gap.first, gap.last));
@@ -578,15 +604,24 @@ impl<'r> Turn<'r> {
             self.gather_late(&event);
             return Ok(());
         }
-        let wanted = self.wants(&event) && !self.buried.remove(&sequence(&event));
+        let wanted = self.wants(&event) && !self.is_buried(&event);
+        if wanted && self.careful > 0 {
+            return self.handle_with_care(vec![event]).await;
+        }
         if wanted && self.is_parked(&event) {
             self.runner.bury(self.fence, &event, DeadLetterState::Parked, false, Vec::new()).await?;
         } else if wanted {
             let work = self.runner.subscription.work.clone();
             let place = self.place().await?;
             let given_up = match &work {
-                Work::Each(handler) => self.runner.deliver(&**handler, self.fence, &event).await?,
-                Work::Batch(handler) => self.runner.deliver(&OneByOne(&**handler), self.fence, &event).await?,
+                Work::Each(handler) => {
+                    let (runner, fence) = (self.runner, self.fence);
+                    self.writing_meanwhile(runner.deliver(&**handler, fence, &event)).await?
+                }
+                Work::Batch(handler) => {
+                    let (runner, fence) = (self.runner, self.fence);
+                    self.writing_meanwhile(runner.deliver(&OneByOne(&**handler), fence, &event)).await?
+                }
                 Work::Transaction(handler, _) => {
                     return self.handle_in_its_transaction(&**handler, &event, Vec::new()).await;
                 }
@@ -665,12 +700,49 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Waits for the checkpoint that is being written.
-    async fn finish_writing(&mut self) -> Result<(), Stop> {
-        if let Some(writing) = self.writing.take() {
-            self.write_took = writing.await.map_err(ended)??;
-            self.in_doubt = false;
+    /// Waits for a handler, or for its next try. Batched progress of events before is written meanwhile, when it is time. A write that fails ends
+    /// the turn, but not the handler.
+    pub(super) async fn writing_meanwhile<T>(
+        &mut self,
+        handling: impl Future<Output = Result<T, Stop>>,
+    ) -> Result<T, Stop> {
+        let mut handling = std::pin::pin!(handling);
+        let mut failed = None;
+        loop {
+            let due = self.write_deadline().filter(|_| self.writing.is_none() && failed.is_none() && !self.in_doubt);
+            let alarm = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let written = async {
+                match &mut self.writing {
+                    Some(writing) => writing.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                done = &mut handling => return failed.map_or(done, Err),
+                written = written => failed = failed.or(self.note_written(written).err()),
+                () = alarm => self.begin_writing().await,
+            }
         }
+    }
+
+    /// Waits for the checkpoint that is being written.
+    pub(super) async fn finish_writing(&mut self) -> Result<(), Stop> {
+        match self.writing.take() {
+            Some(writing) => self.note_written(writing.await),
+            None => Ok(()),
+        }
+    }
+
+    fn note_written(&mut self, written: Result<Result<Duration, Stop>, JoinError>) -> Result<(), Stop> {
+        self.writing = None;
+        self.write_took = written.map_err(ended)??;
+        self.in_doubt = false;
         Ok(())
     }
 

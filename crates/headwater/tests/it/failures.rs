@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, state, until};
 use headwater::{
-    DeadLetterQuery, DeadLetterState, Event, EventData, EventObserver, HandlerError, Json, OnExhaustion,
-    ReliableDeliveryConfig, RunnerState, SubscriberStore,
+    CheckpointMode, DeadLetterQuery, DeadLetterState, Event, EventData, EventObserver, HandlerError, Json,
+    OnExhaustion, ReliableDeliveryConfig, RunnerState, SubscriberStore,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,46 @@ async fn a_failure_that_passes_is_tried_again() {
     assert_eq!(recorder.types(), ["a", "b"]);
     assert_eq!(shop.info("flaky").await.dead_letters, 0);
     node.shutdown().await.unwrap();
+}
+
+/// What was handled before it is not kept waiting with it.
+#[tokio::test]
+async fn batched_progress_is_written_while_an_event_waits_for_its_next_try() {
+    let shop = Shop::open().await;
+    let failing = Recorder::new("patient");
+    let handled = failing.clone();
+    let never_again = ReliableDeliveryConfig {
+        checkpoint_mode: CheckpointMode::Batched { batch_size: 1_000, max_delay_ms: 1 },
+        initial_retry_delay: Duration::from_secs(3_600),
+        max_retry_delay: Duration::from_secs(3_600),
+        ..ReliableDeliveryConfig::default()
+    };
+    // All are there before the node: they come as one batch.
+    let last = shop.emit_many(10).await;
+    let stuck = shop.emit(&["stuck"]).await;
+    let observer = StuckAt(failing, stuck);
+    let node = shop.shop.node("n1").subscribe(observer).config(never_again).start().await.unwrap();
+    handled.handled(10).await;
+    soon(node.wait_for("patient", last)).await.unwrap();
+    until(|| async { shop.info("patient").await.position == last }).await;
+    node.shutdown().await.unwrap();
+}
+
+/// Fails at one event.
+struct StuckAt(Recorder, u64);
+
+#[async_trait::async_trait]
+impl EventObserver for StuckAt {
+    fn subscriber_id(&self) -> &str {
+        self.0.subscriber_id()
+    }
+
+    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        match event.global_sequence == Some(self.1) {
+            true => Err(oops()),
+            false => self.0.on_event(event).await,
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! All integration tests of `headwater`, as one binary: it is linked once, and nextest runs each test in a process of its own.
 
 mod at_most;
+mod care;
 mod cdc;
 mod cdc_inbox;
 mod cdc_inbox_behind;
@@ -15,6 +16,7 @@ mod failures;
 mod gaps;
 mod groups;
 mod groups_ahead;
+mod histories;
 mod late_in_order;
 mod maintenance;
 mod managed_owner;

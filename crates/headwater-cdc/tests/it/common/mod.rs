@@ -23,7 +23,7 @@ impl Following {
         let following = Following::begin(db, log, options);
         until(|| async { following.feed.status().state == LiveState::Streaming }).await;
         // Asked for at the beginning of each stream.
-        assert_eq!(following.feed.take(0), Taken::ReadTheLog);
+        assert_eq!(following.feed.take(0, following.feed.history()), Taken::ReadTheLog);
         following
     }
 
@@ -44,7 +44,7 @@ impl Following {
     /// The run after a sequence.
     pub(crate) fn take_all(&self, mut after: u64) -> Vec<Event> {
         let mut all = Vec::new();
-        while let Taken::Run { events, .. } = self.feed.take(after) {
+        while let Taken::Run { events, .. } = self.feed.take(after, self.feed.history()) {
             after += events.len() as u64;
             all.extend(events);
         }

@@ -55,7 +55,7 @@ pub(crate) fn ask(subscriber_id: &str, term: Option<u64>) -> Ask {
 }
 
 pub(crate) fn fence(subscriber_id: &str, term: Option<u64>) -> Fence {
-    Fence { subscriber_id: subscriber_id.into(), partition: 0, term }
+    Fence { subscriber_id: subscriber_id.into(), partition: 0, term, history: None }
 }
 
 /// A move to `position` that settled these in order.

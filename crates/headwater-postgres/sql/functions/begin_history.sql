@@ -1,0 +1,15 @@
+-- headwater.begin_history()
+-- headwater_private.history(), which begins here if it has not: after a migration, a crash, a promotion. Where nothing can be written, it is NULL until somebody can.
+-- For every role: it tells nothing of any namespace. Raises, locks: nothing. Writes: a token, if there is none.
+CREATE OR REPLACE FUNCTION headwater.begin_history(caller headwater.caller DEFAULT current_user) RETURNS uuid
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    present uuid := headwater_private.history();
+BEGIN
+    IF present IS NULL AND NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::boolean THEN
+        INSERT INTO headwater_private.histories (token) VALUES (gen_random_uuid());
+        present := headwater_private.history();
+    END IF;
+    RETURN present;
+END
+$$;

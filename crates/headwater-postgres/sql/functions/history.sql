@@ -1,0 +1,21 @@
+-- headwater_private.history()
+-- What identifies the server's past, NULL while that is not known: on a standby, or before anybody has called headwater.begin_history. It changes with
+-- whatever may take back sequences that were handed out:
+--   the token       goes with recovery from a crash, and with the promotion of a standby
+--   the start       is another one when the files of a server are replaced by older ones; a plain restart costs a look at the checkpoints, and nothing else
+--   the database    CREATE DATABASE ... TEMPLATE copies the token
+-- A session lives in one history: the server ends all of them before it recovers.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater_private.history() RETURNS uuid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- An UNLOGGED table cannot even be looked at there.
+    IF pg_is_in_recovery() THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT md5(concat_ws(' ', h.token,
+                                 (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
+                                 (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint))::uuid
+              FROM headwater_private.histories h ORDER BY h.number DESC LIMIT 1);
+END
+$$;

@@ -1,0 +1,21 @@
+-- headwater.require_history(expected)
+-- Whether the server's history is the expected one: true, or an error. NULL: any. Whatever writes down how far the log was read asks here, in the same
+-- statement: what was read in another history may not be in this one, and others may have its sequences.
+-- For every role: it tells nothing of any namespace. Raises: WH050. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.require_history(expected uuid, caller headwater.caller DEFAULT current_user) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    present uuid;
+BEGIN
+    IF expected IS NULL THEN
+        RETURN true;
+    END IF;
+    present := headwater_private.history();
+    IF present IS DISTINCT FROM expected THEN
+        PERFORM headwater_private.fail('WH050', 'the server has another history than the one that was read',
+            jsonb_build_object('expected', expected, 'present', present),
+            'forget what was read, and begin with the checkpoints as they are: nodes do so by themselves');
+    END IF;
+    RETURN true;
+END
+$$;
