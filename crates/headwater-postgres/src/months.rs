@@ -1,5 +1,6 @@
-//! Which months a read of the log needs: what is sealed is true for ever, so it is kept, and looked up now and then. Old knowledge costs a
-//! leaf that need not have been opened, and nothing else. `log_bounds.sql` decides the same.
+//! Which months a read of the log needs. What is sealed is true for ever but for one thing: how many events a month has, since it may be trimmed. So it is
+//! kept, and looked up now and then; a bound that rests on how many there were is checked against what the read found ([`Bounds::holds`]). Other old
+//! knowledge costs a leaf that need not have been opened, and nothing else. `log_bounds.sql` decides the same.
 
 use chrono::{DateTime, Utc};
 use headwater_core::ReadError;
@@ -32,6 +33,20 @@ pub(crate) struct Months {
 pub(crate) struct Bounds {
     pub(crate) from: Option<DateTime<Utc>>,
     pub(crate) until: Option<DateTime<Utc>>,
+    /// Up to this sequence, everything was recorded before `until`. `None`: so is everything that the read asks for.
+    complete_to: Option<u64>,
+}
+
+impl Bounds {
+    /// Whether a page that has as many events as were asked for, up to `last`, or fewer, is what a read without these bounds would have found.
+    pub(crate) fn holds(&self, full: bool, last: Option<u64>) -> bool {
+        self.complete_to.is_none_or(|complete_to| full && last.is_some_and(|last| last <= complete_to))
+    }
+
+    /// The same without an end.
+    pub(crate) fn without_end(self) -> Self {
+        Bounds { until: None, complete_to: None, ..self }
+    }
 }
 
 impl Months {
@@ -62,7 +77,13 @@ impl Months {
             ahead += if *at > 0 { month.page_events } else { 0 };
             up_to.is_some_and(|up_to| month.complete_to >= up_to) || max_events.is_some_and(|events| ahead >= events)
         });
-        Bounds { from: self.from(after), until: last.map(|(_, month)| month.ends_at) }
+        let last = last.map(|(_, month)| month);
+        let counted = last.filter(|month| up_to.is_none_or(|up_to| month.complete_to < up_to));
+        Bounds {
+            from: self.from(after),
+            until: last.map(|month| month.ends_at),
+            complete_to: counted.map(|month| month.complete_to),
+        }
     }
 
     /// Of a read from a sequence down to just above another, of the last `max_events` there (`None`: of all).
@@ -77,7 +98,14 @@ impl Months {
             }
             events += month.page_events;
         }
-        Bounds { from: self.from(enough.map_or(above, |complete_to| complete_to.max(above))), until }
+        // Months are trimmed from the oldest on: if one of these was, so were all before it.
+        let from = self.from(enough.map_or(above, |complete_to| complete_to.max(above)));
+        Bounds { from, until, complete_to: None }
+    }
+
+    /// Whether something after a sequence may have been trimmed, or be trimmed.
+    pub(crate) fn may_be_trimmed_after(&self, after: u64) -> bool {
+        self.months.last().is_some_and(|month| month.high_sequence > after)
     }
 
     /// Whether no month is sealed.

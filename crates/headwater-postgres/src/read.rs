@@ -262,8 +262,15 @@ pub(crate) async fn settled_page(
         Vec::new()
     } else {
         let present = events.iter().filter_map(|event| event.global_sequence);
-        let runs = missing_runs(query.after, cursor, present).into_iter();
-        runs.flat_map(|(first, last)| permanent(first, last, months.trimmed_to)).collect()
+        let runs = missing_runs(query.after, cursor, present);
+        // What is trimmed is the log's beginning: only a page that begins with a hole can tell of what is not known yet.
+        let begins = runs.first().is_some_and(|(first, last)| *first == query.after + 1 && *last > months.trimmed_to);
+        let trimmed_to = if begins && months.may_be_trimmed_after(query.after) {
+            Months::load(conn, info.id.into()).await?.trimmed_to
+        } else {
+            months.trimmed_to
+        };
+        runs.into_iter().flat_map(|(first, last)| permanent(first, last, trimmed_to)).collect()
     };
     let more = full || query.up_to.is_none_or(|up_to| up_to > cursor);
     Ok(LogPage { events, gaps, cursor, more })
@@ -314,13 +321,20 @@ async fn fetch(
     query: &LogQuery,
     up_to: Option<u64>,
 ) -> Result<Rows, ReadError> {
-    let bounds = months.forwards(query.after, up_to, whole_pages(query));
-    let statement = sqlx::query(sql::LOG_PAGE)
-        .bind(i32::from(info.id))
-        .bind(bigint(query.after))
-        .bind(up_to.map(bigint))
-        .bind(query.page_size as i32);
-    bounded(conn, info, filters(statement, query).bind(bounds.from).bind(bounds.until)).await
+    let mut bounds = months.forwards(query.after, up_to, whole_pages(query));
+    loop {
+        let statement = sqlx::query(sql::LOG_PAGE)
+            .bind(i32::from(info.id))
+            .bind(bigint(query.after))
+            .bind(up_to.map(bigint))
+            .bind(query.page_size as i32);
+        let read = bounded(conn, info, filters(statement, query).bind(bounds.from).bind(bounds.until)).await?;
+        if bounds.holds(read.is_full(query.page_size), read.last) {
+            return Ok(read);
+        }
+        // Some of these months were trimmed since: what the log has now lies behind them.
+        bounds = bounds.without_end();
+    }
 }
 
 /// What is visible after a cursor and in gaps before it, and how far the log is settled. Gaps are looked into after the proof, in a

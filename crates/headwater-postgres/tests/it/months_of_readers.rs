@@ -3,7 +3,9 @@
 use crate::common::months::{looked_into, seal, sessions};
 use crate::common::{emit, raw, run, sqlstate_of};
 use headwater_conformance::TestDatabase;
-use headwater_core::{Append, Event, EventLog, ExpectedVersion, NamespaceConfig, StreamQuery};
+use headwater_core::{
+    Append, Event, EventLog, ExpectedVersion, GapState, Gaps, LogQuery, NamespaceConfig, StreamQuery,
+};
 use headwater_postgres::{GrantKind, LogOptions, PgLog};
 use sqlx::{AssertSqlSafe, PgConnection};
 
@@ -254,4 +256,44 @@ async fn streams_know_when_their_events_were_recorded() {
     .await
     .unwrap();
     assert!(unknown);
+}
+
+/// A reader knows of months that another process has trimmed and dropped since: it reads on with what is there, and skips none of it.
+#[tokio::test]
+async fn months_that_were_dropped_behind_a_readers_back_hide_no_others() {
+    for (months, events_each, kept, page_size) in [(6, 3, 2, 2), (6, 3, 1, 4), (12, 5, 3, 10)] {
+        let db = TestDatabase::create().await;
+        let log = db.log("shop").await;
+        db.past_months("shop", months, events_each).await;
+        emit(&mut db.session().await, "shop", "now").await;
+        seal(&mut db.session().await, "shop").await;
+        log.look_up_months().await.unwrap();
+        let other = headwater_postgres::Database::connect(&db.url, Default::default()).await.unwrap();
+        db.keep_months("shop", kept).await;
+        assert_eq!(other.maintain("shop", false).await.unwrap().trimmed.len() as u32, months - kept);
+        let trimmed_to = u64::from((months - kept) * events_each);
+        let all: Vec<u64> = (trimmed_to + 1..=u64::from(months * events_each) + 1).collect();
+        for settled in [false, true] {
+            let (mut seen, mut gaps, mut after) = (Vec::new(), Vec::new(), 0);
+            loop {
+                let page = if settled {
+                    let horizon = log.horizon().await.unwrap().horizon;
+                    log.settled_page(after, horizon, page_size).await.unwrap()
+                } else {
+                    log.log_page(&LogQuery::after(after).page_size(page_size)).await.unwrap()
+                };
+                seen.extend(page.events.iter().filter_map(|event| event.global_sequence));
+                gaps.extend(page.gaps);
+                if !page.more || page.cursor == after {
+                    break;
+                }
+                after = page.cursor;
+            }
+            assert_eq!(seen, all, "{months} months, pages of {page_size}, settled: {settled}");
+            let trimmed = gaps.iter().all(|gap| gap.state == GapState::Trimmed && gap.last <= trimmed_to);
+            assert!(trimmed && !gaps.is_empty(), "{gaps:?}");
+        }
+        let ahead = log.look_ahead(0, &Gaps::default(), page_size).await.unwrap();
+        assert_eq!(ahead.events[0].global_sequence, Some(trimmed_to + 1));
+    }
 }
