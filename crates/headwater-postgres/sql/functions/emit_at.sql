@@ -1,7 +1,7 @@
 -- headwater.emit_at(namespace, event_type, due_at, data, …)
 -- Public: in docs/sql.md.
 -- Stores an event now that is appended, and delivered, no earlier than due_at by the server's clock; in the caller's transaction. One
--- that is due already is appended at once. Answers with the event's id, by which headwater.cancel_due takes it back: unlike
+-- that is due already is appended at once, unless others of its stream that were due before still wait. Answers with the event's id, by which headwater.cancel_due takes it back: unlike
 -- headwater.emit, since it has no place in the log yet. Sent again with the same event_id, it answers as the first time.
 -- Its header due_at says when it was due. With a stream_id it goes to that stream, whatever its version is then.
 -- Raises: WH001, WH002 (bad input), WH004, WH005. Locks, writes: see store_due.

@@ -3,6 +3,8 @@
 -- Appends the waiting events that are due by the server's clock, in order of due_at, then of emission: at most max_events of them, and 8 MiB.
 -- Answers: fired; next_due_in, when to call again (NULL: nothing waits); failed, those that could not be appended. These keep waiting, with
 -- their error, and are tried again after 1, 2, 4, … seconds, at most 10 minutes; they hold up no other.
+-- A stream that an open transaction holds is no failure: its events wait, and are looked at again after a second. No event passes another of its
+-- stream that was due before, unless that one failed.
 -- Any number of sessions may call it. One waits for another for up to a second, so that a backlog goes out in order; then it takes what that
 -- one has not. What another holds beyond that is looked at again after a second.
 -- Raises: WH001, WH002 (max_events); what concerns not one event but the server, as a full disk, with nothing changed.
@@ -16,7 +18,9 @@ DECLARE
     -- for streams that others' open transactions hold: once, then no more, or a thousand of them would take minutes
     patience int := 200;
     ids      uuid[];
-    id       uuid;
+    streams  text[];
+    late     uuid[];
+    held     text[] := '{}';
     at       timestamptz := clock_timestamp();
     next_at  timestamptz;
     code     text;
@@ -50,15 +54,28 @@ BEGIN
     END IF;
 
     at := clock_timestamp();
-    WITH taken AS MATERIALIZED (
-        SELECT d.event_id, d.fire_at, d.due_id, d.bytes FROM headwater_private.due_events d
+    WITH locked AS MATERIALIZED (
+        SELECT d.event_id, d.stream_id, d.due_at, d.fire_at, d.due_id, d.bytes FROM headwater_private.due_events d
          WHERE d.namespace_id = ns.namespace_id AND d.fire_at <= at
-         ORDER BY d.fire_at, d.due_id LIMIT fire_due.max_events
+         ORDER BY d.fire_at, d.due_at, d.due_id LIMIT fire_due.max_events
            FOR UPDATE SKIP LOCKED
+    ), taken AS MATERIALIZED (
+        SELECT t.* FROM (SELECT l.*, sum(l.bytes) OVER (ORDER BY l.fire_at, l.due_at, l.due_id) - l.bytes AS before FROM locked l) t
+         WHERE t.before < 8388608
+    ), first_left AS MATERIALIZED (
+        -- Of each stream, the first event that waits and was not taken: put off, or another session's.
+        SELECT s.stream_id, l.due_at, l.due_id
+          FROM (SELECT DISTINCT t.stream_id FROM taken t WHERE t.stream_id IS NOT NULL) s
+         CROSS JOIN LATERAL (SELECT d.due_at, d.due_id FROM headwater_private.due_events d
+                              WHERE d.namespace_id = ns.namespace_id AND d.stream_id = s.stream_id AND d.failures = 0
+                                AND d.event_id NOT IN (SELECT t.event_id FROM taken t)
+                              ORDER BY d.due_at, d.due_id LIMIT 1) l
     )
-    SELECT array_agg(t.event_id ORDER BY t.fire_at, t.due_id) INTO ids
-      FROM (SELECT taken.*, sum(taken.bytes) OVER (ORDER BY taken.fire_at, taken.due_id) - taken.bytes AS before FROM taken) t
-     WHERE t.before < 8388608;
+    SELECT array_agg(t.event_id ORDER BY t.due_at, t.due_id) FILTER (WHERE f.stream_id IS NULL),
+           array_agg(t.stream_id ORDER BY t.due_at, t.due_id) FILTER (WHERE f.stream_id IS NULL),
+           array_agg(t.event_id) FILTER (WHERE f.stream_id IS NOT NULL)
+      INTO ids, streams, late
+      FROM taken t LEFT JOIN first_left f ON f.stream_id = t.stream_id AND (f.due_at, f.due_id) < (t.due_at, t.due_id);
 
     IF ids IS NOT NULL THEN
         BEGIN
@@ -68,25 +85,40 @@ BEGIN
         END;
         IF fired IS NULL THEN
             fired := 0;
-            FOREACH id IN ARRAY ids LOOP
+            FOR i IN 1..cardinality(ids) LOOP
+                IF streams[i] = ANY (held) THEN
+                    late := late || ids[i];
+                    CONTINUE;
+                END IF;
                 BEGIN
-                    fired := fired + headwater_private.append_due(fire_due.namespace, ARRAY[id], fire_due.notify, patience);
+                    fired := fired + headwater_private.append_due(fire_due.namespace, ids[i:i], fire_due.notify, patience);
                 EXCEPTION WHEN OTHERS THEN
                     -- Of the server, not of the event: a serialization failure or deadlock, resources, an operator, the system.
                     GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE;
                     IF left(code, 2) IN ('40', '53', '57', '58', 'XX') THEN
                         RAISE;
                     END IF;
-                    patience := CASE code WHEN '55P03' THEN 1 ELSE patience END;
+                    IF code = '55P03' AND streams[i] IS NOT NULL THEN
+                        patience := 1;
+                        held := held || streams[i];
+                        late := late || ids[i];
+                        CONTINUE;
+                    END IF;
                     failed := failed + 1;
                     UPDATE headwater_private.due_events d
                        SET failures = d.failures + 1, error = format('%s: %s', code, SQLERRM),
                            fire_at = clock_timestamp() + least(interval '1 second' * 2 ^ least(d.failures, 10), interval '10 minutes')
-                     WHERE d.namespace_id = ns.namespace_id AND d.event_id = id;
+                     WHERE d.namespace_id = ns.namespace_id AND d.event_id = ids[i];
                 END;
             END LOOP;
         END IF;
         PERFORM set_config('lock_timeout', timeout, true);
+    END IF;
+    IF late IS NOT NULL THEN
+        -- All to the same moment: then they go out in the order in which they were due.
+        UPDATE headwater_private.due_events d SET fire_at = at + interval '1 second',
+               error = 'waits for its stream, which an open transaction or another session holds'
+         WHERE d.namespace_id = ns.namespace_id AND d.event_id = ANY (late);
     END IF;
 
     SELECT d.fire_at INTO next_at FROM headwater_private.due_events d

@@ -1,6 +1,6 @@
 -- headwater_private.fire_tasks(ns, task_id, max_events, notify, at)
 -- Appends the events of schedules that are due at a moment, of one (task_id) or of all, the earliest first, at most max_events and about 8 MiB, and moves each on to its next due time, all in this
--- transaction. Answers: fired; failed, schedules whose event could not be appended: their due time stays, and is tried again after 1, 2, 4, … seconds, at most 10 minutes; looked_at.
+-- transaction. A stream that an open transaction holds is no failure: what goes there waits for a second. Answers: fired; failed, schedules whose event could not be appended: their due time stays, and is tried again after 1, 2, 4, … seconds, at most 10 minutes; looked_at.
 -- Raises: what concerns not one schedule but the server, with nothing changed.
 -- Locks: the schedules' rows, those that nobody else has; see append_batch. Writes: schedules, schedule_runs; see append_batch.
 CREATE OR REPLACE FUNCTION headwater_private.fire_tasks(
@@ -79,9 +79,15 @@ BEGIN
                     IF left(code, 2) IN ('40', '53', '57', '58', 'XX') THEN
                         RAISE;
                     END IF;
-                    patience := CASE code WHEN '55P03' THEN 1 ELSE patience END;
-                    failed := failed + 1;
                     failing := failing || of_task[i];
+                    IF code = '55P03' AND EXISTS (SELECT FROM headwater_private.schedules x WHERE x.task_id = of_task[i] AND x.stream_id IS NOT NULL) THEN
+                        patience := 1;
+                        UPDATE headwater_private.schedules x SET next_due_at = dues[i], fire_at = clock_timestamp() + interval '1 second',
+                               error = 'waits for its stream, which an open transaction holds'
+                         WHERE x.task_id = of_task[i];
+                        CONTINUE;
+                    END IF;
+                    failed := failed + 1;
                     INSERT INTO headwater_private.schedule_runs AS r (task_id, run_id, due_at, ran_at, attempts, outcome, error)
                     VALUES (of_task[i], ids[i], dues[i], clock_timestamp(), 1, 'failed', format('%s: %s', code, SQLERRM))
                     ON CONFLICT (task_id, run_id) DO UPDATE SET ran_at = excluded.ran_at, attempts = r.attempts + 1, outcome = 'failed', error = excluded.error;

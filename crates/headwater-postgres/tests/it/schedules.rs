@@ -476,11 +476,17 @@ async fn a_stream_that_somebody_holds_delays_its_own_schedule_only() {
     let mut holder = db.session().await;
     run(&mut holder, r#"BEGIN; SELECT headwater.append('shop', 'held', '{"type": "B"}')"#).await;
     let mut session = db.session().await;
-    assert_eq!(fire_at(&mut session, "2026-01-01T10:00:01Z").await, (1, 1));
-    assert!(log.schedule("to the stream").await.unwrap().error.unwrap().starts_with("55P03"));
+    assert_eq!(fire_at(&mut session, "2026-01-01T10:00:01Z").await, (1, 0), "to wait is no failure");
+    let waits = log.schedule("to the stream").await.unwrap();
+    assert_eq!(waits.state, ScheduleState::Active);
+    assert!(waits.error.unwrap().starts_with("waits for its stream"));
+    assert!(log.schedule_runs("to the stream", 10).await.unwrap().is_empty());
     run(&mut holder, "COMMIT").await;
-    run(&mut session, "UPDATE headwater_private.schedules SET fire_at = '2026-01-01T10:00:02Z' WHERE failures > 0")
-        .await;
+    run(
+        &mut session,
+        "UPDATE headwater_private.schedules SET fire_at = '2026-01-01T10:00:02Z' WHERE error IS NOT NULL",
+    )
+    .await;
     assert_eq!(fire_at(&mut session, "2026-01-01T10:00:03Z").await, (1, 0));
     assert_eq!(types_after(&log, 0).await.len(), 4);
 }
