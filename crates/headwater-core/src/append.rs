@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use chrono::Datelike;
 use uuid::Uuid;
 
 use crate::names::{check_actor_id, check_event_type, check_key, check_stream_id};
@@ -116,6 +117,12 @@ impl Append {
                 event.headers.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'))
             {
                 return invalid(format!("invalid header {name:?}: it holds a NUL character"));
+            }
+            if !(1..=9999).contains(&event.created_at.year()) {
+                return invalid(format!(
+                    "invalid created_at {}: it is a time of the years 1 to 9999",
+                    event.created_at
+                ));
             }
             let bytes = event.data.as_ref().map_or(4, |data| data.len());
             if bytes > max_payload_bytes {

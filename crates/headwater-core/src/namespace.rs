@@ -49,6 +49,19 @@ impl std::str::FromStr for Ordering {
 /// The shortest time that a namespace may keep its events: whole months are dropped, and this is the shortest.
 pub const SHORTEST_RETENTION: Duration = Duration::from_secs(28 * 86_400);
 
+/// The longest retention of a namespace: 1,000 years, as PostgreSQL compares them with days.
+pub const LONGEST_RETENTION: Duration = Duration::from_secs(360_000 * 86_400);
+
+/// Checks that a retention is neither too short nor too long.
+pub fn check_retention(retention: Duration) -> Result<(), AdminError> {
+    if (SHORTEST_RETENTION..=LONGEST_RETENTION).contains(&retention) {
+        return Ok(());
+    }
+    Err(AdminError::InvalidInput(format!(
+        "invalid retention {retention:?}: it is 28 days to 1000 years; leave it out to keep events for ever"
+    )))
+}
+
 /// Who makes the partitions of a namespace's coming months.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum Partitions {
@@ -157,11 +170,7 @@ impl NamespaceConfig {
     pub fn validate(&self) -> Result<(), AdminError> {
         check_namespace(&self.name)?;
         let invalid = |message: String| Err(AdminError::InvalidInput(message));
-        if let Some(retention) = self.retention.filter(|retention| *retention < SHORTEST_RETENTION) {
-            return invalid(format!(
-                "invalid retention {retention:?}: it is 28 days at least; leave it out to keep events for ever"
-            ));
-        }
+        self.retention.map(check_retention).transpose()?;
         if let Some(bytes) = self.max_payload_bytes
             && !(1..=LARGEST_MAX_PAYLOAD_BYTES).contains(&bytes)
         {

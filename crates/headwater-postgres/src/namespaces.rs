@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headwater_core::{
-    AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError, SHORTEST_RETENTION,
+    AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError, check_retention,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -56,11 +56,7 @@ impl Database {
                 "invalid max_payload_bytes {bytes}: it is 1 to {LARGEST_MAX_PAYLOAD_BYTES}"
             )));
         }
-        if let Some(Some(retention)) =
-            changes.retention.filter(|kept| kept.is_some_and(|kept| kept < SHORTEST_RETENTION))
-        {
-            return Err(AdminError::InvalidInput(format!("invalid retention {retention:?}: it is 28 days at least")));
-        }
+        changes.retention.flatten().map(check_retention).transpose()?;
         self.require_migrated().await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
         let row = sqlx::query(sql::ALTER_NAMESPACE)

@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0017_poison_resets",
     "0018_handled_types",
     "0019_wall",
+    "0023_readable",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -78,6 +79,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_event",
     "check_grant",
     "check_granted",
+    "check_interval",
     "check_max_events",
     "check_name",
     "check_namespace_settings",
@@ -85,6 +87,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_per_claim",
     "check_schedule",
     "check_subscriber",
+    "check_time",
     "check_timezone",
     "check_visibility",
     "check_writes",
@@ -159,9 +162,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "is_node",
     "is_parked",
     "join_groups",
+    "json_time",
     "keep_leases",
     "kept_position",
     "latch",
+    "kept_until",
     "leave_groups",
     "leaves",
     "ledger_at",
@@ -189,6 +194,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "member_lock",
     "merge_open",
     "month_bounds",
+    "missing_months",
     "month_holders",
     "nack",
     "namespace_row",
@@ -258,6 +264,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "set_cron_job",
     "settle_ahead_in",
     "settle_resize",
+    "shown_namespace",
     "stale_nodes",
     "stop_node",
     "store_due",
@@ -287,7 +294,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 10;
+pub(crate) const FUNCTIONS_REVISION: i64 = 11;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION headwater.alter_namespace(
     metadata          jsonb DEFAULT NULL,
     keep_for_ever     boolean DEFAULT false,
     caller headwater.caller DEFAULT current_user
-) RETURNS headwater_private.namespaces LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS headwater.namespace LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ns headwater_private.namespaces := headwater_private.open_namespace(alter_namespace.namespace, caller, 'admin');
 BEGIN
@@ -23,6 +23,6 @@ BEGIN
            metadata = coalesce(alter_namespace.metadata, n.metadata)
      WHERE n.namespace_id = ns.namespace_id
     RETURNING n.* INTO ns;
-    RETURN ns;
+    RETURN headwater_private.shown_namespace(ns);
 END
 $$;

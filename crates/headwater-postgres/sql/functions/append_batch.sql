@@ -17,7 +17,7 @@
 -- sequences and versions are those of then); echoes, requests of several that failed but are stored: send them alone;
 -- recorded_at; transaction_id.
 --
--- Raises: WH001 (no namespace), WH004 (payload too large), WH005 (event id used again).
+-- Raises: WH001 (no namespace), WH002 (created_at), WH004 (payload too large), WH005 (event id used again).
 --     23505 if a batch of several requests holds events that are stored already: send them one by one.
 -- Locks: shared advisory lock of the horizon; the rows of existing streams, in order of their ids; the counter row (gapless).
 -- Writes: one row an event, one a stream.
@@ -70,6 +70,9 @@ BEGIN
                 jsonb_build_object('bytes', too_big, 'limit', ns.max_payload_bytes),
                 'keep large data elsewhere and refer to it, or raise max_payload_bytes with headwater.alter_namespace');
         END IF;
+    END IF;
+    IF NOT coalesce('0001-01-01 00:00:00+00' <= ALL (created_at) AND '9999-12-31 23:59:59.999999+00' >= ALL (created_at), true) THEN
+        PERFORM headwater_private.check_time('created_at', c) FROM unnest(created_at) c;
     END IF;
     IF patience_ms IS NOT NULL THEN
         done := set_config('lock_timeout', patience_ms::text, true);

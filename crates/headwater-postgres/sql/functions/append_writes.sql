@@ -31,7 +31,7 @@ BEGIN
            array_agg((x.value ->> 'correlation_id')::uuid ORDER BY x.w_ord, x.ord) AS correlations,
            array_agg((x.value ->> 'causation_id')::uuid ORDER BY x.w_ord, x.ord) AS causations,
            array_agg(nullif(x.value -> 'headers', 'null')::text ORDER BY x.w_ord, x.ord) AS headers,
-           array_agg((x.value ->> 'created_at')::timestamptz ORDER BY x.w_ord, x.ord) AS created
+           array_agg(headwater_private.json_time('created_at', x.value ->> 'created_at') ORDER BY x.w_ord, x.ord) AS created
       INTO e
       FROM (SELECT w.value ->> 'stream_id' AS stream_id, w.ord AS w_ord, e.value, e.ord,
                    (count(*) FILTER (WHERE e.ord = 1 AND w.value ->> 'stream_id' IS NOT NULL) OVER (ORDER BY w.ord))::int AS write

@@ -1,13 +1,14 @@
 -- headwater.audit_gaps(namespace, max_events)
 -- Public: in docs/sql.md.
 -- Events where a gap was recorded as permanent: there must be none, but for what is or was poison.
--- Raises: WH001. Locks, writes: nothing.
+-- Raises: WH001, WH002 (max_events). Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.audit_gaps(namespace text, max_events int DEFAULT 1000, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (global_sequence bigint, event_id uuid) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     ns headwater_private.namespaces := headwater_private.open_namespace(audit_gaps.namespace, caller, 'consumer');
 BEGIN
+    PERFORM headwater_private.check_max_events(audit_gaps.max_events);
     RETURN QUERY
     SELECT DISTINCT f.global_sequence, f.event_id FROM (
         SELECT e.global_sequence, e.event_id

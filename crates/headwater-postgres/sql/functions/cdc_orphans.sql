@@ -7,16 +7,13 @@ CREATE OR REPLACE FUNCTION headwater.cdc_orphans(unread_for interval, caller hea
 RETURNS TABLE (slot text, namespace text, reason text) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    IF unread_for IS NULL OR unread_for < interval '0' THEN
-        PERFORM headwater_private.fail('WH002', format('invalid unread_for %s', coalesce(unread_for::text, 'NULL')),
-            jsonb_build_object('what', 'unread_for', 'value', unread_for), 'unread_for is an interval that is not negative');
-    END IF;
+    PERFORM headwater_private.check_interval('unread_for', unread_for, '0', '1000 years', 'unread_for is an interval from 0 to 1000 years');
     RETURN QUERY
     SELECT r.slot_name::text, n.namespace,
            CASE WHEN n.namespace_id IS NULL THEN 'the namespace is gone'
                 WHEN s.slot <> r.slot_name THEN format('the namespace has slot %s by now', s.slot)
                 ELSE 'no node wants it' END
-      FROM (SELECT a.*, substring(a.slot_name FROM '^headwater_n(\d+)_d\d+$')::int AS namespace_id
+      FROM (SELECT a.*, substring(a.slot_name FROM '^headwater_n([0-9]+)_d[0-9]+$')::int AS namespace_id
               FROM pg_replication_slots a
              WHERE a.database = current_database() AND NOT a.temporary AND NOT a.active) r
       LEFT JOIN headwater_private.namespaces n ON n.namespace_id = r.namespace_id

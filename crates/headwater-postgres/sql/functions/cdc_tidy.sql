@@ -10,10 +10,7 @@ DECLARE
     marked  int;
     removed int;
 BEGIN
-    IF keep_for IS NULL OR keep_for < interval '0' THEN
-        PERFORM headwater_private.fail('WH002', format('invalid keep_for %s', coalesce(keep_for::text, 'NULL')),
-            jsonb_build_object('what', 'keep_for', 'value', keep_for), 'keep_for is an interval that is not negative');
-    END IF;
+    PERFORM headwater_private.check_interval('keep_for', keep_for, '0', '1000 years', 'keep_for is an interval from 0 to 1000 years');
     IF above IS NULL OR up_to IS NULL THEN
         PERFORM headwater_private.fail('WH002', 'above and up_to are needed', jsonb_build_object('what', 'up_to', 'value', up_to),
             'say what was dispatched');

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION headwater_private.check_claim(event_types text[], worker text, max_attempts int)
 RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF event_types = '{}' OR array_position(event_types, NULL) IS NOT NULL THEN
+    IF event_types = '{}' OR array_ndims(event_types) > 1 OR array_position(event_types, NULL) IS NOT NULL THEN
         PERFORM headwater_private.fail('WH002', 'invalid event_types', jsonb_build_object('what', 'event_types', 'value', event_types),
             'event_types are the types to claim, at least one; NULL: all');
     END IF;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION headwater_private.check_name(what text, value text, most int)
 RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF octet_length(value) BETWEEN 1 AND most AND value !~ '[\x01-\x1f\x7f]' THEN
+    IF octet_length(value) BETWEEN 1 AND most AND value !~ E'[\\x01-\\x1f\\x7f]' THEN
         RETURN;
     END IF;
     PERFORM headwater_private.fail('WH002',

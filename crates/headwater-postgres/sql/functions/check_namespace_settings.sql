@@ -8,10 +8,6 @@ BEGIN
     IF ordering NOT IN ('sequence', 'gapless') THEN
         PERFORM headwater_private.fail('WH002', format('invalid ordering %L', left(ordering, 80)),
             jsonb_build_object('what', 'ordering', 'value', left(ordering, 80)), 'ordering is sequence or gapless');
-    ELSIF retention < interval '28 days' THEN
-        PERFORM headwater_private.fail('WH002', format('invalid retention %L', retention),
-            jsonb_build_object('what', 'retention', 'value', retention),
-            'retention is an interval of a month or more, since whole months are dropped, or NULL to keep events for ever');
     ELSIF partitions NOT IN ('built-in', 'pg_partman') THEN
         PERFORM headwater_private.fail('WH002', format('invalid partitions %L', left(partitions, 80)),
             jsonb_build_object('what', 'partitions', 'value', left(partitions, 80)), 'partitions is built-in or pg_partman');
@@ -21,6 +17,10 @@ BEGIN
     ELSIF jsonb_typeof(metadata) <> 'object' THEN
         PERFORM headwater_private.fail('WH002', 'invalid metadata: not a JSON object',
             jsonb_build_object('what', 'metadata', 'value', jsonb_typeof(metadata)), 'metadata is a JSON object');
+    END IF;
+    IF retention IS NOT NULL THEN
+        PERFORM headwater_private.check_interval('retention', retention, '28 days', '1000 years',
+            'retention is an interval of a month to 1000 years, since whole months are dropped, or NULL to keep events for ever');
     END IF;
 END
 $$;

@@ -5,7 +5,7 @@ RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
 DECLARE
     pattern text;
 BEGIN
-    IF cardinality(patterns) > 10000 THEN
+    IF array_ndims(patterns) > 1 OR cardinality(patterns) > 10000 THEN
         PERFORM headwater_private.fail('WH002', format('invalid event_types: %s of them', cardinality(patterns)),
             jsonb_build_object('what', 'event_types'), 'a node handles up to 10000 event types, in which * may stand for any characters');
     END IF;

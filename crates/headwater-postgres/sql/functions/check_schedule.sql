@@ -17,12 +17,9 @@ BEGIN
                 CASE WHEN due_at IS NULL THEN 'no cron_expression and no due_at' ELSE 'both a cron_expression and a due_at' END),
             jsonb_build_object('what', 'cron_expression', 'value', cron_expression), 'give one of the two');
     END IF;
-    IF NOT isfinite(due_at) OR NOT isfinite(starts_at) OR NOT isfinite(ends_at)
-       OR greatest(due_at, starts_at, ends_at) > '9999-12-31 00:00:00+00' OR least(due_at, starts_at, ends_at) < '0001-01-01 00:00:00+00' THEN
-        PERFORM headwater_private.fail('WH002', format('invalid due_at %s, starts_at %s or ends_at %s', coalesce(due_at::text, 'NULL'),
-                coalesce(starts_at::text, 'NULL'), coalesce(ends_at::text, 'NULL')),
-            '{"what": "due_at"}', 'these are times up to the year 9999');
-    END IF;
+    PERFORM headwater_private.check_time('due_at', due_at);
+    PERFORM headwater_private.check_time('starts_at', starts_at);
+    PERFORM headwater_private.check_time('ends_at', ends_at);
     IF starts_at > ends_at THEN
         PERFORM headwater_private.fail('WH002', format('schedule %L ends at %s, before it starts at %s', name, ends_at, starts_at),
             jsonb_build_object('what', 'ends_at', 'value', ends_at), 'ends_at is not before starts_at');

@@ -47,8 +47,18 @@ BEGIN
                 PERFORM headwater_private.fail('WH002', format('unknown field %L in an event', field),
                     jsonb_build_object('what', 'event', 'value', field), 'an event has ' || array_to_string(known, ', '));
             END IF;
+            FOREACH field IN ARRAY ARRAY['id', 'correlation_id', 'causation_id'] LOOP
+                IF event ->> field !~* '^(([0-9a-f]{4}-?){7}[0-9a-f]{4}|[{]([0-9a-f]{4}-?){7}[0-9a-f]{4}[}])$' THEN
+                    PERFORM headwater_private.fail('WH002', format('invalid %s %L', field, left(event ->> field, 80)),
+                        jsonb_build_object('what', field, 'value', left(event ->> field, 80)), format('%s is a UUID', field));
+                END IF;
+            END LOOP;
+            IF event ->> 'schema_version' !~ '^[0-9]{1,10}$' THEN
+                PERFORM headwater_private.fail('WH002', format('invalid schema_version %s', left(event ->> 'schema_version', 80)),
+                    jsonb_build_object('what', 'schema_version', 'value', left(event ->> 'schema_version', 80)), 'schema_version is a whole number from 1');
+            END IF;
             PERFORM headwater_private.check_event(event ->> 'type', event ->> 'key', event ->> 'actor_id', event -> 'headers',
-                                          (event ->> 'schema_version')::numeric);
+                                          (event ->> 'schema_version')::bigint);
         END LOOP;
     END LOOP;
 END

@@ -25,7 +25,7 @@ DECLARE
     ns       headwater_private.namespaces := headwater_private.open_namespace(claim_matching.namespace, caller, 'consumer');
     wild     boolean := EXISTS (SELECT FROM unnest(claim_matching.patterns) AS p(pattern) WHERE p.pattern LIKE '%*%');
     ahead    record;
-    ahead_of int := least(greatest(4 * claim_matching.max_events, 200), 10000);
+    ahead_of int := least(greatest(4 * claim_matching.max_events::bigint, 200), 10000);
     bounds   record;
     run      record;
     newest   headwater_private.queue_state;

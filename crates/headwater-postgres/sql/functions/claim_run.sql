@@ -29,8 +29,9 @@ BEGIN
       JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
      WHERE n.namespace = claim_run.namespace AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked
        AND claim_run.max_events BETWEEN 1 AND 100000 AND claim_run.visibility > interval '0' AND claim_run.visibility <= interval '30 days'
+       AND extract(year FROM claim_run.visibility) = 0 AND extract(day FROM claim_run.visibility) BETWEEN -1000 AND 1000
        AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
-       AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ '[\x01-\x1f\x7f]', true)
+       AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ E'[\\x01-\\x1f\\x7f]', true)
        AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery();
     claim_run.idle := false;
     SELECT n.* INTO q FROM headwater_private.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n

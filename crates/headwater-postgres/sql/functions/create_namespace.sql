@@ -19,7 +19,8 @@ CREATE OR REPLACE FUNCTION headwater.create_namespace(
     metadata          jsonb DEFAULT NULL,
     partitions        text DEFAULT NULL,
     caller headwater.caller DEFAULT current_user
-) RETURNS headwater_private.namespaces LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS headwater.namespace LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' AS $$
 #variable_conflict use_variable
 DECLARE
     ns    headwater_private.namespaces;
@@ -41,10 +42,10 @@ BEGIN
            OR (retention IS NOT NULL AND retention IS DISTINCT FROM ns.retention)
            OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR partitions <> ns.partitions THEN
             PERFORM headwater_private.fail('WH003', format('namespace %L exists with other settings', namespace),
-                to_jsonb(ns) - 'sequence' - 'leaves_until' - 'sealed_before' - 'sealed_max_id' - 'kept_from' - 'trimmed_to',
+                to_jsonb(headwater_private.shown_namespace(ns)),
                 'leave out the settings to use it as it is, or change them with headwater.alter_namespace');
         END IF;
-        RETURN ns;
+        RETURN headwater_private.shown_namespace(ns);
     END IF;
 
     INSERT INTO headwater_private.namespaces AS n (namespace, ordering, notify, retention, max_payload_bytes, metadata,
@@ -71,6 +72,6 @@ BEGIN
     EXECUTE format('ALTER TABLE headwater_private.events ATTACH PARTITION headwater_private.%I FOR VALUES IN (%s)',
                    format('events_n%s', ns.namespace_id), ns.namespace_id);
     PERFORM headwater.maintain_namespace(namespace);
-    RETURN headwater_private.namespace_row(namespace);
+    RETURN headwater_private.shown_namespace(headwater_private.namespace_row(namespace));
 END
 $$;

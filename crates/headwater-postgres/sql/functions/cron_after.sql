@@ -1,5 +1,5 @@
 -- headwater_private.cron_after(c, timezone, after)
--- The first due time of a parsed cron expression later than `after`. NULL: there is none in eight years.
+-- The first due time of a parsed cron expression later than `after`. NULL: there is none in eight years, or before the year 10000.
 -- When clocks are set forward, a fixed time that is skipped is due at the first moment after; times of a wildcard or step are not. When they are
 -- set back, a fixed time is due once, the first time that the clocks show it; times of a wildcard or step are due both times. So a job at 02:30
 -- runs once a day and one every 20 minutes keeps its pace, as with Vixie cron.
@@ -21,6 +21,6 @@ BEGIN
             due := least(due, headwater_private.cron_walk(c, timezone, (changed AT TIME ZONE timezone) - interval '1 second', changed - interval '1 second'));
         END IF;
     END IF;
-    RETURN due;
+    RETURN CASE WHEN due < '10000-01-01 00:00:00+00' THEN due END;
 END
 $$;

@@ -14,7 +14,7 @@ BEGIN
     plain := CASE lower(plain)
         WHEN '@yearly' THEN '0 0 1 1 *' WHEN '@annually' THEN '0 0 1 1 *' WHEN '@monthly' THEN '0 0 1 * *' WHEN '@weekly' THEN '0 0 * * 0'
         WHEN '@daily' THEN '0 0 * * *' WHEN '@midnight' THEN '0 0 * * *' WHEN '@hourly' THEN '0 * * * *' ELSE plain END;
-    f := CASE WHEN octet_length(plain) <= 1000 THEN regexp_split_to_array(plain, '\s+') END;
+    f := CASE WHEN octet_length(plain) <= 1000 THEN regexp_split_to_array(plain, '[[:space:]]+') END;
     IF cardinality(f) = 5 THEN
         f := ARRAY['0'] || f;
     ELSIF f IS NULL OR cardinality(f) <> 6 THEN

@@ -6,6 +6,7 @@ CREATE OR REPLACE FUNCTION headwater_private.cron_next(expression text, timezone
 RETURNS timestamptz LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM headwater_private.check_timezone(cron_next.timezone);
+    PERFORM headwater_private.check_time('after', cron_next.after);
     RETURN headwater_private.cron_after(headwater_private.cron_fields(cron_next.expression), cron_next.timezone, coalesce(cron_next.after, clock_timestamp()));
 END
 $$;

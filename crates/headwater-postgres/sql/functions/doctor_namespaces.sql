@@ -2,7 +2,7 @@
 -- What `headwater doctor` looks at of the namespaces, a row each. $1: how many days a loss is spoken of.
 -- Raises: nothing.
 CREATE OR REPLACE FUNCTION headwater.doctor_namespaces(loss_days int, caller headwater.caller DEFAULT current_user)
-RETURNS TABLE (namespace text, months_ahead bigint, default_partition text, without_partman boolean, held text[], not_dropped bigint, losers text[],
+RETURNS TABLE (namespace text, months_ahead bigint, missing_month text, default_partition text, without_partman boolean, held text[], not_dropped bigint, losers text[],
                dead_letters text[], paused text[], failed_due bigint, stale_nodes text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -10,6 +10,8 @@ BEGIN
     RETURN QUERY
     SELECT n.namespace,
            (SELECT count(*) FROM headwater_private.leaves(n.namespace_id) l WHERE l.starts_at > clock_timestamp()) AS months_ahead,
+           (SELECT to_char(m.starts_at AT TIME ZONE 'UTC', 'YYYY-MM')
+              FROM headwater_private.missing_months(n.namespace_id, n.sealed_before, n.leaves_until) m LIMIT 1) AS missing_month,
            (SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
              WHERE i.inhparent = to_regclass(format('headwater_private.events_n%s', n.namespace_id)) AND pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
                AS default_partition,

@@ -15,7 +15,8 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT m.starts_at, m.leaf, d.step,
-           CASE d.step WHEN 'partman' THEN format('SELECT headwater_private.partman_drop(%L, %L)', drop_steps.namespace, m.starts_at)
+           CASE d.step WHEN 'partman' THEN format('SELECT headwater_private.partman_drop(%L, %L)', drop_steps.namespace,
+                                                  to_char(m.starts_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"+00"'))
                        WHEN 'drop' THEN format('DROP TABLE headwater_private.%I', m.leaf)
                        WHEN 'finish' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I FINALIZE', parent, m.leaf)
                        WHEN 'detach' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I%s', parent, m.leaf,

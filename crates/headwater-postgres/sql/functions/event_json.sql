@@ -2,7 +2,7 @@
 -- An event as dead letters keep it: what is NULL is left out.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.event_json(event headwater_private.events)
-RETURNS jsonb LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+RETURNS jsonb LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 BEGIN
     RETURN jsonb_strip_nulls(jsonb_build_object(
                'id', event.event_id, 'stream_id', event.stream_id, 'stream_version', event.stream_version,

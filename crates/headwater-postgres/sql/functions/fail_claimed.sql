@@ -3,7 +3,7 @@
 -- letter that was redriven is dead again. What the log no longer has is left out. The caller holds the queue's lock, and takes them from the claim.
 -- Raises: nothing. Locks: letters. Writes: retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.fail_claimed(claim headwater_private.claims, failed bigint[], due_at timestamptz, error text)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     failure jsonb := jsonb_build_object('at', clock_timestamp(), 'node', claim.worker, 'errors', jsonb_build_array(fail_claimed.error));
     bounds  record;

@@ -17,8 +17,9 @@ DECLARE
     next_at timestamptz;
 BEGIN
     PERFORM headwater_private.check_max_events(fire_schedules.max_events);
+    PERFORM headwater_private.check_time('at', fire_schedules.at);
     IF fire_schedules.at > clock THEN
-        PERFORM headwater_private.fail('WH002', format('invalid at %s', fire_schedules.at), jsonb_build_object('what', 'at', 'value', fire_schedules.at),
+        PERFORM headwater_private.fail('WH002', format('invalid at %s', to_char(fire_schedules.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), jsonb_build_object('what', 'at', 'value', fire_schedules.at),
             'nothing is fired before its time: at is not in the future');
     END IF;
     -- Who may not append finds nothing that is due.

@@ -13,10 +13,7 @@ DECLARE
     listener text;
     gone     bigint := 0;
 BEGIN
-    IF coalesce(forget_nodes.older_than < interval '0', true) THEN
-        PERFORM headwater_private.fail('WH002', format('invalid older_than %s', coalesce(forget_nodes.older_than::text, 'NULL')),
-            jsonb_build_object('what', 'older_than', 'value', forget_nodes.older_than), 'older_than is an interval from 0 on');
-    END IF;
+    PERFORM headwater_private.check_interval('older_than', forget_nodes.older_than, '0', '1000 years', 'older_than is an interval from 0 to 1000 years');
     -- A role that only produces leaves them to others: it could not remove their subscribers.
     IF NOT has_table_privilege('headwater_private.subscribers', 'DELETE') THEN
         RETURN 0;

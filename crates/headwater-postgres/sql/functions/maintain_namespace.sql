@@ -1,19 +1,23 @@
 -- headwater.maintain_namespace(namespace, at)
 -- Public: in docs/sql.md.
 -- Keeps the leaves of this month and the next two ready, and seals past months, so that an append need not look
--- for its event ids in them. Appends call it when they must; calling it daily keeps that off their path.
+-- for its event ids in them. Appends call it when they must; calling it daily keeps that off their path. No month between the
+-- last sealed one and leaves_until may be missing: whichever is, is made.
 -- `at` is for tests, and for the owner of the tables: for others, it is now.
--- Locks: the namespace's row, and what create_leaf and partman_months lock. Writes: leaves, the namespace's row. Raises: WH001, WH034.
+-- Locks: the namespace's row, and what create_leaf and partman_months lock. Writes: leaves, the namespace's row. Raises: WH001, WH002 (at), WH034.
 CREATE OR REPLACE FUNCTION headwater.maintain_namespace(namespace text, at timestamptz DEFAULT clock_timestamp(), caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ns          headwater_private.namespaces := headwater_private.open_namespace(maintain_namespace.namespace, caller, NULL);
     moment      timestamptz := CASE WHEN pg_has_role(caller, current_user, 'USAGE') THEN at ELSE clock_timestamp() END;
-    this_month  timestamptz := date_trunc('month', moment, 'UTC');
-    until_month timestamptz := (date_trunc('month', moment AT TIME ZONE 'UTC') + interval '3 months') AT TIME ZONE 'UTC';
+    this_month  timestamptz;
+    until_month timestamptz;
     max_id      uuid;
 BEGIN
-    IF ns.leaves_until < until_month THEN
+    PERFORM headwater_private.check_time('at', moment, clock_timestamp() + interval '87600 hours');
+    this_month := date_trunc('month', moment, 'UTC');
+    until_month := greatest(ns.leaves_until, (date_trunc('month', moment AT TIME ZONE 'UTC') + interval '3 months') AT TIME ZONE 'UTC');
+    IF EXISTS (SELECT FROM headwater_private.missing_months(ns.namespace_id, ns.sealed_before, until_month)) THEN
         IF ns.partitions = 'pg_partman' THEN
             BEGIN
                 PERFORM headwater_private.partman_months(ns.namespace_id, this_month);
@@ -25,10 +29,10 @@ BEGIN
                 RAISE WARNING 'pg_partman failed, the months are made without it: %', SQLERRM;
             END;
         END IF;
-        -- Those that are there stay.
-        PERFORM headwater_private.create_leaf(ns.namespace_id, month AT TIME ZONE 'UTC')
-           FROM generate_series(this_month AT TIME ZONE 'UTC', (until_month - interval '1 day') AT TIME ZONE 'UTC',
-                                interval '1 month') AS month;
+        PERFORM headwater_private.create_leaf(ns.namespace_id, m.starts_at)
+           FROM headwater_private.missing_months(ns.namespace_id, ns.sealed_before, until_month) m;
+    END IF;
+    IF ns.leaves_until < until_month THEN
         UPDATE headwater_private.namespaces n SET leaves_until = greatest(n.leaves_until, until_month)
          WHERE n.namespace_id = ns.namespace_id;
     END IF;

@@ -7,6 +7,6 @@ BEGIN
     RETURN (SELECT event_type = ANY (patterns)
         OR EXISTS (SELECT FROM unnest(patterns) AS p(pattern)
                     WHERE p.pattern LIKE '%*%'
-                      AND event_type LIKE replace(replace(replace(replace(p.pattern, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')));
+                      AND event_type LIKE replace(replace(replace(replace(p.pattern, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')));
 END
 $$;

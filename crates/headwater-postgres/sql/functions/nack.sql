@@ -18,10 +18,7 @@ DECLARE
     newest   headwater_private.claims;
     again_at timestamptz;
 BEGIN
-    IF coalesce(nack.delay < interval '0', true) THEN
-        PERFORM headwater_private.fail('WH002', format('invalid delay %s', coalesce(nack.delay::text, 'NULL')),
-            jsonb_build_object('what', 'delay', 'value', nack.delay), 'delay is an interval from 0 on');
-    END IF;
+    PERFORM headwater_private.check_interval('delay', nack.delay, '0', '1000 years', 'delay is an interval from 0 to 1000 years');
     PERFORM headwater_private.lock_queue(ns.namespace_id, nack.subscriber_id);
     claim := headwater_private.held_claim(ns.namespace_id, nack.subscriber_id, nack.claim_id, nack.sequences);
     present := headwater_private.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,

@@ -26,7 +26,7 @@ BEGIN
       FULL JOIN (SELECT m.* FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id) m ON m.starts_at = l.starts_at
       LEFT JOIN pg_catalog.pg_class c
              ON c.oid = coalesce(l.leaf_id, CASE WHEN m.dropped_at IS NULL THEN to_regclass(format('headwater_private.%I', m.leaf)) END)
-     CROSS JOIN LATERAL (SELECT coalesce(l.ends_at, m.ends_at) + ns.retention AS due_at) d
+     CROSS JOIN LATERAL (SELECT headwater_private.kept_until(coalesce(l.ends_at, m.ends_at), ns.retention) AS due_at) d
      ORDER BY 1;
 END
 $$;

@@ -6,7 +6,7 @@
 -- Raises: WH001, WH002 (the month is not trimmed), WH034 (pg_partman does not know the namespace), 55P03 (try again), and whatever it raises.
 -- Locks: the namespace's partition, exclusively, for the moment of dropping: appends and reads wait that long. Writes: what it does.
 CREATE OR REPLACE FUNCTION headwater_private.partman_drop(namespace text, month timestamptz)
-RETURNS int LANGUAGE plpgsql SET timezone = 'UTC' SET lock_timeout = '500ms' SET search_path = pg_catalog, pg_temp AS $$
+RETURNS int LANGUAGE plpgsql SET datestyle = 'ISO' SET timezone = 'UTC' SET lock_timeout = '500ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ns      headwater_private.namespaces := headwater_private.namespace_row(partman_drop.namespace);
     partman record;

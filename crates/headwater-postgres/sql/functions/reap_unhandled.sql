@@ -32,10 +32,7 @@ DECLARE
 BEGIN
     letters := 0;
     settled := 0;
-    IF coalesce(reap_unhandled.grace < interval '0', true) THEN
-        PERFORM headwater_private.fail('WH002', format('invalid grace %s', coalesce(reap_unhandled.grace::text, 'NULL')),
-            jsonb_build_object('what', 'grace', 'value', reap_unhandled.grace), 'grace is an interval from 0 on');
-    END IF;
+    PERFORM headwater_private.check_interval('grace', reap_unhandled.grace, '0', '1000 years', 'grace is an interval from 0 to 1000 years');
     PERFORM headwater_private.check_max_events(reap_unhandled.max_events);
     PERFORM headwater_private.lock_queue(ns.namespace_id, reap_unhandled.subscriber_id);
     waiting := ARRAY(

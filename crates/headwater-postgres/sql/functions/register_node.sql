@@ -25,10 +25,7 @@ DECLARE
     former uuid;
     at     timestamptz;
 BEGIN
-    IF coalesce(register_node.heartbeat_every NOT BETWEEN interval '100 ms' AND interval '1 hour', true) THEN
-        PERFORM headwater_private.fail('WH002', format('invalid heartbeat_every %s', coalesce(register_node.heartbeat_every::text, 'NULL')),
-            jsonb_build_object('what', 'heartbeat_every', 'value', register_node.heartbeat_every), 'heartbeat_every is 100 ms to 1 hour');
-    END IF;
+    PERFORM headwater_private.check_interval('heartbeat_every', register_node.heartbeat_every, '100 ms', '1 hour', 'heartbeat_every is 100 ms to 1 hour');
     IF jsonb_typeof(register_node.metadata) <> 'object' THEN
         PERFORM headwater_private.fail('WH002', format('invalid metadata of node %L', id), jsonb_build_object('what', 'metadata'),
             'metadata is a JSON object');

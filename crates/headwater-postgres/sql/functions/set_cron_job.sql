@@ -28,11 +28,11 @@ BEGIN
         IF s.cron_expression IS NULL THEN
             times := to_char((s.due_at + interval '59.999999 seconds') AT TIME ZONE zone, 'FMMI') || ' * * * *';
         ELSE
-            times := CASE WHEN s.cron_expression ~ '^\s*0(\s+[0-9A-Za-z*,/-]+){5}\s*$' THEN regexp_replace(s.cron_expression, '^\s*0\s+', '')
-                          WHEN s.cron_expression ~ '^\s*[0-9A-Za-z*,/-]+(\s+[0-9A-Za-z*,/-]+){4}\s*$' THEN btrim(s.cron_expression)
-                          WHEN s.cron_expression ~* '^\s*@(yearly|annually|monthly|weekly|daily|midnight|hourly)\s*$' THEN lower(btrim(s.cron_expression)) END;
+            times := CASE WHEN s.cron_expression ~ '^[[:space:]]*0([[:space:]]+[0-9A-Za-z*,/-]+){5}[[:space:]]*$' THEN regexp_replace(s.cron_expression, '^[[:space:]]*0[[:space:]]+', '')
+                          WHEN s.cron_expression ~ '^[[:space:]]*[0-9A-Za-z*,/-]+([[:space:]]+[0-9A-Za-z*,/-]+){4}[[:space:]]*$' THEN btrim(s.cron_expression)
+                          WHEN s.cron_expression ~* '^[[:space:]]*@(yearly|annually|monthly|weekly|daily|midnight|hourly)[[:space:]]*$' THEN lower(btrim(s.cron_expression)) END;
             -- It takes a range that ends with Sunday, as SAT-SUN, for an empty one, and would never run.
-            IF s.cron_expression ~* '-(SUN|0)\M' OR s.timezone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT') OR zone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT')
+            IF s.cron_expression ~* '-(SUN|0)([^A-Za-z0-9_]|$)' OR s.timezone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT') OR zone NOT IN ('UTC', 'GMT', 'Etc/UTC', 'Etc/GMT')
                OR EXISTS (SELECT FROM headwater_private.cron_fields(s.cron_expression) c WHERE 32 = ANY (c.days) OR c.weekdays[cardinality(c.weekdays)] > 6) THEN
                 times := NULL;
             END IF;

@@ -1,5 +1,5 @@
 -- headwater.store_due(namespace, event_id, event_type, due_at, …, notify)
--- Stores an event until it is due, or appends it if it is. headwater.emit_at stands on it, and so does the Rust client.
+-- Stores an event until it is due, or appends it if it is and no other of its stream that was due before waits. headwater.emit_at stands on it, and so does the Rust client.
 -- `notify`: wake who must know, from within this transaction, unless the namespace says not to.
 -- Answers: appended (readers may be woken); soon (those who fire may sleep past it, and should be woken). Who fires looks once a minute at
 -- least, so an event that is due much later wakes nobody: what it would take to be late, by that minute, is a transaction open for nine.
@@ -37,10 +37,11 @@ BEGIN
     IF event_id IS NULL THEN
         PERFORM headwater_private.fail('WH002', 'invalid event_id NULL', '{"what": "event_id"}', 'give the event an id');
     END IF;
-    IF due_at IS NULL OR due_at NOT BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 00:00:00+00' THEN
-        PERFORM headwater_private.fail('WH002', format('invalid due_at %s', coalesce(due_at::text, 'NULL')),
-            jsonb_build_object('what', 'due_at', 'value', due_at::text), 'due_at is a time up to the year 9999');
+    IF due_at IS NULL THEN
+        PERFORM headwater_private.fail('WH002', 'invalid due_at NULL', '{"what": "due_at"}', 'due_at is a time up to the year 9999');
     END IF;
+    PERFORM headwater_private.check_time('due_at', due_at);
+    PERFORM headwater_private.check_time('created_at', created_at);
     IF bytes > ns.max_payload_bytes THEN
         PERFORM headwater_private.fail('WH004',
             format('payload of %s bytes is larger than the %s that namespace %L allows', bytes, ns.max_payload_bytes, namespace),
@@ -80,7 +81,12 @@ BEGIN
         EXIT WHEN stored;
     END LOOP;
 
-    IF due_at <= clock_timestamp() THEN
+    IF due_at <= clock_timestamp()
+       AND (stream_id IS NULL
+            -- Not past those of its stream that were due before, and still wait.
+            OR NOT EXISTS (SELECT FROM headwater_private.due_events d
+                            WHERE d.namespace_id = ns.namespace_id AND d.stream_id = store_due.stream_id AND d.failures = 0
+                              AND d.due_at <= store_due.due_at AND d.event_id <> store_due.event_id)) THEN
         PERFORM headwater_private.append_due(namespace, ARRAY[event_id], notify, NULL);
         appended := true;
     ELSE

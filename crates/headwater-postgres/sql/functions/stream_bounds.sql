@@ -30,7 +30,7 @@ BEGIN
     highest := least(stream_bounds.to_version, stream.version);
     IF stream_bounds.backwards THEN
         lowest := greatest(lowest, highest - stream_bounds.max_events + 1);
-    ELSE
+    ELSIF lowest <= highest THEN
         highest := least(highest, lowest + stream_bounds.max_events - 1);
     END IF;
     IF stream.version IS NULL OR highest < lowest THEN

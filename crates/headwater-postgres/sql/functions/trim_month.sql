@@ -24,6 +24,7 @@ DECLARE
     touched boolean;
 BEGIN
     ns := headwater_private.open_namespace(trim_month.namespace, caller, 'owner');
+    PERFORM headwater_private.check_time('at', trim_month.at);
     events := headwater.count_month(trim_month.namespace, trim_month.month);
     -- Whoever moves a subscriber back has it too, shared.
     PERFORM headwater_private.latch(ns.namespace_id, 'kept');
@@ -36,7 +37,8 @@ BEGIN
     END IF;
     mistake := CASE
         WHEN ns.retention IS NULL THEN 'the namespace keeps its events for ever'
-        WHEN m.ends_at + ns.retention > trim_month.at THEN format('it is kept until %s', m.ends_at + ns.retention)
+        WHEN headwater_private.kept_until(m.ends_at, ns.retention) > trim_month.at
+        THEN format('it is kept until %s', to_char(headwater_private.kept_until(m.ends_at, ns.retention) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'))
         WHEN EXISTS (SELECT FROM headwater_private.months x
                       WHERE x.namespace_id = ns.namespace_id AND x.starts_at < m.starts_at AND x.trimmed_at IS NULL)
         THEN 'there are older ones' END;

@@ -1,7 +1,7 @@
 -- headwater.wake(namespace)
 -- Public: in docs/sql.md.
 -- Wakes the readers of a namespace, for writers that do so after their commit. A wake-up carries nothing and may be lost.
--- Raises: nothing. Locks: the cluster's notification queue, at commit. Writes: nothing.
+-- Raises: WH001. Locks: the cluster's notification queue, at commit. Writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.wake(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,7 +1,7 @@
 -- Appends events without streams to a namespace with a sequence: what headwater.append_batch does, for batches that need none of its
 -- care, in one statement, since the steps of a function cost a lone event as much as its insert. It is a transaction of its own.
 -- Answers a row with the sequence of each event, in their order; no row, with nothing written, when care is needed: no such namespace,
--- a gapless one, a lock that somebody holds against it, a payload too large, a month whose leaf or seal is not there yet, an id that may lie in a sealed month.
+-- a gapless one, a lock that somebody holds against it, a payload too large, a created_at that nobody could read, a month whose leaf or seal is not there yet, an id that may lie in a sealed month.
 -- Only the owner of the tables can run it. It has no search_path of its own: its functions are named with their schema, and its operators are
 -- those of pg_catalog for exactly these types, which come first.
 -- Raises: 23505 if events are stored already.
@@ -32,6 +32,8 @@ SELECT pg_catalog.nextval(e.sequence), e.transaction_id, e.created_at, e.recorde
         ) w
        WHERE w.is_locked AND w.recorded_at < w.leaves_until AND w.sealed_before >= pg_catalog.date_trunc('month', w.recorded_at, 'UTC')
          AND coalesce(w.sealed_max_id < ALL ($2::uuid[]), true)
+         AND coalesce('0001-01-01 00:00:00+00'::timestamptz <= ALL ($5::timestamptz[])
+                      AND '9999-12-31 23:59:59.999999+00'::timestamptz >= ALL ($5::timestamptz[]), true)
          AND (pg_catalog.pg_column_size($4::text[]) <= w.max_payload_bytes
               OR w.max_payload_bytes >= ALL (SELECT pg_catalog.octet_length(d) FROM pg_catalog.unnest($4::text[]) d))
   ) e

@@ -61,6 +61,17 @@ fn of_row(row: &PgRow, name: &str) -> Vec<Finding> {
                 .mend(format!("headwater partitions maintain --namespace {name}")),
         );
     }
+    if let Some(month) = row.get::<Option<String>, _>("missing_month") {
+        found.push(
+            Finding::new(
+                Problem,
+                "missing_month",
+                format!("no partition is there for events of {month}, or of a part of it"),
+            )
+            .consequence("appends fail as long as that lasts, and nothing makes it by itself")
+            .mend(format!("headwater partitions maintain --namespace {name}")),
+        );
+    }
     if let Some(leaf) = row.get::<Option<String>, _>("default_partition") {
         found.push(
             Finding::new(Problem, "default_partition", format!("the log has a default partition, {leaf}"))

@@ -305,6 +305,39 @@ async fn a_producer_appends_and_reads_nothing() {
     end(&db, role).await;
 }
 
+/// Requests of many callers go as one batch: one that conflicts fails alone, also where the role may not read what it appended.
+#[tokio::test]
+async fn a_producers_conflict_fails_nothing_else_in_its_batch() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let mut session = role.session().await;
+    let batch = "SELECT succeeded, sequences, echoes FROM headwater.append_batch('shop', ARRAY[1, 2, 3],
+                     ARRAY[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()], ARRAY['a', 'b', 'c'], ARRAY['1', '2', '3'],
+                     ARRAY['s', 't', NULL], ARRAY[1, 2, NULL], ARRAY[1, 1, NULL], NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                     ARRAY[1, 2], ARRAY['s', 't'], ARRAY[1, 1], ARRAY[7, NULL], false, NULL)";
+    let (succeeded, sequences, echoes): (Vec<bool>, Vec<Option<i64>>, Vec<i32>) =
+        sqlx::query_as(batch).fetch_one(&mut session).await.unwrap();
+    assert_eq!(&succeeded[..2], [false, true]);
+    assert_eq!(sequences.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true]);
+    assert!(echoes.is_empty());
+    // The same through the queue of the Rust client.
+    let log = open(&role, "shop").await;
+    let append = |stream: &str, version| Append::to_stream(stream, version, [raw("event")]);
+    let appends = (0..40).map(|n| {
+        let version = if n % 2 == 0 { ExpectedVersion::Exact(9) } else { ExpectedVersion::NoStream };
+        let log = log.clone();
+        let request = append(&format!("s{n}"), version);
+        async move { log.append(request).await }
+    });
+    for (n, outcome) in futures::future::join_all(appends).await.into_iter().enumerate() {
+        match outcome {
+            Ok(_) => assert_eq!(n % 2, 1),
+            Err(error) => assert!(n % 2 == 0 && matches!(error, AppendError::Conflict { .. }), "{n}: {error}"),
+        }
+    }
+    end(&db, role).await;
+}
+
 #[tokio::test]
 async fn a_producer_cannot_forge_change_or_take_away() {
     let db = two().await;

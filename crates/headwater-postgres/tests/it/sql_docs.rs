@@ -7,12 +7,12 @@ use std::path::Path;
 use crate::common::run;
 use headwater_conformance::TestDatabase;
 
-fn page() -> String {
+pub(crate) fn page() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md")).unwrap()
 }
 
 /// What stands in the page's blocks of a language.
-fn blocks(page: &str, language: &str) -> Vec<String> {
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     page.split(&fence)
         .skip(1)
@@ -22,7 +22,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 /// Functions whose files say that they are public.
-fn public() -> BTreeSet<String> {
+pub(crate) fn public() -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/functions");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let public = files.filter(|path| fs::read_to_string(path).unwrap().contains("\n-- Public: in docs/sql.md.\n"));

@@ -1,0 +1,8 @@
+-- headwater_private.shown_namespace(ns)
+-- A namespace as its users see it: without what Headwater notes there for itself.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater_private.shown_namespace(ns headwater_private.namespaces)
+RETURNS headwater.namespace LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ns.namespace_id, ns.namespace, ns.ordering, ns.notify, ns.retention, ns.max_payload_bytes, ns.metadata, ns.created_at, ns.partitions
+$$;
