@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     append, audit, cdc, consume, dead_letters, doctor, due, emit, grant, grants, groups, import, lag, migrate,
-    namespace, nodes, partitions, read, revoke, schedules, status, subscribers, up,
+    namespace, nodes, partitions, queue, read, revoke, schedules, status, subscribers, up,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -64,6 +64,7 @@ pub(crate) enum Command {
     Subscribers(subscribers::Subscribers),
     #[command(subcommand)]
     Groups(groups::Groups),
+    Queue(queue::Queue),
     #[command(subcommand)]
     Nodes(nodes::Nodes),
     Lag(lag::Lag),

@@ -8,6 +8,7 @@ mod data_dir;
 mod duration;
 mod event_args;
 mod failure;
+mod held;
 mod live_args;
 mod logging;
 mod output;

@@ -131,6 +131,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "extend",
     "fail",
     "fail_claimed",
+    "faults",
     "find_events",
     "fire_all_due",
     "fire_all_schedules",
@@ -150,6 +151,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "group_status",
     "heartbeat",
     "held_claim",
+    "held_rows",
+    "holders",
     "horizon",
     "import_advance",
     "import_begin",
@@ -175,6 +178,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "load_subscriber",
     "lock_queue",
     "lock_subscribers",
+    "lockers",
     "log_bounds",
     "log_end",
     "log_page",
@@ -186,6 +190,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "maintain_namespace",
     "matches_pattern",
     "matching_letters",
+    "may_notify",
     "member_lock",
     "merge_open",
     "month_bounds",
@@ -287,7 +292,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 10;
+pub(crate) const FUNCTIONS_REVISION: i64 = 11;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
@@ -339,6 +344,7 @@ pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const EPOCH: &str = sql!("statements", "epoch");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
+pub(crate) const FAULTS: &str = sql!("statements", "faults");
 pub(crate) const FIND_EVENTS: &str = sql!("statements", "find_events");
 pub(crate) const FIRE_ALL_DUE: &str = sql!("statements", "fire_all_due");
 pub(crate) const FIRE_ALL_SCHEDULES: &str = sql!("statements", "fire_all_schedules");
@@ -355,6 +361,7 @@ pub(crate) const GRANT_ROLE: &str = sql!("statements", "grant_role");
 pub(crate) const GROUP_MEMBERS: &str = sql!("statements", "group_members");
 pub(crate) const GROUP_STATUS: &str = sql!("statements", "group_status");
 pub(crate) const HEARTBEAT: &str = sql!("statements", "heartbeat");
+pub(crate) const HOLDERS: &str = sql!("statements", "holders");
 pub(crate) const HORIZON: &str = sql!("statements", "horizon");
 pub(crate) const IMPORT_ADVANCE: &str = sql!("statements", "import_advance");
 pub(crate) const IMPORT_BEGIN: &str = sql!("statements", "import_begin");
@@ -406,6 +413,7 @@ pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
 pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
+pub(crate) const QUEUE_STATUS: &str = sql!("statements", "queue_status");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");
 pub(crate) const RECORD_GAPS: &str = sql!("statements", "record_gaps");
 pub(crate) const REDELIVER_IN_ORDER: &str = sql!("statements", "redeliver_in_order");

@@ -68,8 +68,8 @@ pub use headwater_core::{
 pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, ImportError, ImportField,
+    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, Holder, ImportError, ImportField,
     ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
-    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, Redelivered,
-    ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, SubscriptionReset, Trimmed,
+    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, QueueInfo,
+    Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, SubscriptionReset, Trimmed,
 };

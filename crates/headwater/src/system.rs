@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
 use headwater_postgres::{
-    Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, LiveNode, LogOptions, Loss, Maintained,
-    Migrated, MonthInfo, NamespaceChanges, OrphanedSlot, PgLog, ReplicationSettings, ReplicationSlot, ServerStatus,
-    SlotDropped, WakeUps,
+    Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, Holder, LiveNode, LogOptions, Loss,
+    Maintained, Migrated, MonthInfo, NamespaceChanges, OrphanedSlot, PgLog, QueueInfo, ReplicationSettings,
+    ReplicationSlot, ServerStatus, SlotDropped, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -151,6 +151,22 @@ impl Headwater {
     /// What is wrong with the server, or will be: the worst first.
     pub async fn diagnose(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
         self.database.diagnose(options).await
+    }
+
+    /// Who holds appends or deliveries of a namespace back, the oldest first; `None`: what concerns all of them, locks on tables and commits that wait.
+    pub async fn holders(&self, namespace: Option<&str>) -> Result<Vec<Holder>, AdminError> {
+        self.database.holders(namespace).await
+    }
+
+    /// Does `work`, unless it takes seconds and somebody is found who holds a lock on a table for which sessions wait: then it gives up and says who. For
+    /// commands and monitors that read, and are to name what stops everybody rather than stop with them.
+    pub async fn unless_locked<T>(&self, work: impl Future<Output = T>) -> Result<T, Holder> {
+        self.database.unless_locked(work).await
+    }
+
+    /// The queues of a namespace's shared subscribers, or of one.
+    pub async fn queues(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<QueueInfo>, AdminError> {
+        self.database.queues(namespace, subscriber_id).await
     }
 
     /// The server as it is.

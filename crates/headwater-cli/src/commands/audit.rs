@@ -86,8 +86,15 @@ fn describe(finding: &AuditFinding) -> String {
             format!("global_sequence {global_sequence} was recorded as a gap for ever, and holds event {event_id}")
         }
         AuditFinding::CountDiffers { subscriber_id, after, position, in_log, settled, missing } => {
-            let which = missing.map(|sequence| format!(": {sequence} is missing")).unwrap_or_default();
             let id = printable(subscriber_id);
+            if settled > in_log {
+                let which = missing.map(|sequence| format!(": {sequence} was deleted")).unwrap_or_default();
+                let gone = plural(settled - in_log, "event");
+                return format!(
+                    "the log has lost {gone} that subscriber {id} settled after {after} up to {position}{which}"
+                );
+            }
+            let which = missing.map(|sequence| format!(": {sequence} is missing")).unwrap_or_default();
             format!("subscriber {id} settled {settled} of {in_log} events after {after} up to {position}{which}")
         }
         AuditFinding::SumDiffers { subscriber_id, after, position } => {

@@ -13,8 +13,9 @@ use crate::output::{Output, plural, printable};
 
 /// Look for what is wrong with the server and the namespaces, or will be, and say what mends it
 ///
-/// Settings, connections, locks, the NOTIFY queue, transactions that hold back vacuum or readers, replication slots,
-/// partitions, retention, dead letters, paused subscribers, nodes, the clock.
+/// Settings, connections, locks, the NOTIFY queue, transactions that hold back vacuum, readers, appends or workers,
+/// replication slots, rows and tables that contradict the log, partitions, retention, dead letters, paused subscribers,
+/// nodes, the clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,6 +30,9 @@ pub(crate) struct Doctor {
     /// Transactions that are open for so long hold back vacuum
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse_short)]
     old_transaction: Duration,
+    /// Transactions whose age this role may not see, and slots, that hold back vacuum for so many transactions
+    #[arg(long, value_name = "TRANSACTIONS", default_value_t = DoctorOptions::default().old_snapshot)]
+    old_snapshot: u32,
     /// Writers that are open for so long hold back readers
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_short)]
     old_writer: Duration,
@@ -43,10 +47,11 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
-        let Doctor { json, old_transaction, old_writer, retained_bytes, notify_queue } = self;
-        let options = DoctorOptions { old_transaction, old_writer, retained_bytes, notify_queue };
+        let Doctor { json, old_transaction, old_snapshot, old_writer, retained_bytes, notify_queue } = self;
+        let options = DoctorOptions { old_transaction, old_snapshot, old_writer, retained_bytes, notify_queue };
         let findings = headwater.diagnose(&options).await?;
-        headwater.shutdown().await;
+        // Calls that were given up, since a table is locked, may hold a connection for as long as that is.
+        _ = tokio::time::timeout(Duration::from_secs(1), headwater.shutdown()).await;
         let bad = findings.iter().filter(|finding| finding.severity != Severity::Hint).count();
         let mut output = Output::new();
         if json {

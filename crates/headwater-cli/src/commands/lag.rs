@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
-use headwater::{Headwater, SubscriberInfo, SubscriberStore};
+use headwater::{Headwater, Holder, SubscriberInfo, SubscriberStore};
 use serde_json::json;
 
 use crate::commands::subscribers::view;
 use crate::connection::ConnectionArgs;
 use crate::duration::{format_age, parse_short};
 use crate::failure::Failure;
+use crate::held;
 use crate::output::{Output, grouped, printable};
 
 /// Clears the terminal and goes to its corner.
@@ -25,7 +26,8 @@ Examples:
   headwater lag -n shop --watch
   headwater lag --watch --interval 10s --json >> lag.jsonl
 
-BEHIND counts sequences: at most so many events. FOR is the age of the oldest of them.")]
+BEHIND counts sequences: at most so many events. FOR is the age of the oldest of them. Whoever
+holds a log back is named, with the statement that ends it.")]
 pub(crate) struct Lag {
     /// The namespace; without it, all
     #[arg(short, long, value_name = "NAME")]
@@ -41,14 +43,15 @@ pub(crate) struct Lag {
     json: bool,
 }
 
-type Lags = Vec<(String, SubscriberInfo)>;
+/// A namespace, who holds it back, and its subscribers.
+type Lags = Vec<(String, Vec<Holder>, Vec<SubscriberInfo>)>;
 
 impl Lag {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
         let mut output = Output::new();
         if !self.watch {
-            let lags = self.look(&headwater).await?;
+            let lags = held::unless_locked(&headwater, self.look(&headwater)).await?;
             if self.json {
                 lines(&mut output, &lags, true)?
             } else {
@@ -59,7 +62,7 @@ impl Lag {
         }
         let redraw = !self.json && std::io::stdout().is_terminal();
         loop {
-            let lags = self.look(&headwater).await?;
+            let lags = held::unless_locked(&headwater, self.look(&headwater)).await?;
             if redraw {
                 output.line(format_args!("{REDRAW}{}\n", Utc::now().format("%F %T UTC")))?;
                 table(&mut output, &lags)?;
@@ -79,7 +82,8 @@ impl Lag {
         let mut lags = Vec::new();
         for name in names {
             let subscribers = headwater.namespace(&name).await?.subscribers().subscribers().await?;
-            lags.extend(subscribers.into_iter().map(|info| (name.clone(), info)));
+            let holders = held::holders(headwater, &name).await?;
+            lags.push((name, holders, subscribers));
         }
         Ok(lags)
     }
@@ -87,7 +91,8 @@ impl Lag {
 
 fn table(output: &mut Output, lags: &Lags) -> Result<(), Failure> {
     let heading = ["NAMESPACE", "SUBSCRIBER", "STATE", "POSITION", "BEHIND", "FOR"].map(String::from);
-    let rows = lags.iter().map(|(namespace, info)| {
+    let all = lags.iter().flat_map(|(namespace, _, all)| all.iter().map(move |info| (namespace, info)));
+    let rows = all.map(|(namespace, info)| {
         [
             namespace.clone(),
             printable(&info.subscriber_id),
@@ -97,12 +102,15 @@ fn table(output: &mut Output, lags: &Lags) -> Result<(), Failure> {
             format_age(info.lag),
         ]
     });
-    output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())
+    output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
+    lags.iter().try_for_each(|(namespace, holders, _)| held::print(output, namespace, holders))
 }
 
 fn lines(output: &mut Output, lags: &Lags, as_json: bool) -> Result<(), Failure> {
     let now: DateTime<Utc> = Utc::now();
-    for (namespace, info) in lags {
+    let all = lags.iter().flat_map(|(namespace, holders, all)| all.iter().map(move |info| (namespace, holders, info)));
+    for (namespace, holders, info) in all {
+        let holders = held::of_subscriber(holders, &info.subscriber_id);
         if as_json {
             output.json(&json!({
                 "at": now,
@@ -112,13 +120,16 @@ fn lines(output: &mut Output, lags: &Lags, as_json: bool) -> Result<(), Failure>
                 "position": info.position,
                 "lag_events": info.lag_events,
                 "lag_seconds": info.lag.as_secs_f64(),
+                "held_by": holders,
             }))?;
             continue;
         }
         let at = now.to_rfc3339_opts(SecondsFormat::Secs, true);
         let (id, state) = (printable(&info.subscriber_id), view::state(info));
         let (events, age) = (grouped(info.lag_events), format_age(info.lag));
-        output.line(format_args!("{at}  {namespace}  {id}  {state}  {events} behind for {age}"))?;
+        let by: Vec<_> = holders.iter().map(|holder| printable(&holder.to_string())).collect();
+        let by = if by.is_empty() { String::new() } else { format!(", held back by {}", by.join("; ")) };
+        output.line(format_args!("{at}  {namespace}  {id}  {state}  {events} behind for {age}{by}"))?;
     }
     Ok(())
 }

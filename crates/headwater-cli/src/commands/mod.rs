@@ -17,6 +17,7 @@ pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod nodes;
 pub(crate) mod partitions;
+pub(crate) mod queue;
 pub(crate) mod read;
 pub(crate) mod revoke;
 pub(crate) mod schedules;
@@ -45,6 +46,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Read(read) => interruptible(read.run(&connection)).await,
         Command::Subscribers(subscribers) => interruptible(subscribers.run(&connection)).await,
         Command::Groups(groups) => interruptible(groups.run(&connection)).await,
+        Command::Queue(queue) => interruptible(queue.run(&connection)).await,
         Command::Nodes(nodes) => interruptible(nodes.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,

@@ -6,10 +6,11 @@ use clap::{Args, Subcommand};
 use headwater::{Headwater, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions};
 use serde_json::{Value, json};
 
-use crate::commands::status::{horizon, horizon_json, print_horizon};
+use crate::commands::status::{horizon, horizon_json};
 use crate::connection::ConnectionArgs;
 use crate::duration;
 use crate::failure::Failure;
+use crate::held;
 use crate::output::{Output, printable};
 
 /// Create, list, show and change namespaces: isolated logs with their own settings
@@ -189,7 +190,7 @@ impl Show {
             ["head".into(), horizon.head.to_string()],
             ["horizon".into(), horizon.horizon.to_string()],
         ])?;
-        print_horizon(output, &horizon)
+        held::print(output, &self.name, &headwater.holders(Some(&self.name)).await?)
     }
 }
 

@@ -1,12 +1,13 @@
 //! `headwater status`
 
 use clap::Args;
-use headwater::{Headwater, Horizon, ServerStatus, Writer};
+use headwater::{Headwater, Holder, Horizon, ServerStatus, Writer};
 use serde_json::{Value, json};
 
 use crate::connection::ConnectionArgs;
 use crate::duration::format_age;
 use crate::failure::Failure;
+use crate::held;
 use crate::output::{Output, printable};
 
 /// Show the server, the schema, the namespaces, and who holds their logs back
@@ -31,7 +32,7 @@ impl Status {
             eprintln!("warning: fsync or synchronous_commit is off: a crash of the machine loses committed events");
         }
         // What there is to show of a schema that is missing, or not ours, is shown before that ends the command.
-        let namespaces = horizons(&headwater).await;
+        let namespaces = held::unless_locked(&headwater, look(&headwater)).await;
         let known = namespaces.as_deref().unwrap_or_default();
         let mut output = Output::new();
         if self.json {
@@ -45,14 +46,15 @@ impl Status {
     }
 }
 
-/// A namespace's name, ordering and horizon.
-type Known = (String, &'static str, Horizon);
+/// A namespace's name, ordering, horizon, and who holds it back.
+type Known = (String, &'static str, Horizon, Vec<Holder>);
 
-async fn horizons(headwater: &Headwater) -> Result<Vec<Known>, Failure> {
+async fn look(headwater: &Headwater) -> Result<Vec<Known>, Failure> {
     let mut known = Vec::new();
     for info in headwater.namespaces().await? {
         let horizon = horizon(headwater, &info.name).await?;
-        known.push((info.name, info.ordering.as_str(), horizon));
+        let holders = headwater.holders(Some(&info.name)).await?;
+        known.push((info.name, info.ordering.as_str(), horizon, holders));
     }
     Ok(known)
 }
@@ -87,21 +89,17 @@ fn print(output: &mut Output, server: &ServerStatus, known: &[Known], readable: 
         return output.line("no namespaces yet: headwater namespace create NAME");
     }
     let heading = ["NAMESPACE", "ORDERING", "HEAD", "HORIZON", "PENDING WRITERS"].map(String::from);
-    let rows = known.iter().map(|(name, ordering, horizon)| {
+    let rows = known.iter().map(|(name, ordering, horizon, _)| {
         let writers = horizon.writers.len().to_string();
         [name.clone(), (*ordering).into(), horizon.head.to_string(), horizon.horizon.to_string(), writers]
     });
     output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
-    for (name, _, horizon) in known.iter().filter(|(_, _, horizon)| !horizon.writers.is_empty()) {
-        output.line(format_args!("\n{name} is held back:"))?;
-        print_horizon(output, horizon)?;
-    }
-    Ok(())
+    known.iter().try_for_each(|(name, _, _, holders)| held::print(output, name, holders))
 }
 
 fn json(server: &ServerStatus, known: &[Known]) -> Value {
-    let namespaces = known.iter().map(|(name, ordering, horizon)| {
-        let mut value = json!({ "name": name, "ordering": ordering });
+    let namespaces = known.iter().map(|(name, ordering, horizon, holders)| {
+        let mut value = json!({ "name": name, "ordering": ordering, "held_by": holders });
         if let (Value::Object(all), Value::Object(of_horizon)) = (&mut value, horizon_json(horizon)) {
             all.extend(of_horizon);
         }
@@ -137,13 +135,6 @@ pub(crate) fn writer_json(writer: &Writer) -> Value {
         "above_sequence": writer.above_sequence,
         "started_at": writer.started_at,
         "age_seconds": writer.age.map(|age| age.as_secs_f64()),
-    })
-}
-
-/// A line for each pending writer.
-pub(crate) fn print_horizon(output: &mut Output, horizon: &Horizon) -> Result<(), Failure> {
-    horizon.writers.iter().try_for_each(|writer| {
-        output.line(format_args!("  above {}: {}", writer.above_sequence, describe_writer(writer)))
     })
 }
 

@@ -16,6 +16,7 @@ mod doctor_faults;
 mod due;
 mod events;
 mod groups;
+mod holders;
 mod import;
 mod nodes;
 mod partitions;

@@ -353,7 +353,7 @@ pub enum AuditFinding {
         /// The event.
         event_id: Uuid,
     },
-    /// A subscriber did not settle as many events as the log holds for it.
+    /// A subscriber did not settle as many events as the log holds for it: fewer, so that some were lost to it; or more, so that the log has lost some since.
     CountDiffers {
         /// The subscriber.
         subscriber_id: String,
@@ -361,11 +361,11 @@ pub enum AuditFinding {
         after: u64,
         /// to here.
         position: u64,
-        /// Events in the log, without those that its ledger still has.
+        /// Events in the log, without those that its ledger still has; and those that are gone from the log, of which it has dead letters.
         in_log: u64,
         /// Events that it settled.
         settled: u64,
-        /// If exactly one is missing: which.
+        /// If exactly one is missing, of what it settled or of the log: which.
         missing: Option<u64>,
     },
     /// The same number of events, but not the same events.

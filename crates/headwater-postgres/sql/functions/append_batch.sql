@@ -159,7 +159,7 @@ BEGIN
                           JOIN headwater_private.stored_events(ns.namespace_id, event_id) f ON f.event_id = r.event_id
                          WHERE NOT succeeded[r.request]);
     END IF;
-    IF notify AND ns.notify THEN
+    IF notify AND ns.notify AND headwater_private.may_notify() THEN
         PERFORM pg_notify('headwater_' || namespace, '');
     END IF;
 END

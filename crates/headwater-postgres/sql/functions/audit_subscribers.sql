@@ -3,7 +3,7 @@
 -- Compares what subscribers (NULL: all) settled since counting began with what the log holds there, without what their ledgers still have: in
 -- number, and in the sum of the sequences. Both are of one snapshot. What is trimmed counts in neither. Reads every event of the range: hours of the log take seconds, years longer.
 -- Compared is what lies after the base, and of what lies before it the ledger as it was when counting began: what comes late from there was
--- counted too. What is poison is no event.
+-- counted too. What is poison is no event. An event that somebody deleted from the log counts as long as the subscriber has its dead letter, which keeps it.
 --   sums_differ_by   the log's sum less the settled one
 --   missing          the one that was not settled, if it is one
 -- Raises: WH001, WH012. Locks, writes: nothing.
@@ -33,8 +33,8 @@ BEGIN
                 THEN c.sums_differ_by::bigint END
       FROM (
         SELECT s.subscriber_id, s.partition, s.audit_base, s.audit_ledger, s.position,
-               (after_base.events + before_base.events - held.events)::bigint AS in_log, s.settled_events + s.late_events AS settled,
-               after_base.sum + before_base.sum - held.sum - s.settled_sum - s.late_sum AS sums_differ_by
+               (after_base.events + before_base.events + kept.events - held.events)::bigint AS in_log, s.settled_events + s.late_events AS settled,
+               after_base.sum + before_base.sum + kept.sum - held.sum - s.settled_sum - s.late_sum AS sums_differ_by
           FROM headwater_private.subscribers s
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater_private.events e
@@ -46,6 +46,13 @@ BEGIN
                   FROM generate_series(1, cardinality(s.audit_ledger), 2) AS i
                   JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence >= s.audit_ledger[i]
                    AND e.global_sequence <= s.audit_ledger[i + 1] AND e.global_sequence <> ALL (poison)) before_base
+          CROSS JOIN LATERAL (
+                SELECT count(*) AS events, coalesce(sum(d.global_sequence), 0) AS sum FROM headwater_private.dead_letters d
+                 WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = s.subscriber_id AND d.global_sequence <= s.position
+                   AND d.global_sequence > greatest(s.audit_base, ns.trimmed_to) AND d.global_sequence <> ALL (poison)
+                   AND NOT EXISTS (SELECT FROM headwater_private.events e
+                                    WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence = d.global_sequence)
+                   AND NOT headwater_private.ledger_holds(s.pending_gaps, ARRAY[d.global_sequence, d.global_sequence])) kept
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
                   FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i

@@ -86,7 +86,7 @@ BEGIN
     ELSE
         soon := due_at < clock_timestamp() + interval '10 minutes';
         IF soon AND notify AND ns.notify THEN
-            PERFORM pg_notify('headwater.due', ns.namespace_id::text);
+            PERFORM pg_notify('headwater.due', ns.namespace_id::text) WHERE headwater_private.may_notify();
         END IF;
     END IF;
 END

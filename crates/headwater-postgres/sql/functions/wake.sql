@@ -6,6 +6,6 @@ CREATE OR REPLACE FUNCTION headwater.wake(namespace text, caller headwater.calle
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM headwater_private.open_namespace(wake.namespace, caller, NULL);
-    PERFORM pg_notify('headwater_' || wake.namespace, '');
+    PERFORM pg_notify('headwater_' || wake.namespace, '') WHERE headwater_private.may_notify();
 END
 $$;

@@ -6,6 +6,6 @@ CREATE OR REPLACE FUNCTION headwater.wake_due(namespace text, caller headwater.c
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM headwater_private.open_namespace(wake_due.namespace, caller, NULL);
-    PERFORM pg_notify('headwater.due', n.namespace_id::text) FROM headwater_private.namespaces n WHERE n.namespace = wake_due.namespace;
+    PERFORM pg_notify('headwater.due', n.namespace_id::text) FROM headwater_private.namespaces n WHERE n.namespace = wake_due.namespace AND headwater_private.may_notify();
 END
 $$;

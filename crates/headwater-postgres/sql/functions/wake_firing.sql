@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION headwater_private.wake_firing(ns headwater_private.namespaces)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF ns.notify THEN
+    IF ns.notify AND headwater_private.may_notify() THEN
         PERFORM pg_notify('headwater.due', ns.namespace_id::text);
     END IF;
 END

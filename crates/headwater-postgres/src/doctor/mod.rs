@@ -69,6 +69,8 @@ impl Finding {
 pub struct DoctorOptions {
     /// A transaction that is open for so long holds back vacuum.
     pub old_transaction: Duration,
+    /// A transaction or replication slot that holds back vacuum for so many transactions, where its age cannot be seen.
+    pub old_snapshot: u32,
     /// A writer that is open for so long holds back readers.
     pub old_writer: Duration,
     /// A slot that nobody reads and that retains so many bytes of WAL.
@@ -81,6 +83,7 @@ impl Default for DoctorOptions {
     fn default() -> Self {
         DoctorOptions {
             old_transaction: Duration::from_secs(300),
+            old_snapshot: 10_000,
             old_writer: Duration::from_secs(30),
             retained_bytes: 64 * 1024 * 1024,
             notify_queue: 0.1,
@@ -101,8 +104,9 @@ impl Database {
 
         let mut conn = self.pin().await.map_err(admin_error)?;
         let old = options.old_transaction.as_secs_f64();
+        let behind = i32::try_from(options.old_snapshot).unwrap_or(i32::MAX);
         let found = async {
-            let snapshots = sqlx::query(sql::DOCTOR_SNAPSHOTS).bind(old).fetch_all(&mut *conn).await?;
+            let snapshots = sqlx::query(sql::DOCTOR_SNAPSHOTS).bind(old).bind(behind).fetch_all(&mut *conn).await?;
             let slots = sqlx::query(sql::DOCTOR_SLOTS).fetch_all(&mut *conn).await?;
             Ok((snapshots, slots))
         };

@@ -1,19 +1,27 @@
 //! Findings about namespaces.
 
-use headwater_core::{AdminError, Writer};
+use headwater_core::AdminError;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use super::Severity::{Problem, Warning};
 use super::{DoctorOptions, Finding};
 use crate::error::admin_error;
-use crate::{Database, sql};
+use crate::{Database, Holder, sql};
 
 /// How many days a loss is spoken of.
 const LOSS_DAYS: i32 = 30;
 
 impl Database {
+    /// Findings about the namespaces; or, where a table is locked, about that alone.
     pub(super) async fn diagnose_namespaces(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
+        match self.unless_locked(self.look_at_namespaces(options)).await {
+            Ok(found) => found,
+            Err(holder) => Ok(vec![held_back(&holder)]),
+        }
+    }
+
+    async fn look_at_namespaces(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
         if let Err(error) = self.require_migrated().await {
             let finding = Finding::new(Problem, "schema", error.to_string());
             return Ok(vec![finding.consequence("nothing works there").mend("headwater migrate")]);
@@ -24,31 +32,167 @@ impl Database {
         let mut found = Vec::new();
         for row in &rows {
             let name: &str = row.get("namespace");
-            // What cannot be proved on a standby, the server's findings say already.
-            if let Ok(horizon) = self.horizon(name).await {
-                let old = |writer: &&Writer| writer.age.is_none_or(|age| age >= options.old_writer);
-                found.extend(horizon.writers.iter().filter(old).map(|writer| held_back(writer).of(name)));
-            }
+            let holders = self.holders(Some(name)).await?;
+            let old = |holder: &&Holder| holder.is_lasting(options.old_writer);
+            found.extend(holders.iter().filter(old).map(|holder| held_back(holder).of(name)));
+            found.extend(self.faults(name).await?.into_iter().map(|finding| finding.of(name)));
             found.extend(of_row(row, name).into_iter().map(|finding| finding.of(name)));
         }
         Ok(found)
     }
 }
 
-fn held_back(writer: &Writer) -> Finding {
-    let application = writer.application_name.as_deref().unwrap_or("unknown");
-    let age = writer.age.map_or(String::new(), |age| format!(" for {:.1} s", age.as_secs_f64()));
-    let (who, mend) = match writer.pid {
-        Some(pid) => (format!("pid {pid} ({application})"), format!("SELECT pg_terminate_backend({pid})")),
-        None => (application.to_owned(), "ROLLBACK PREPARED or COMMIT PREPARED it: see pg_prepared_xacts".into()),
+impl Database {
+    /// What contradicts the laws.
+    async fn faults(&self, name: &str) -> Result<Vec<Finding>, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::FAULTS).bind(name).fetch_all(&mut *conn).await.map_err(admin_error);
+        Ok(conn.end(rows, admin_error).await?.iter().map(|row| fault(row, name)).collect())
+    }
+}
+
+fn fault(row: &PgRow, namespace: &str) -> Finding {
+    let kind: &str = row.get("fault");
+    let name = row.get::<Option<&str>, _>("name").unwrap_or_default();
+    let detail = row.get::<Option<&str>, _>("detail").unwrap_or_default();
+    let number = |column: &str| row.get::<Option<i64>, _>(column).unwrap_or_default();
+    let (first, last) = (number("first_sequence"), number("last_sequence"));
+    let mended_by = row.get::<Option<String>, _>("mended_by").unwrap_or_default();
+    let reset = || format!("headwater subscribers reset --namespace {namespace} {name} --to {first}");
+    let maintain = || format!("headwater partitions maintain --namespace {namespace}");
+    let (severity, check, message, consequence, mend) = match kind {
+        "position_beyond_head" => (
+            Problem,
+            "position_beyond_head",
+            format!("subscriber {name} stands at {last}, and the log ends at {first}"),
+            "events that come up to there are skipped",
+            reset(),
+        ),
+        "ledger_beyond_head" => (
+            Problem,
+            "ledger_beyond_head",
+            format!("subscriber {name} waits for gaps up to {last}, and the log ends at {first}"),
+            "its ledger is not true: events may be delivered twice or never",
+            reset(),
+        ),
+        "claim_beyond_head" => (
+            Problem,
+            "claim_beyond_head",
+            format!("the queue of subscriber {name} has claims up to {last}, and the log ends at {first}"),
+            "events that come up to there are taken for claimed",
+            reset(),
+        ),
+        "gap_beyond_head" => (
+            Problem,
+            "gap_beyond_head",
+            format!("{first} to {last} are recorded as gaps for ever ({detail}), and the log has not come so far"),
+            "events that come there are taken for gaps",
+            mended_by,
+        ),
+        "sequence_behind_log" => (
+            Problem,
+            "sequence_behind_log",
+            format!("{name} stands at {first}, and the log has events up to {last}"),
+            "their sequences are handed out again: appends fail, or readers miss events",
+            mended_by,
+        ),
+        "sequence_settings" => (
+            Problem,
+            "sequence_settings",
+            format!("sequence {name} was altered: {detail}"),
+            "the horizon does not hold: readers pass events that are not committed yet",
+            mended_by,
+        ),
+        "missing_month" => (
+            Problem,
+            "missing_month",
+            format!("there is no partition for events from {detail} on"),
+            "appends fail then",
+            maintain(),
+        ),
+        "missing_index" => (
+            Problem,
+            "missing_index",
+            format!("partition {name} has not its index {detail}, or an invalid one"),
+            "an event can be stored twice, or is found by reading the whole month",
+            mended_by,
+        ),
+        "sealed_month_changed" => (
+            Problem,
+            "sealed_month",
+            format!("partition {name} is sealed up to {first}, and has events up to {last}"),
+            "readers do not look for these events",
+            "delete them there and append them anew".into(),
+        ),
+        "seal_broken" => (
+            Problem,
+            "sealed_month",
+            format!("partition {name} is sealed, and has not the trigger that refuses events"),
+            "events can be put where no reader looks",
+            mended_by,
+        ),
+        "month_detaching" => (
+            Warning,
+            "month_detaching",
+            format!("partition {name} is neither attached nor detached"),
+            "its events are not visible",
+            maintain(),
+        ),
+        "trigger_disabled" => (
+            Problem,
+            "trigger",
+            format!("trigger {detail} of {name} is disabled"),
+            "rows that break a law are not refused",
+            mended_by,
+        ),
+        "missing_partition" => (
+            Problem,
+            "missing_partition",
+            format!("subscriber {name} has {detail} partitions"),
+            "events of the others go to nobody",
+            format!("headwater subscribers remove --namespace {namespace} {name}, and register it anew"),
+        ),
+        "letter_of_another_event" => (
+            Problem,
+            "dead_letter",
+            format!("a dead letter of subscriber {name} is of event {detail}, and {first} is another one"),
+            "the log was replaced: what has that sequence now was not handled",
+            format!("headwater dead-letters show --namespace {namespace} {name} {first}"),
+        ),
+        "lease_too_long" => (
+            Warning,
+            "lease",
+            format!("the lease of subscriber {name} ends at {detail}, later than it can be"),
+            "if its owner is gone, nobody takes over until then",
+            reset(),
+        ),
+        "overdue" => (
+            Warning,
+            "overdue",
+            format!("what was due two minutes ago was not fired: {}", format!("{detail} {name}").trim()),
+            "it comes late, or never",
+            format!("run a node, or headwater due fire --namespace {namespace}"),
+        ),
+        other => (Problem, "fault", format!("{other} {name} {first} {last} {detail}"), "a law is broken", mended_by),
     };
-    Finding::new(
-        Warning,
-        "horizon",
-        format!("{who} may still commit events above {}, and is open{age}", writer.above_sequence),
-    )
-    .consequence("readers of the log stop there; subscribers pass it after hold_for, and keep it in their ledgers")
-    .mend(mend)
+    Finding::new(severity, check, message).consequence(consequence).mend(mend)
+}
+
+fn held_back(holder: &Holder) -> Finding {
+    let (check, consequence) = match holder.holds.as_str() {
+        "log" => (
+            "horizon",
+            "readers of the log stop there; subscribers pass it after hold_for, and keep it in their ledgers",
+        ),
+        "counter" => ("counter", "nothing can be appended"),
+        "queue" | "claim" => ("queue", "workers get nothing of it, though there are events"),
+        "subscriber" => ("subscriber", "its events are handled and not settled, or not handled"),
+        "table" => ("table_lock", "whatever reads or writes that table waits"),
+        "slot" => ("slot", "the disk fills, and vacuum of the catalogs is held back"),
+        "standby" => ("standby", "appends do not return"),
+        _ => ("held", "what needs it waits"),
+    };
+    Finding::new(Warning, check, holder.to_string()).consequence(consequence).mend(&holder.ended_by)
 }
 
 fn of_row(row: &PgRow, name: &str) -> Vec<Finding> {

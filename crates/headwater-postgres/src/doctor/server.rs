@@ -20,6 +20,18 @@ pub(super) struct Facts {
     pub(super) autovacuum: bool,
     pub(super) connections: i64,
     pub(super) max_connections: i64,
+    /// Who has the most connections.
+    pub(super) connections_of: Option<String>,
+    pub(super) locks: i64,
+    /// Who has the most locks, and its process; 0: none.
+    pub(super) locks_of: Option<String>,
+    pub(super) locks_pid: Option<i32>,
+    /// Whose transaction is the oldest, and its process.
+    pub(super) oldest: Option<String>,
+    pub(super) oldest_pid: Option<i32>,
+    /// Whether this role sees when the transactions of others began.
+    pub(super) sees_all: bool,
+    pub(super) role: String,
     pub(super) relations: i64,
     pub(super) lock_room: i64,
     pub(super) notify_queue: f64,
@@ -39,6 +51,14 @@ impl Facts {
             autovacuum: row.get("autovacuum"),
             connections: row.get("connections"),
             max_connections: row.get("max_connections"),
+            connections_of: row.get("connections_of"),
+            locks: row.get("locks"),
+            locks_of: row.get("locks_of"),
+            locks_pid: row.get("locks_pid"),
+            oldest: row.get("oldest"),
+            oldest_pid: row.get("oldest_pid"),
+            sees_all: row.get("sees_all"),
+            role: row.get("role"),
             relations: row.get("relations"),
             lock_room: row.get("lock_room"),
             notify_queue: row.get("notify_queue"),
@@ -95,11 +115,33 @@ pub(super) fn settings(facts: &Facts, notify_queue: f64) -> Vec<Finding> {
         );
     }
     if facts.connections * 5 >= facts.max_connections * 4 {
-        let message = format!("{} of {} connections are in use", facts.connections, facts.max_connections);
+        let of = facts.connections_of.as_ref().map(|of| format!(": {of}")).unwrap_or_default();
+        let message = format!("{} of {} connections are in use{of}", facts.connections, facts.max_connections);
         found.push(
             Finding::new(Warning, "connections", message)
                 .consequence("nodes that start, or fail over, are refused")
-                .mend("share connections (PgBouncer), or raise max_connections and restart the server"),
+                .mend("share connections (PgBouncer), bound a role's (ALTER ROLE … CONNECTION LIMIT), or raise max_connections and restart the server"),
+        );
+    }
+    if facts.locks * 2 >= facts.lock_room {
+        let of = facts.locks_of.as_ref().map(|of| format!(": {of}")).unwrap_or_default();
+        let message = format!("{} locks are held, and there is room for {}{of}", facts.locks, facts.lock_room);
+        let mend = match facts.locks_pid {
+            Some(pid) if pid > 0 => format!("SELECT pg_terminate_backend({pid})"),
+            _ => "end the prepared transaction: see pg_prepared_xacts".into(),
+        };
+        found.push(
+            Finding::new(Problem, "lock_table", message)
+                .consequence("when the room is used up, every statement that needs a lock fails, of all databases")
+                .mend(mend),
+        );
+    }
+    if !facts.sees_all {
+        let message = format!("role {} does not see when transactions of other roles began", facts.role);
+        found.push(
+            Finding::new(Hint, "visibility", message)
+                .consequence("holders are named without their age, and old transactions by what they hold back alone")
+                .mend(format!("GRANT pg_read_all_stats TO {}", facts.role)),
         );
     }
     if facts.relations * 2 >= facts.lock_room {
@@ -111,11 +153,16 @@ pub(super) fn settings(facts: &Facts, notify_queue: f64) -> Vec<Finding> {
         );
     }
     if facts.notify_queue > 0.0 && facts.notify_queue >= notify_queue {
-        let message = format!("the NOTIFY queue is full by {:.0} %", facts.notify_queue * 100.0);
+        let of =
+            facts.oldest.as_ref().map(|of| format!("; the oldest transaction is that of {of}")).unwrap_or_default();
+        let message = format!("the NOTIFY queue is full by {:.0} %{of}", facts.notify_queue * 100.0);
         found.push(
             Finding::new(if facts.notify_queue >= 0.5 { Problem } else { Warning }, "notify_queue", message)
-                .consequence("commits that notify fail when it is full")
-                .mend("end the session that listens and is idle in a transaction: SELECT pid, query FROM pg_stat_activity WHERE state = 'idle in transaction'"),
+                .consequence("from half on, Headwater wakes nobody, and readers poll; when it is full, commits that notify fail")
+                .mend(match facts.oldest_pid {
+                    Some(pid) => format!("SELECT pg_terminate_backend({pid}), if that session listens"),
+                    None => "end the session that listens and is in a transaction: SELECT pid, state, query FROM pg_stat_activity WHERE state <> 'idle'".into(),
+                }),
         );
     }
     if facts.wal_level != "logical" {
@@ -159,22 +206,30 @@ pub(super) fn clock(asked_at: DateTime<Utc>, server: DateTime<Utc>, answered_at:
     })
 }
 
-/// A transaction that holds back vacuum.
+/// A transaction, or a slot, that holds back vacuum.
 pub(super) fn snapshot(row: &PgRow) -> Finding {
     let (kind, name) = (row.get::<&str, _>("kind"), row.get::<&str, _>("name"));
-    let minutes = row.get::<f64, _>("seconds") / 60.0;
-    let (message, mend) = match row.get::<Option<i32>, _>("pid") {
-        Some(pid) => {
+    let role = row.get::<Option<&str>, _>("role").unwrap_or("unknown");
+    let open = match row.get::<Option<f64>, _>("seconds") {
+        Some(seconds) => format!("for {:.1} minutes", seconds / 60.0),
+        None => format!("and holds back {} transactions", row.get::<i32, _>("transactions")),
+    };
+    let (check, message, mend) = match (kind, row.get::<Option<i32>, _>("pid")) {
+        ("slot", _) => {
+            let drop = format!("SELECT pg_drop_replication_slot('{}'), if nobody needs it", name.replace('\'', "''"));
+            ("old_slot", format!("replication slot {name} is there {open}"), drop)
+        }
+        (kind, Some(pid)) => {
             let what = if kind == "idle" { "is idle in a transaction" } else { "runs a transaction" };
             let end = format!("SELECT pg_terminate_backend({pid})");
-            (format!("pid {pid} ({name}) {what} for {minutes:.1} minutes"), end)
+            ("old_transaction", format!("pid {pid} ({name}, role {role}) {what} {open}"), end)
         }
-        None => {
+        (_, None) => {
             let end = format!("ROLLBACK PREPARED '{}', or COMMIT PREPARED", name.replace('\'', "''"));
-            (format!("prepared transaction {name} is open for {minutes:.1} minutes"), end)
+            ("prepared_transaction", format!("prepared transaction {name} (role {role}) is open {open}"), end)
         }
     };
-    Finding::new(Warning, if kind == "prepared" { "prepared_transaction" } else { "old_transaction" }, message)
+    Finding::new(Warning, check, message)
         .consequence(
             "vacuum removes nothing that died since: checkpoints and claims become slow; a trimmed month's table stays",
         )
@@ -214,6 +269,14 @@ mod tests {
             autovacuum: true,
             connections: 10,
             max_connections: 100,
+            connections_of: Some("role app has 7, as web".into()),
+            locks: 100,
+            locks_of: Some("pid 5 (web, role app) has 50".into()),
+            locks_pid: Some(5),
+            oldest: Some("pid 6 (psql, role eve, idle in transaction)".into()),
+            oldest_pid: Some(6),
+            sees_all: true,
+            role: "owner".into(),
             relations: 500,
             lock_room: 6_400,
             notify_queue: 0.0,
@@ -229,7 +292,7 @@ mod tests {
     #[test]
     fn each_fault_is_found_by_itself() {
         type Fault = fn(&mut Facts);
-        let faults: [(&str, super::super::Severity, Fault); 14] = [
+        let faults: [(&str, super::super::Severity, Fault); 16] = [
             ("server_version", Problem, |facts| facts.version_num = 120_009),
             ("server_version", Hint, |facts| facts.version_num = 130_009),
             ("standby", Problem, |facts| facts.in_recovery = true),
@@ -239,6 +302,8 @@ mod tests {
             ("autovacuum", Problem, |facts| facts.autovacuum = false),
             ("connections", Warning, |facts| facts.connections = 80),
             ("locks", Warning, |facts| facts.relations = 3_200),
+            ("lock_table", Problem, |facts| facts.locks = 3_200),
+            ("visibility", Hint, |facts| facts.sees_all = false),
             ("notify_queue", Warning, |facts| facts.notify_queue = 0.1),
             ("notify_queue", Problem, |facts| facts.notify_queue = 0.9),
             ("wal_level", Hint, |facts| facts.wal_level = "replica".into()),
@@ -251,6 +316,23 @@ mod tests {
             let found = settings(&facts, 0.1);
             assert_eq!(found.iter().map(|f| (f.check, f.severity)).collect::<Vec<_>>(), [(check, severity)]);
             assert!(found.iter().all(|f| !f.consequence.is_empty() && !f.mend.is_empty()), "{found:?}");
+        }
+    }
+
+    /// Whoever uses a thing up is named, with the statement that ends it.
+    #[test]
+    fn exhaustion_has_its_culprit() {
+        type Fault = fn(&mut Facts);
+        let faults: [(Fault, &str, &str); 3] = [
+            (|facts| facts.connections = 90, "role app has 7, as web", "ALTER ROLE"),
+            (|facts| facts.locks = 6_000, "pid 5 (web, role app) has 50", "SELECT pg_terminate_backend(5)"),
+            (|facts| facts.notify_queue = 0.6, "pid 6 (psql, role eve, idle", "SELECT pg_terminate_backend(6)"),
+        ];
+        for (fault, culprit, mend) in faults {
+            let mut facts = healthy();
+            fault(&mut facts);
+            let found = settings(&facts, 0.1);
+            assert!(found[0].message.contains(culprit) && found[0].mend.contains(mend), "{found:?}");
         }
     }
 

@@ -103,3 +103,32 @@ async fn many_subscribers_are_audited_each_by_itself() {
     );
     assert!(a.store.audit(&["mails".into()]).await.unwrap().findings.is_empty());
 }
+
+/// A dead letter keeps its event. What is in neither place is told as what it is: the log's loss, not the subscriber's.
+#[tokio::test]
+async fn an_event_that_was_deleted_is_named_unless_its_dead_letter_keeps_it() {
+    let (_db, a, mut session, mut early) = log().await;
+    run(&mut early, "ROLLBACK").await;
+    a.store.advance(&fence("totals", None), &advance(6, &[1, 2, 4, 6])).await.unwrap();
+    run(
+        &mut session,
+        "INSERT INTO headwater_private.dead_letters (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state, parks_key, error, node,
+                                             attempts, event, term)
+         SELECT e.namespace_id, 'totals', e.global_sequence, e.event_id, e.event_type, '', 'discarded', false, '', '', '[]', '{}', 1
+           FROM headwater_private.events e WHERE e.global_sequence = 4",
+    )
+    .await;
+    assert_eq!(a.store.audit(&[]).await.unwrap().findings, []);
+    run(&mut session, "DELETE FROM headwater_private.events WHERE global_sequence = 4").await;
+    assert_eq!(a.store.audit(&[]).await.unwrap().findings, []);
+    run(&mut session, "DELETE FROM headwater_private.dead_letters").await;
+    let gone = AuditFinding::CountDiffers {
+        subscriber_id: "totals".into(),
+        after: 0,
+        position: 6,
+        in_log: 3,
+        settled: 4,
+        missing: Some(4),
+    };
+    assert_eq!(a.store.audit(&[]).await.unwrap().findings, [gone]);
+}

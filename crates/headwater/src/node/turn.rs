@@ -789,9 +789,10 @@ impl Each for OneByOne<'_> {
 
 fn name_of(writer: &headwater_core::Writer) -> String {
     let who = writer.application_name.as_deref().unwrap_or("unknown");
-    let age = writer.age.map(|age| format!(" for {age:.0?}")).unwrap_or_default();
+    // Not its age, which would be that of the last look at a quiet log.
+    let since = writer.started_at.map(|at| format!(", since {}", at.format("%F %T UTC"))).unwrap_or_default();
     match writer.pid {
-        Some(pid) => format!("pid {pid} ({who}{age})"),
-        None => format!("{who}{age}"),
+        Some(pid) => format!("pid {pid} ({who}{since})"),
+        None => format!("{who}{since}"),
     }
 }

@@ -1,11 +1,12 @@
 //! `headwater groups list`
 
 use clap::Args;
-use headwater::{GroupInfo, Headwater, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore};
+use headwater::{GroupInfo, Headwater, Holder, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore};
 
 use super::view;
 use crate::duration::format_age;
 use crate::failure::Failure;
+use crate::held;
 use crate::output::{Output, grouped, printable};
 
 /// List the groups of a namespace: how many share how many partitions, how far they are
@@ -27,6 +28,18 @@ pub(crate) struct List {
 
 impl List {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
+        let (groups, holders) = held::unless_locked(headwater, self.look(headwater)).await?;
+        if self.json {
+            return groups.iter().try_for_each(|(info, group)| output.json(&view::summary(info, group, &holders)));
+        }
+        let heading = ["GROUP", "MEMBERS", "PARTITIONS", "OWNED", "POSITION", "BEHIND", "FOR", "CHANGE"];
+        let rows = groups.iter().map(row);
+        output.table(&[heading.map(String::from)].into_iter().chain(rows).collect::<Vec<_>>())?;
+        let any = |holder: &&Holder| groups.iter().any(|(info, _)| holder.concerns(&info.subscriber_id));
+        held::print(output, &self.namespace, holders.iter().filter(any))
+    }
+
+    async fn look(&self, headwater: &Headwater) -> Result<(Vec<(SubscriberInfo, GroupInfo)>, Vec<Holder>), Failure> {
         let store = headwater.namespace(&self.namespace).await?.subscribers();
         let mut groups = Vec::new();
         for info in store.subscribers().await? {
@@ -40,12 +53,7 @@ impl List {
                 Err(error) => return Err(error.into()),
             }
         }
-        if self.json {
-            return groups.iter().try_for_each(|(info, group)| output.json(&view::summary(info, group)));
-        }
-        let heading = ["GROUP", "MEMBERS", "PARTITIONS", "OWNED", "POSITION", "BEHIND", "FOR", "CHANGE"];
-        let rows = groups.iter().map(row);
-        output.table(&[heading.map(String::from)].into_iter().chain(rows).collect::<Vec<_>>())
+        Ok((groups, held::holders(headwater, &self.namespace).await?))
     }
 }
 

@@ -7,6 +7,7 @@ use super::change::Change;
 use super::{Target, view};
 use crate::duration::format_age;
 use crate::failure::Failure;
+use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 
 /// Show a group: who has which partition, how far each is, and what a change of their number waits for
@@ -16,7 +17,8 @@ Examples:
   headwater groups show -n shop mailer
   headwater groups show -n shop mailer --json | jq '.partitions[].lag_events'
 
-BEHIND counts sequences of the log: at most so many events, those of other partitions included.")]
+BEHIND counts sequences of the log: at most so many events, those of other partitions included.
+Whoever holds the group back is named, with the statement that ends it.")]
 pub(crate) struct Show {
     #[command(flatten)]
     target: Target,
@@ -27,9 +29,14 @@ pub(crate) struct Show {
 
 impl Show {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let (info, group) = self.target.look(&self.target.store(headwater).await?).await?;
+        let Target { namespace, subscriber } = &self.target;
+        let look = async {
+            let (info, group) = self.target.look(&self.target.store(headwater).await?).await?;
+            Ok((info, group, held::holders(headwater, namespace).await?))
+        };
+        let (info, group, holders) = held::unless_locked(headwater, look).await?;
         if self.json {
-            return output.json(&view::to_json(&info, &group));
+            return output.json(&view::to_json(&info, &group, &holders));
         }
         output.table(&overview(&info, &group))?;
         output.line("")?;
@@ -54,7 +61,7 @@ impl Show {
                 output.line(format_args!("\npartition {number} is {state}: {detail}"))?;
             }
         }
-        Ok(())
+        held::print(output, namespace, held::of_subscriber(&holders, subscriber))
     }
 }
 

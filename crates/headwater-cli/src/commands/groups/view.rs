@@ -1,10 +1,11 @@
 //! Groups and their partitions as people and programs see them.
 
-use headwater::{GroupInfo, Instance, PartitionInfo, SubscriberInfo};
+use headwater::{GroupInfo, Holder, Instance, PartitionInfo, SubscriberInfo};
 use serde_json::{Value, json};
 
 use super::change::Change;
 use crate::duration::format_age;
+use crate::held;
 use crate::output::printable;
 
 /// The owner, while its lease runs.
@@ -78,7 +79,7 @@ pub(crate) fn numbers(numbers: &[u32]) -> String {
 }
 
 /// A group in a line of a list.
-pub(super) fn summary(info: &SubscriberInfo, group: &GroupInfo) -> Value {
+pub(super) fn summary(info: &SubscriberInfo, group: &GroupInfo, holders: &[Holder]) -> Value {
     json!({
         "subscriber_id": info.subscriber_id,
         "members": group.members.len(),
@@ -91,10 +92,11 @@ pub(super) fn summary(info: &SubscriberInfo, group: &GroupInfo) -> Value {
         "dead_letters": info.dead_letters,
         "resize_to": group.resize_to,
         "barrier": group.barrier,
+        "held_by": held::of_subscriber(holders, &info.subscriber_id),
     })
 }
 
-pub(super) fn to_json(info: &SubscriberInfo, group: &GroupInfo) -> Value {
+pub(super) fn to_json(info: &SubscriberInfo, group: &GroupInfo, holders: &[Holder]) -> Value {
     let member = |instance: &&Instance| {
         json!({
             "node": instance.node,
@@ -126,6 +128,7 @@ pub(super) fn to_json(info: &SubscriberInfo, group: &GroupInfo) -> Value {
         "members": instances(group).iter().map(member).collect::<Vec<_>>(),
         "partitions": group.partitions.iter().map(partition).collect::<Vec<_>>(),
         "change": Change::of(info, group).map(|change| change.to_json()),
+        "held_by": held::of_subscriber(holders, &info.subscriber_id),
     })
 }
 

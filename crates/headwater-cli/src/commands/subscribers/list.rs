@@ -6,6 +6,7 @@ use headwater::{Headwater, SubscriberInfo, SubscriberStore};
 use super::view;
 use crate::duration::format_age;
 use crate::failure::Failure;
+use crate::held;
 use crate::output::{Output, grouped, printable};
 
 /// List the subscribers of a namespace: who has them, what they do, how far they are
@@ -16,7 +17,7 @@ Examples:
   headwater subscribers list -n shop --json | jq -r 'select(.lag_seconds > 60) | .subscriber_id'
 
 Of a partitioned subscriber, the partition that is furthest behind stands for all: see
-`headwater groups show`.")]
+`headwater groups show`. Whoever holds them back is named, with the statement that ends it.")]
 pub(crate) struct List {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
@@ -28,9 +29,13 @@ pub(crate) struct List {
 
 impl List {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let all = headwater.namespace(&self.namespace).await?.subscribers().subscribers().await?;
+        let look = async {
+            let all = headwater.namespace(&self.namespace).await?.subscribers().subscribers().await?;
+            Ok((all, held::holders(headwater, &self.namespace).await?))
+        };
+        let (all, holders) = held::unless_locked(headwater, look).await?;
         if self.json {
-            return all.iter().try_for_each(|info| output.json(&view::to_json(info)));
+            return all.iter().try_for_each(|info| output.json(&view::to_json(info, &holders)));
         }
         let heading = [
             "SUBSCRIBER",
@@ -54,7 +59,7 @@ impl List {
                 output.line(format_args!("\n{id} is {}: {detail}", view::state(info)))?;
             }
         }
-        Ok(())
+        held::print(output, &self.namespace, &holders)
     }
 }
 

@@ -6,6 +6,7 @@ use headwater::{Headwater, SubscriberStore};
 use super::{Target, view};
 use crate::duration::format_age;
 use crate::failure::Failure;
+use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 
 /// Show a subscriber: who has it, what it does and what holds it, how far it is
@@ -18,7 +19,7 @@ Examples:
 BEHIND counts sequences: at most so many events. The state is what the owner last
 reported; no_owner: no process has the subscriber (one with --single-instance never does).
 Of a partitioned subscriber, the partition that is furthest behind stands for all: see
-`headwater groups show`.")]
+`headwater groups show`. Whoever holds it back is named, with the statement that ends it.")]
 pub(crate) struct Show {
     #[command(flatten)]
     target: Target,
@@ -29,10 +30,15 @@ pub(crate) struct Show {
 
 impl Show {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let info = self.target.store(headwater).await?.subscriber(&self.target.subscriber).await?;
-        let losses = headwater.losses(&self.target.namespace, Some(&self.target.subscriber)).await?;
+        let Target { namespace, subscriber } = &self.target;
+        let look = async {
+            let info = self.target.store(headwater).await?.subscriber(subscriber).await?;
+            let losses = headwater.losses(namespace, Some(subscriber)).await?;
+            Ok((info, losses, held::holders(headwater, namespace).await?))
+        };
+        let (info, losses, holders) = held::unless_locked(headwater, look).await?;
         if self.json {
-            let mut json = view::to_json(&info);
+            let mut json = view::to_json(&info, &holders);
             json["trimmed"] = serde_json::json!(losses);
             return output.json(&json);
         }
@@ -61,6 +67,7 @@ impl Show {
             let (events, at) = (plural(loss.events, "event"), loss.lost_at.format("%F %T UTC"));
             ["trimmed".into(), format!("{first} to {last} before it was handled: at most {events}, {at}")]
         }));
-        output.table(&rows)
+        output.table(&rows)?;
+        held::print(output, namespace, held::of_subscriber(&holders, subscriber))
     }
 }

@@ -1,9 +1,10 @@
 //! A subscriber as people and programs see it.
 
-use headwater::{Instance, SubscriberInfo, SubscriberMode};
+use headwater::{Holder, Instance, SubscriberInfo, SubscriberMode};
 use serde_json::{Value, json};
 
 use crate::duration::format_age;
+use crate::held;
 use crate::output::{plural, printable};
 
 /// What it does, in a word: as its owner reports, unless that cannot be so.
@@ -64,7 +65,7 @@ pub(super) fn gaps(info: &SubscriberInfo) -> String {
     info.pending_gaps.iter().map(range).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) fn to_json(info: &SubscriberInfo) -> Value {
+pub(super) fn to_json(info: &SubscriberInfo, holders: &[Holder]) -> Value {
     json!({
         "subscriber_id": info.subscriber_id,
         "mode": info.mode.name(),
@@ -84,5 +85,6 @@ pub(super) fn to_json(info: &SubscriberInfo) -> Value {
         "dead_letters": info.dead_letters,
         "created_at": info.created_at,
         "updated_at": info.updated_at,
+        "held_by": held::of_subscriber(holders, &info.subscriber_id),
     })
 }

@@ -1,0 +1,88 @@
+//! `headwater queue`
+
+use clap::Args;
+use headwater::{Headwater, Holder, QueueInfo};
+use serde_json::json;
+
+use crate::connection::ConnectionArgs;
+use crate::duration::format_age;
+use crate::failure::{Exit, Failure};
+use crate::held;
+use crate::output::{Output, grouped, printable};
+
+/// Show the queues of shared subscribers: what waits, what is claimed, what is to come again, who holds them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  headwater queue -n shop
+  headwater queue -n shop mailer --json | jq .held_by
+
+WAITING counts sequences that nobody has claimed: at most so many events. FOR is the age of the
+oldest of them. IN FLIGHT: at most so many events in claims that are held.")]
+pub(crate) struct Queue {
+    /// The namespace
+    #[arg(short, long, value_name = "NAME")]
+    namespace: String,
+    /// Only this subscriber
+    #[arg(value_name = "SUBSCRIBER")]
+    subscriber: Option<String>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Queue {
+    pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
+        let headwater = connection.connect().await?;
+        let (queues, holders) = held::unless_locked(&headwater, self.look(&headwater)).await?;
+        headwater.shutdown().await;
+        if let Some(subscriber) = self.subscriber.as_deref().filter(|_| queues.is_empty()) {
+            let message = format!("there is no shared subscriber {:?}", printable(subscriber));
+            return Err(Failure::new(Exit::NotFound, message).help("see all with `headwater queue --namespace NAME`"));
+        }
+        let mut output = Output::new();
+        if self.json {
+            queues.iter().try_for_each(|queue| output.json(&to_json(queue, &holders)))?;
+        } else {
+            print(&mut output, &queues)?;
+            let concerned = |holder: &&Holder| match &self.subscriber {
+                Some(subscriber) => holder.concerns(subscriber),
+                None => true,
+            };
+            held::print(&mut output, &self.namespace, holders.iter().filter(concerned))?;
+        }
+        output.finish()
+    }
+
+    async fn look(&self, headwater: &Headwater) -> Result<(Vec<QueueInfo>, Vec<Holder>), Failure> {
+        let queues = headwater.queues(&self.namespace, self.subscriber.as_deref()).await?;
+        Ok((queues, held::holders(headwater, &self.namespace).await?))
+    }
+}
+
+fn print(output: &mut Output, queues: &[QueueInfo]) -> Result<(), Failure> {
+    let heading =
+        ["SUBSCRIBER", "POSITION", "WAITING", "FOR", "CLAIMS", "IN FLIGHT", "RETRIES", "LEFT BEHIND", "DEAD LETTERS"];
+    let rows = queues.iter().map(|queue| {
+        let left_behind = queue.left_behind.iter().map(|kind| printable(kind)).collect::<Vec<_>>().join(" ");
+        [
+            printable(&queue.subscriber_id),
+            queue.position.to_string(),
+            grouped(queue.waiting),
+            format_age(queue.oldest_waiting),
+            grouped(queue.claims),
+            grouped(queue.in_flight),
+            grouped(queue.retries),
+            if left_behind.is_empty() { "-".into() } else { left_behind },
+            grouped(queue.dead_letters),
+        ]
+    });
+    output.table(&[heading.map(String::from)].into_iter().chain(rows).collect::<Vec<_>>())
+}
+
+fn to_json(queue: &QueueInfo, holders: &[Holder]) -> serde_json::Value {
+    let mut json = json!(queue);
+    json["oldest_waiting_seconds"] = queue.oldest_waiting.as_secs_f64().into();
+    json["held_by"] = json!(held::of_subscriber(holders, &queue.subscriber_id));
+    json
+}

@@ -1,0 +1,121 @@
+-- headwater.faults(namespace)
+-- Public: in docs/sql.md.
+-- What contradicts the laws in the rows and tables of a namespace, as far as lookups tell: `headwater doctor` asks it. What takes reading the log, the audits tell.
+--   fault   position_beyond_head     subscriber `name` is ahead of the log: events that come will be skipped
+--           ledger_beyond_head       its pending gaps are
+--           claim_beyond_head        a claim, retry or frontier of the shared subscriber `name` is
+--           gap_beyond_head          a gap is recorded as permanent that the log has not reached: an event that comes there would be skipped
+--           sequence_behind_log      the log has events above the sequence or counter `name`: their sequences will be handed out again
+--           sequence_settings        the sequence `name` caches, cycles or takes steps: the horizon's proof does not hold
+--           missing_month            there is no table for events from `detail` on
+--           missing_index            the month `name` has not the index `detail`, or an invalid one
+--           sealed_month_changed     the sealed month `name` has events above its highest: readers skip them
+--           seal_broken              the sealed month `name` has not its trigger
+--           month_detaching          a detachment of month `name` was begun and not ended: its events are not visible
+--           trigger_disabled         the trigger `detail` of table `name` is off
+--           missing_partition        the subscriber `name` has not all of its partitions: events of the others go to nobody
+--           letter_of_another_event  a dead letter of subscriber `name` has another event's sequence
+--           lease_too_long           the lease of subscriber `name` ends later than any owner could ask for: the clock was set back
+--           overdue                  events or schedules that were due two minutes ago, and that nobody fires
+--   mended_by  the statement that mends it, where it is one
+-- Raises: WH001. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.faults(namespace text, caller headwater.caller DEFAULT current_user)
+RETURNS TABLE (fault text, name text, first_sequence bigint, last_sequence bigint, detail text, mended_by text) 
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    ns     headwater_private.namespaces := headwater_private.open_namespace(faults.namespace, caller, NULL);
+    head   bigint := CASE WHEN ns.sequence IS NOT NULL THEN coalesce(pg_sequence_last_value(ns.sequence), 0)
+                          ELSE (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id) END;
+    newest bigint;
+    month  record;
+    high   bigint;
+BEGIN
+    SELECT max(e.global_sequence) INTO newest FROM headwater_private.events e
+     WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.tail_from;
+    RETURN QUERY
+    SELECT 'position_beyond_head', s.subscriber_id, head, s.position, NULL::text, NULL::text FROM headwater_private.subscribers s
+     WHERE s.namespace_id = ns.namespace_id AND s.position > head
+     UNION ALL
+    SELECT 'ledger_beyond_head', s.subscriber_id, head, g.last, NULL, NULL
+      FROM headwater_private.subscribers s CROSS JOIN LATERAL (SELECT max(g) AS last FROM unnest(s.pending_gaps) g) g
+     WHERE s.namespace_id = ns.namespace_id AND g.last > head
+     UNION ALL
+    SELECT 'claim_beyond_head', c.subscriber_id, head, max(greatest(c.last_sequence, (c.state).frontier)), NULL, NULL FROM headwater_private.claims c
+     WHERE c.namespace_id = ns.namespace_id AND greatest(c.last_sequence, (c.state).frontier) > head GROUP BY c.subscriber_id
+     UNION ALL
+    SELECT 'claim_beyond_head', r.subscriber_id, head, max(r.sequences[cardinality(r.sequences)]), NULL, NULL FROM headwater_private.retries r
+     WHERE r.namespace_id = ns.namespace_id AND r.sequences[cardinality(r.sequences)] > head GROUP BY r.subscriber_id
+     UNION ALL
+    SELECT 'gap_beyond_head', NULL, g.first_sequence, g.last_sequence, g.proof,
+           format('DELETE FROM headwater_private.permanent_gaps WHERE namespace_id = %s AND last_sequence > %s', ns.namespace_id, head)
+      FROM headwater_private.permanent_gaps g
+     WHERE g.namespace_id = ns.namespace_id AND g.last_sequence > head
+     UNION ALL
+    SELECT 'sequence_behind_log', coalesce(ns.sequence::text, 'headwater_private.counters'), head, newest, NULL,
+           CASE WHEN ns.sequence IS NOT NULL THEN format('SELECT setval(%L, %s)', ns.sequence, newest)
+                ELSE format('UPDATE headwater_private.counters SET last_sequence = %s WHERE namespace_id = %s', newest, ns.namespace_id) END
+     WHERE newest > head
+     UNION ALL
+    SELECT 'sequence_settings', q.seqrelid::regclass::text, NULL, NULL,
+           format('CACHE %s INCREMENT %s%s', q.seqcache, q.seqincrement, CASE WHEN q.seqcycle THEN ' CYCLE' ELSE '' END),
+           format('ALTER SEQUENCE %s CACHE 1 INCREMENT 1 NO CYCLE', ns.sequence)
+      FROM pg_catalog.pg_sequence q
+     WHERE q.seqrelid = ns.sequence AND (q.seqcache <> 1 OR q.seqincrement <> 1 OR q.seqcycle)
+     UNION ALL
+    SELECT 'missing_partition', s.subscriber_id, NULL, NULL, format('%s of %s', count(*), max(s.partitions)), NULL FROM headwater_private.subscribers s
+     WHERE s.namespace_id = ns.namespace_id
+     GROUP BY s.subscriber_id HAVING count(*) <> max(s.partitions) OR min(s.partitions) <> max(s.partitions)
+     UNION ALL
+    (SELECT 'letter_of_another_event', d.subscriber_id, d.global_sequence, d.global_sequence, d.event_id::text, NULL
+       FROM headwater_private.dead_letters d
+       JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence = d.global_sequence AND e.event_id <> d.event_id
+      WHERE d.namespace_id = ns.namespace_id AND d.state IN ('dead', 'parked', 'redriving') LIMIT 100)
+     UNION ALL
+    SELECT 'lease_too_long', s.subscriber_id, NULL, NULL, s.lease_until::text, NULL FROM headwater_private.subscribers s
+     WHERE s.namespace_id = ns.namespace_id AND s.lease_until > clock_timestamp() + s.lease + interval '1 minute'
+     UNION ALL
+    SELECT 'overdue', NULL, NULL, NULL, format('%s events', count(*)), NULL FROM headwater_private.due_events d
+     WHERE d.namespace_id = ns.namespace_id AND d.fire_at < clock_timestamp() - interval '2 minutes' AND d.failures = 0 HAVING count(*) > 0
+     UNION ALL
+    SELECT 'overdue', s.name, NULL, NULL, 'schedule', NULL FROM headwater_private.schedules s
+     WHERE s.namespace_id = ns.namespace_id AND s.active AND s.fire_at < clock_timestamp() - interval '2 minutes' AND s.failures = 0
+     UNION ALL
+    SELECT 'trigger_disabled', t.tgrelid::regclass::text, NULL, NULL, t.tgname::text, format('ALTER TABLE %s ENABLE TRIGGER %I', t.tgrelid::regclass, t.tgname)
+      FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+     WHERE c.relnamespace = 'headwater_private'::regnamespace AND NOT t.tgisinternal AND t.tgenabled IN ('D', 'R')
+       AND (c.relname !~ '^events_n\d' OR c.relname ~ format('^events_n%s(_|$)', ns.namespace_id))
+     UNION ALL
+    SELECT 'missing_index', l.leaf, NULL, NULL, w.name,
+           CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+                              WHERE i.indrelid = l.leaf_id AND c.relname = l.leaf || '_' || w.name)
+                THEN format('REINDEX INDEX headwater_private.%I', l.leaf || '_' || w.name) ELSE format('SELECT headwater_private.equip_leaf(%L)', l.leaf) END
+      FROM headwater_private.leaves(ns.namespace_id) l
+     CROSS JOIN unnest(ARRAY['sequence', 'id', 'stream', 'correlation', 'causation']) AS w(name)
+     WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+                        WHERE i.indrelid = l.leaf_id AND i.indisvalid AND c.relname = l.leaf || '_' || w.name)
+     UNION ALL
+    SELECT 'month_detaching', l.leaf, NULL, NULL, NULL, NULL FROM headwater_private.leaves(ns.namespace_id) l WHERE l.detaching
+     UNION ALL
+    -- From the first month to where appends expect the last one to end.
+    SELECT 'missing_month', NULL, NULL, NULL, x.ends_at::text, NULL
+      FROM (SELECT l.ends_at, lead(l.starts_at, 1, ns.leaves_until) OVER (ORDER BY l.starts_at) AS next_at
+              FROM headwater_private.leaves(ns.namespace_id) l) x
+     WHERE x.ends_at < x.next_at
+     UNION ALL
+    SELECT 'missing_month', NULL, NULL, NULL, ns.leaves_until::text, NULL WHERE NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id));
+
+    FOR month IN SELECT m.* FROM headwater_private.months m JOIN headwater_private.leaves(ns.namespace_id) l ON l.leaf = m.leaf AND NOT l.detaching
+                  WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL LOOP
+        EXECUTE format('SELECT max(global_sequence) FROM headwater_private.%I', month.leaf) INTO high;
+        IF high > month.high_sequence THEN
+            RETURN QUERY SELECT 'sealed_month_changed', month.leaf, month.high_sequence, high, NULL::text, NULL::text;
+        END IF;
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t
+                        WHERE t.tgrelid = format('headwater_private.%I', month.leaf)::regclass AND t.tgname = 'headwater_sealed') THEN
+            RETURN QUERY SELECT 'seal_broken', month.leaf, NULL::bigint, NULL::bigint, 'headwater_sealed',
+                format('CREATE TRIGGER headwater_sealed BEFORE INSERT ON headwater_private.%I FOR EACH ROW EXECUTE FUNCTION headwater_private.refuse_sealed()', month.leaf);
+        END IF;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,60 @@
+//! The queues of shared subscribers, as operators see them.
+
+use std::time::Duration;
+
+use headwater_core::AdminError;
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::error::admin_error;
+use crate::{Database, sql};
+
+/// The queue of a shared subscriber.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct QueueInfo {
+    /// The subscriber.
+    pub subscriber_id: String,
+    /// Everything at or below is settled.
+    pub position: u64,
+    /// At most so many events that nobody has claimed yet.
+    pub waiting: u64,
+    /// How long the first of them has been there.
+    #[serde(skip)]
+    pub oldest_waiting: Duration,
+    /// Claims that are held.
+    pub claims: u64,
+    /// At most so many events in these claims.
+    pub in_flight: u64,
+    /// Events to deliver again, now or later.
+    pub retries: u64,
+    /// Types whose events wait for a worker that handles them.
+    pub left_behind: Vec<String>,
+    /// Dead letters that are not done with.
+    pub dead_letters: u64,
+}
+
+impl Database {
+    /// The queues of a namespace's shared subscribers, or of one.
+    pub async fn queues(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<QueueInfo>, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::QUEUE_STATUS).bind(namespace).bind(subscriber_id).fetch_all(&mut *conn).await;
+        let rows = conn.end(rows.map_err(admin_error), admin_error).await?;
+        Ok(rows.iter().map(of_row).collect())
+    }
+}
+
+fn of_row(row: &PgRow) -> QueueInfo {
+    let number = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+    QueueInfo {
+        subscriber_id: row.get("subscriber_id"),
+        position: number("position"),
+        waiting: number("waiting"),
+        oldest_waiting: Duration::from_secs_f64(row.get::<f64, _>("oldest_waiting").max(0.0)),
+        claims: number("claims"),
+        in_flight: number("in_flight"),
+        retries: number("retries"),
+        left_behind: row.get("left_behind"),
+        dead_letters: number("dead_letters"),
+    }
+}
