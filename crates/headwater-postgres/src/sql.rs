@@ -36,8 +36,8 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0019_wall",
     "0020_histories",
     "0021_queue_locks",
-    "0023_readable",
-    "0026_state_versions",
+    "0022_readable",
+    "0023_state_versions",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
