@@ -2,7 +2,7 @@
 -- Moves a checkpoint in a transaction with effects: in its owner's term only, from where its writer knows it to be ($11, $12), or not at all. The
 -- same move a second time must fail: the commit of the first may have been slow, and both would have their effects. The rest is as in
 -- advance.sql.
--- Raises: WH001, WH015, WH016.
+-- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.advance_in(
     namespace_id int, subscriber_id text, term bigint, to_position bigint, last_event_id uuid, ledger bigint[],
     settled bigint, settled_sum text, late bigint, late_sum text, from_position bigint, from_ledger bigint[],

@@ -2,7 +2,7 @@
 -- Keeps dead letters, in their owner's term only; answers 1 if it was. The row of the subscriber is locked first, so that no other owner
 -- can come in between. A letter that is there gets the attempts that it does not have yet. An event that comes again after a crash may find its
 -- key parked by itself: it must not wait behind itself, so a letter that is not done with stays as it is when it should be parked.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.bury(
     namespace_id int, subscriber_id text, term bigint, sequences bigint[], event_ids uuid[], event_types text[],
     order_keys text[], states text[], parks_keys boolean[], errors text[], nodes text[], attempts text[],

@@ -1,6 +1,6 @@
 -- headwater.cdc_inbox_head(namespace_id, slot, instance)
 -- The end of the inbox, and what becomes of the slot that fills it: whose it is, whether it can be had, whether it is read.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.cdc_inbox_head(
     namespace_id int, slot text, instance uuid, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (head bigint, term bigint, owner_node text, caught_up boolean, is_read boolean,

@@ -1,6 +1,6 @@
 -- headwater.cdc_inbox_page(namespace_id, after_id, max_rows)
 -- What came from a slot after a place, in the order of commits; and in which term of its owner, whether that has caught up.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.cdc_inbox_page(
     namespace_id int, after_id bigint, max_rows bigint, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (term bigint, caught_up boolean, inbox_id bigint, event text) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

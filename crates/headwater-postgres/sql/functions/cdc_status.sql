@@ -1,6 +1,6 @@
 -- headwater.cdc_status()
 -- What the live sources of nodes do, as they said.
--- Raises: nothing.
+-- Raises: nothing. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.cdc_status(caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (namespace text, node_id text, alive boolean, mode text, state text, slot text, error text, warnings text[], received bigint, taken bigint,
                since timestamptz, reported_age double precision, receives boolean)

@@ -1,6 +1,6 @@
 -- headwater.count_gaps(namespace_id)
 -- How many permanent gaps are recorded.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.count_gaps(
     namespace_id int, caller headwater.caller DEFAULT current_user
 ) RETURNS bigint LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

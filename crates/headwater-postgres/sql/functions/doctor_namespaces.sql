@@ -1,6 +1,6 @@
 -- headwater.doctor_namespaces(loss_days)
 -- What `headwater doctor` looks at of the namespaces, a row each. $1: how many days a loss is spoken of.
--- Raises: nothing.
+-- Raises: nothing. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.doctor_namespaces(loss_days int, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (namespace text, months_ahead bigint, missing_month text, default_partition text, without_partman boolean, held text[], not_dropped bigint, losers text[],
                dead_letters text[], paused text[], failed_due bigint, stale_nodes text[])

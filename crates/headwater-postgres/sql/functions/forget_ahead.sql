@@ -1,7 +1,7 @@
 -- headwater.forget_ahead(namespace_id, subscriber_id, partition)
 -- Deletes what was noted of groups that the checkpoint has passed: all of their events, and none of them is in the ledger. What partitions noted that
 -- were there before a change of their number is for all of the present ones (-1), and stays until each has passed it.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.forget_ahead(
     namespace_id int, subscriber_id text, partition int, caller headwater.caller DEFAULT current_user
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- headwater.forget_applied(namespace_id, owner)
 -- Deletes what was noted of events that have changed states, if all checkpoints of the subscriber have passed them and they are in no ledger.
--- Raises: WH001, WH015. Writes: applied_events.
+-- Raises: WH001, WH015. Writes: applied_events. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.forget_applied(namespace_id int, owner text, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column

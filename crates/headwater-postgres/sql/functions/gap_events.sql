@@ -1,6 +1,6 @@
 -- headwater.gap_events(namespace_id, firsts, lasts, max_events, from_at, until_at)
 -- What is visible in ranges of the log, as this snapshot shows it; $5 and $6 as in headwater.log_page.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.gap_events(
     namespace_id int, firsts bigint[], lasts bigint[], max_events int, from_at timestamptz,
     until_at timestamptz, caller headwater.caller DEFAULT current_user

@@ -1,6 +1,6 @@
 -- headwater.get_state(namespace_id, owner, state_id)
 -- The state of an id, and its version. A row without a state holds the place of one that is being made.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.get_state(
     namespace_id int, owner text, state_id text, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (state jsonb, version bigint) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- headwater.group_members(namespace_id, subscriber_id)
 -- The members of a group that are alive, as far as their leases tell.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.group_members(
     namespace_id int, subscriber_id text, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (node text, incarnation uuid) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- headwater.import_advance(namespace_id, name, from_cursor, to_cursor, events, first_sequence, last_sequence)
 -- Moves an import on, in the transaction that appends its events: from where it is known to be ($3), or not at all.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.import_advance(
     namespace_id int, name text, from_cursor text[], to_cursor text[], events bigint, first_sequence bigint,
     last_sequence bigint, caller headwater.caller DEFAULT current_user

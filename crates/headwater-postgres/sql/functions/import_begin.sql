@@ -1,6 +1,6 @@
 -- headwater.import_begin(namespace_id, name, source)
 -- Begins an import, or finds the one that was begun; `is_same`: as it is asked for now.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.import_begin(
     namespace_id int, name text, source jsonb, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (cursor text[], events bigint, is_same boolean) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

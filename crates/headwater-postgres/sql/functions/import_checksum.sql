@@ -1,6 +1,6 @@
 -- headwater.import_checksum(namespace_id, import, first_sequence, last_sequence)
 -- What an import has brought in: how many events, and the sum of their hashes, as in import/checksum.sql.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.import_checksum(namespace_id int, import text, first_sequence bigint, last_sequence bigint, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (events bigint, checksum text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- headwater.import_range(namespace_id, name)
 -- Where the events of an import lie.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.import_range(
     namespace_id int, name text, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (events bigint, first_sequence bigint, last_sequence bigint) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

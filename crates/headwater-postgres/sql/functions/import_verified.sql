@@ -1,6 +1,6 @@
 -- headwater.import_verified(namespace_id, name)
 -- Notes that an import was found to be complete.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.import_verified(
     namespace_id int, name text, caller headwater.caller DEFAULT current_user
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- headwater.is_node(namespace_id, node_id, instance_id)
 -- Whether an instance is still the node of its id.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.is_node(
     namespace_id int, node_id text, instance_id uuid, caller headwater.caller DEFAULT current_user
 ) RETURNS boolean LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

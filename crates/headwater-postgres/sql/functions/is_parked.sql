@@ -1,6 +1,6 @@
 -- headwater.is_parked(namespace_id, subscriber_id, order_key, partition)
 -- Whether events of a key wait: behind a letter that parks it, or a parked one, as in load_subscriber.sql.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.is_parked(
     namespace_id int, subscriber_id text, order_key text, partition int,
     caller headwater.caller DEFAULT current_user

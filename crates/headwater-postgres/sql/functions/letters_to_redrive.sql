@@ -1,6 +1,6 @@
 -- headwater.letters_to_redrive(namespace_id, only_subscriber, max_letters, partition)
 -- Dead letters of a partition to deliver again now.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.letters_to_redrive(namespace_id int, only_subscriber text, max_letters int, partition int, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, event jsonb, order_key text, state text, parks_key boolean, attempts jsonb, created_at timestamptz,
                updated_at timestamptz, reason text)

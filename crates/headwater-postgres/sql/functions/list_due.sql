@@ -1,6 +1,6 @@
 -- headwater.list_due(namespace_id, only_failed, max_events)
 -- Events that wait to be due, the next one first.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.list_due(
     namespace_id int, only_failed boolean, max_events bigint, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (event_id uuid, stream_id text, event_type text, schema_version int, data jsonb, key text,

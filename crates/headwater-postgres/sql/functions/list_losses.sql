@@ -1,6 +1,6 @@
 -- headwater.list_losses(namespace, only_subscriber)
 -- What was trimmed before subscribers, or one, had handled it, the newest first.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.list_losses(namespace text, only_subscriber text, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, partition int, first_sequence bigint, last_sequence bigint, events bigint, lost_at timestamptz)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

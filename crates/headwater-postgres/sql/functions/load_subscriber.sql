@@ -3,7 +3,7 @@
 -- above the position, or in the ledger): whatever became of the letter, but for one that was handled before the last reset, which asked for
 -- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint, by this partition, or behind the barrier by those that
 -- were there before their number was changed (-1): these have no id. And how often the log was repaired: what was read of it before counts no more.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.load_subscriber(
     namespace_id int, subscriber_id text, partition int, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (term bigint, "position" bigint, pending_gaps bigint[], paused boolean, partitions int,

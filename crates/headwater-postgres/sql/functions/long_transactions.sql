@@ -1,7 +1,7 @@
 -- headwater.long_transactions(namespace_id, after_sequence, span, max_transactions, from_at, until_at)
 -- Transactions whose events after a cursor are far apart, in order of the first, as this snapshot shows them. All after the cursor is scanned, once: no index
 -- tells a transaction's events, since every append would pay for it. $5 and $6 as in headwater.log_page.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.long_transactions(
     namespace_id int, after_sequence bigint, span bigint, max_transactions bigint, from_at timestamptz,
     until_at timestamptz, caller headwater.caller DEFAULT current_user

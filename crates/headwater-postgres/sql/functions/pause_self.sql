@@ -1,6 +1,6 @@
 -- headwater.pause_self(namespace_id, subscriber_id, term, reason, partition)
 -- Pauses a subscriber, in its owner's term only.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.pause_self(
     namespace_id int, subscriber_id text, term bigint, reason text, partition int,
     caller headwater.caller DEFAULT current_user

@@ -1,6 +1,6 @@
 -- headwater.paused_subscribers(namespace_id, subscriber_ids)
 -- Which of these subscribers are paused.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.paused_subscribers(
     namespace_id int, subscriber_ids text[], caller headwater.caller DEFAULT current_user
 ) RETURNS SETOF text LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

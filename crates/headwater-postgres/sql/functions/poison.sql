@@ -1,6 +1,6 @@
 -- headwater.poison(namespace_id, with_redelivered, max_rows)
 -- Rows of the log that are no events, the first one first.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.poison(
     namespace_id int, with_redelivered boolean, max_rows bigint, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (global_sequence bigint, redelivered boolean, error text, found_at timestamptz,

@@ -1,6 +1,6 @@
 -- headwater.record_gaps(namespace_id, firsts, lasts)
 -- Records permanent gaps, but for those that lie in the nearest one that is recorded.
--- Raises: WH001, WH015, WH016.
+-- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.record_gaps(
     namespace_id int, firsts bigint[], lasts bigint[], caller headwater.caller DEFAULT current_user
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

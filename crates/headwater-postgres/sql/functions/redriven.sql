@@ -1,7 +1,7 @@
 -- headwater.redriven(namespace_id, subscriber_id, term, global_sequence, attempt, error, node, partition)
 -- Notes that a dead letter was delivered again, in its owner's term only; answers 1 if it was, and 1 if the letter was not done with. $5: the
 -- attempt, if it failed. Then what is redriven behind it in a parked key waits again.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.redriven(
     namespace_id int, subscriber_id text, term bigint, global_sequence bigint, attempt text, error text,
     node text, partition int, caller headwater.caller DEFAULT current_user

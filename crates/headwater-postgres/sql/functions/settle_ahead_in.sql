@@ -2,7 +2,7 @@
 -- Notes a group as settled ahead of the checkpoint, in a transaction with its effects: in its owner's term only, while the checkpoint is where its writer
 -- knows it to be ($6, $7), and once: the same group a second time must fail, as in advance_in.sql. A group that begins before a barrier may end behind it: what one
 -- transaction appended is not split. An owner that gets on is alive, as in advance.sql.
--- Raises: WH001, WH015, WH016.
+-- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.settle_ahead_in(
     namespace_id int, subscriber_id text, partition int, term bigint, sequences bigint[], from_position bigint,
     from_ledger bigint[], caller headwater.caller DEFAULT current_user

@@ -1,6 +1,6 @@
 -- headwater.subscriber_position(namespace_id, subscriber_id, partition)
 -- Where a subscriber stands, a row a partition; or one of them. Of a shared one, the queue knows.
--- Raises: WH001, WH015.
+-- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.subscriber_position(
     namespace_id int, subscriber_id text, partition int, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (term bigint, "position" bigint, pending_gaps bigint[], paused boolean, partitions int,

@@ -50,7 +50,7 @@ async fn a_commit_that_fails_fails_the_append() {
     let mut session = db.session().await;
     run(
         &mut session,
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ BEGIN RAISE 'not today'; END $$;
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN RAISE 'not today'; END $$;
          DO $$ DECLARE leaf regclass; BEGIN
              FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater_private.events_n1'::regclass LOOP
                  EXECUTE format('CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON %s DEFERRABLE INITIALLY DEFERRED

@@ -191,7 +191,7 @@ async fn what_cannot_be_decoded_is_a_dead_letter_never_skipped() {
 async fn a_dead_letter_that_cannot_be_written_stops_the_checkpoint() {
     let shop = Shop::open().await;
     let mut session = shop.db.session().await;
-    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ BEGIN
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
                       RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'disk full'; END $$;
                   CREATE TRIGGER refuse BEFORE INSERT ON headwater_private.dead_letters FOR EACH ROW EXECUTE FUNCTION refuse()";
     sqlx::raw_sql(refuse).execute(&mut session).await.unwrap();

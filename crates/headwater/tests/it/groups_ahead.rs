@@ -87,7 +87,7 @@ async fn is_clean(shop: &Shop, last: u64) {
 async fn each_group_is_a_transaction_and_no_ledger_is_written() {
     let (shop, last) = with_backlog().await;
     let ledgers = "CREATE TABLE ledgers (ranges int);
-        CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ BEGIN
+        CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
             INSERT INTO ledgers VALUES (cardinality(new.pending_gaps) / 2); RETURN NULL; END $$;
         CREATE TRIGGER note AFTER UPDATE ON headwater_private.subscribers FOR EACH ROW EXECUTE FUNCTION note()";
     sqlx::raw_sql(ledgers).execute(shop.headwater.pool()).await.unwrap();

@@ -158,7 +158,7 @@ async fn a_kill_at_any_step_leaves_one_effect() {
     let shop = with_table().await;
     let setup = "CREATE TABLE kills (step text);
         CREATE SEQUENCE killed;
-        CREATE FUNCTION kill_now() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ BEGIN
+        CREATE FUNCTION kill_now() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
             IF EXISTS (SELECT FROM kills WHERE step = TG_ARGV[0])
                AND EXISTS (SELECT FROM effects WHERE xmin = pg_current_xact_id()::xid) THEN
                 PERFORM nextval('killed');

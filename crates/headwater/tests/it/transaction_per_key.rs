@@ -462,7 +462,7 @@ async fn a_kill_at_any_step_leaves_one_effect_an_event() {
         let s = emit_all(&shop, ["a", "b", "c", "b", "a", "c", "b"].map(|key| keyed("done", key))).await;
         // Only what concerns the key b, the second group.
         let setup = "CREATE TABLE kills (step text);
-            CREATE FUNCTION kill_now() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ BEGIN
+            CREATE FUNCTION kill_now() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
                 IF EXISTS (SELECT FROM kills WHERE step = TG_ARGV[0])
                    AND EXISTS (SELECT FROM effects e WHERE e.key = 'b' AND e.tx = pg_current_xact_id()) THEN
                     PERFORM pg_terminate_backend(pg_backend_pid());

@@ -145,7 +145,7 @@ async fn a_kill_at_any_step_leaves_one_effect() {
     let shop = with_table().await;
     // Ends the session that commits, in the middle of its commit, when it is asked to.
     let setup = "CREATE TABLE kills (step text);
-        CREATE FUNCTION kill_now() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ BEGIN
+        CREATE FUNCTION kill_now() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
             IF EXISTS (SELECT FROM kills WHERE step = TG_ARGV[0]) THEN
                 PERFORM pg_terminate_backend(pg_backend_pid());
             END IF;

@@ -71,7 +71,7 @@ impl SlowCommit {
     pub(crate) async fn of(shop: &Shop, table: &str, nth: i64) -> Self {
         let trigger = format!(
             "CREATE SEQUENCE commits;
-             CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$ BEGIN
+             CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
                  IF nextval('commits') = {nth} THEN PERFORM pg_advisory_xact_lock(4711); END IF; RETURN NULL; END $$;
              CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON {table} DEFERRABLE INITIALLY DEFERRED
                  FOR EACH ROW EXECUTE FUNCTION dawdle()"
