@@ -8,8 +8,9 @@ SELECT pg_catalog.current_setting('wal_level') AS wal_level,
        pg_catalog.pg_is_in_recovery() AS is_standby,
        current_user::text AS role,
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may_replicate,
-       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
-           AND (SELECT pg_catalog.pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = pg_catalog.to_regclass('headwater_private.events'))
+       -- The entry point does it as the owner of the schema.
+       coalesce((SELECT pg_catalog.has_database_privilege(n.nspowner, pg_catalog.current_database(), 'CREATE')
+                   FROM pg_catalog.pg_namespace n WHERE n.nspname = 'headwater'), false)
            AS may_publish,
        ARRAY(SELECT n.namespace FROM headwater.list_namespaces() n
               WHERE NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = 'headwater_n' || n.namespace_id::text)

@@ -228,7 +228,7 @@ async fn a_claim_that_another_took_over_rolls_back_its_effects() {
     let last = shop.emit(&["later"]).await;
     settled(&shop, last).await;
     node.shutdown().await.unwrap();
-    assert_eq!((effects(&shop).await, transactions(&shop).await), ((11, 11), 2));
+    assert_eq!((effects(&shop).await, transactions(&shop).await), ((11, 11), 11));
     assert_eq!(shop.info("work").await.dead_letters, 0);
 }
 
