@@ -49,8 +49,8 @@ pub(crate) async fn a_ledger_changes_where_the_position_stays(test: &TestSubscri
 }
 
 pub(crate) async fn the_last_event_stays_where_none_is_given(test: &TestSubscribers) {
-    test.hand_out(10_000).await;
     let events = test.append(1).await;
+    test.hand_out(10_000).await;
     let fence = test.first().begin_and_own("s").await;
     test.first().advance(&fence, &settled(0, &events)).await.unwrap();
     let further = Advance { position: sequence(&events[0]) + 5, ..Advance::default() };
@@ -72,10 +72,10 @@ pub(crate) async fn the_next_owner_goes_on_from_there(test: &TestSubscribers) {
 }
 
 pub(crate) async fn a_full_ledger_survives(test: &TestSubscribers) {
-    test.hand_out(10_000).await;
+    test.hand_out(20_000).await;
     let fence = test.first().begin_and_own("s").await;
     let pending_gaps: Gaps = (1..=1_000).map(|number| (number * 10, number * 10 + number % 5)).collect();
-    let position = i64::MAX as u64;
+    let position = 20_000;
     let advance = Advance { position, pending_gaps: pending_gaps.clone(), ..Advance::default() };
     test.first().advance(&fence, &advance).await.unwrap();
     let loaded = test.first().load(&fence).await.unwrap();

@@ -13,6 +13,9 @@ RETURNS TABLE (holds text, name text, relation regclass, row_xmax xid) LANGUAGE 
             SELECT 'latch', l.what, 'headwater_private.latches', l.xmax FROM headwater_private.latches l
              WHERE l.namespace_id IN (held_rows.namespace_id, 0)
              UNION ALL
+            SELECT 'queue', q.subscriber_id, 'headwater_private.queues', q.xmax FROM headwater_private.queues q
+             WHERE q.namespace_id = held_rows.namespace_id
+             UNION ALL
             SELECT 'subscriber', s.subscriber_id, 'headwater_private.subscribers', s.xmax FROM headwater_private.subscribers s
              WHERE s.namespace_id = held_rows.namespace_id
              UNION ALL

@@ -32,7 +32,6 @@ DECLARE
     ns      headwater_private.namespaces;
     rows    record;
     writing record;
-    queues  text[];
     friends oid[];
 BEGIN
     -- Sessions are looked at anew, also within one transaction.
@@ -49,11 +48,9 @@ BEGIN
           FROM headwater_private.held_rows(ns.namespace_id) r CROSS JOIN LATERAL headwater_private.lockers(r.row_xmax) k;
         SELECT array_agg(w.above_sequence) AS above, array_agg(w.pid) AS pids, array_agg(w.application_name) AS names INTO writing
           FROM headwater.writers(ns.namespace_id) w;
-        queues := ARRAY(SELECT s.subscriber_id FROM headwater_private.subscribers s
-                         WHERE s.namespace_id = ns.namespace_id AND s.partition = 0 AND s.mode = 'shared');
         friends := ARRAY(SELECT r.oid FROM headwater_private.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.role WHERE g.namespace_id = ns.namespace_id);
-    EXCEPTION WHEN lock_not_available THEN
-        -- Somebody has locked one of these tables, and is found below.
+    EXCEPTION WHEN lock_not_available OR object_not_in_prerequisite_state THEN
+        -- Somebody has locked one of these tables, and is found below; or this is a standby, where rows have no lockers.
         NULL;
     END;
     RETURN QUERY
@@ -83,11 +80,6 @@ BEGIN
           JOIN locks l ON l.granted AND CASE WHEN r.whole THEN l.locktype = 'transactionid' AND l.transactionid = r.xid AND l.mode = 'ExclusiveLock'
                                         ELSE l.locktype = 'relation' AND l.relation = r.relation AND l.mode IN ('RowShareLock', 'RowExclusiveLock')
                                              AND NOT EXISTS (SELECT FROM waits w WHERE w.pid = l.pid) END
-         UNION
-        SELECT 'queue', q.name, l.virtualtransaction, NULL
-          FROM unnest(queues) AS q(name)
-          JOIN locks l ON l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid::bigint = (18513::bigint << 16) | ns.namespace_id
-           AND l.objid::bigint = (hashtext(q.name)::bigint & 4294967295)
          UNION
         SELECT 'table', c.relname::text, l.virtualtransaction, NULL
           FROM locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation

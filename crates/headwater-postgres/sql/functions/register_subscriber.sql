@@ -73,7 +73,11 @@ BEGIN
             ledger, first_term, first_term, start, ledger)
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
-    IF made > 0 THEN
+    IF made > 0 AND register_subscriber.mode = 'shared' THEN
+        -- Whoever claims locks it: it is there before, so that others see who has it locked.
+        INSERT INTO headwater_private.queues (namespace_id, subscriber_id) VALUES (ns.namespace_id, register_subscriber.subscriber_id)
+        ON CONFLICT DO NOTHING;
+    ELSIF made > 0 THEN
         INSERT INTO headwater_private.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
                                            began_in_term, audit_base, audit_ledger)
         SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.pending_gaps, s.term, s.began_in_term,
