@@ -29,7 +29,8 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 DECLARE
     owner   constant oid := (SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'headwater_private.namespaces'::regclass);
     here    constant oid := (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database());
-    ns      headwater_private.namespaces;
+    -- The number of the namespace; no row of its table, which may be locked.
+    ns_id   int;
     rows    record;
     writing record;
     friends oid[];
@@ -40,15 +41,15 @@ BEGIN
     SELECT NULL::bigint[] AS above, NULL::int[] AS pids, NULL::text[] AS names INTO writing;
     BEGIN
         IF holders.namespace IS NOT NULL THEN
-            ns := headwater_private.open_namespace(holders.namespace, caller, NULL);
+            ns_id := (headwater_private.open_namespace(holders.namespace, caller, NULL)).namespace_id;
         END IF;
         SELECT array_agg(r.holds) AS holds, array_agg(r.name) AS names, array_agg(r.relation::oid) AS relations, array_agg(k.xid) AS xids,
                array_agg(k.whole) AS whole
           INTO rows
-          FROM headwater_private.held_rows(ns.namespace_id) r CROSS JOIN LATERAL headwater_private.lockers(r.row_xmax) k;
+          FROM headwater_private.held_rows(ns_id) r CROSS JOIN LATERAL headwater_private.lockers(r.row_xmax) k;
         SELECT array_agg(w.above_sequence) AS above, array_agg(w.pid) AS pids, array_agg(w.application_name) AS names INTO writing
-          FROM headwater.writers(ns.namespace_id) w;
-        friends := ARRAY(SELECT r.oid FROM headwater_private.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.role WHERE g.namespace_id = ns.namespace_id);
+          FROM headwater.writers(ns_id) w;
+        friends := ARRAY(SELECT r.oid FROM headwater_private.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.role WHERE g.namespace_id = ns_id);
     EXCEPTION WHEN lock_not_available OR object_not_in_prerequisite_state THEN
         -- Somebody has locked one of these tables, and is found below; or this is a standby, where rows have no lockers.
         NULL;
@@ -84,7 +85,7 @@ BEGIN
         SELECT 'table', c.relname::text, l.virtualtransaction, NULL
           FROM locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
          WHERE l.locktype = 'relation' AND c.relnamespace = 'headwater_private'::regnamespace AND c.relkind IN ('r', 'p', 'i', 'I')
-           AND (c.relname !~ '^events_n\d' OR ns.namespace_id IS NULL OR c.relname ~ format('^events_n%s(_|$)', ns.namespace_id))
+           AND (c.relname !~ '^events_n\d' OR ns_id IS NULL OR c.relname ~ format('^events_n%s(_|$)', ns_id))
            AND (l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
                 -- Whoever one of those waits for is in the way of all who come after it.
                 OR l.granted AND EXISTS (SELECT FROM waits w WHERE w.blocker = l.pid AND w.locktype = 'relation' AND w.relation = l.relation))
@@ -102,7 +103,7 @@ BEGIN
         SELECT 'slot', s.slot_name::text, NULL, NULL, NULL, (to_jsonb(s) ->> 'inactive_since')::timestamptz, NULL, 0, NULL,
                format('SELECT pg_drop_replication_slot(%L)', s.slot_name)
           FROM pg_catalog.pg_replication_slots s
-         WHERE NOT s.active AND NOT s.temporary AND s.datoid = here AND s.slot_name ~ format('^headwater_n%s_', ns.namespace_id)
+         WHERE NOT s.active AND NOT s.temporary AND s.datoid = here AND s.slot_name ~ format('^headwater_n%s_', ns_id)
          UNION ALL
         SELECT 'standby', current_setting('synchronous_standby_names'), NULL, NULL, NULL, min(a.query_start), NULL, count(*)::int, min(a.query_start),
                'ALTER SYSTEM SET synchronous_standby_names = ''''; SELECT pg_reload_conf()'

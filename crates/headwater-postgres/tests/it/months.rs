@@ -67,7 +67,8 @@ async fn the_statement_about_gaps_looks_only_into_their_months() {
             .bind(vec![45_i64, 47])
             .bind(100)
             .bind(bounds.0)
-            .bind(bounds.1);
+            .bind(bounds.1)
+            .bind(None::<uuid::Uuid>);
         assert_eq!(rows.fetch_all(&mut session).await.unwrap().len(), 2);
         assert_eq!(looked_into(&mut session).await.len(), 1);
     }

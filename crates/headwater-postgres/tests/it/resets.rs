@@ -86,7 +86,6 @@ async fn a_reset_beyond_the_horizon_has_what_is_in_flight_in_its_ledger() {
         (5, vec![(3, 3)]),
         (6, vec![(3, 3), (6, 6)]),
         (9, vec![(3, 3), (6, 6), (8, 8)]),
-        (11, vec![(3, 3), (6, 6), (8, 8), (10, 11)]),
     ] {
         a.store.reset("totals", 0).await.unwrap();
         a.store.reset("totals", target).await.unwrap();

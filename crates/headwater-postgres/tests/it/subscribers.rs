@@ -19,9 +19,16 @@ async fn shop() -> (TestDatabase, PgLog, PgConnection) {
     (db, log, session)
 }
 
+/// The same, with room for positions: they are written without events to read.
+async fn roomy() -> (TestDatabase, PgLog, PgConnection) {
+    let (db, log, session) = shop().await;
+    db.hand_out("shop", 1_000).await;
+    (db, log, session)
+}
+
 /// Two processes, and a subscriber that the first owns in term 2: its registration was the first.
 async fn owned() -> (TestDatabase, PgConnection, Process, Process) {
-    let (db, log, session) = shop().await;
+    let (db, log, session) = roomy().await;
     let (a, b) = (Process::start(&db, &log, "a").await, Process::start(&db, &log, "b").await);
     a.register("totals", StartFrom::Beginning).await;
     assert_eq!(a.take("totals").await, Some(2));
@@ -61,7 +68,7 @@ async fn version(session: &mut PgConnection) -> (String, String) {
 
 #[tokio::test]
 async fn registering_again_changes_nothing() {
-    let (db, log, _) = shop().await;
+    let (db, log, _) = roomy().await;
     let a = Process::start(&db, &log, "a").await;
     a.register("totals", StartFrom::After(7)).await;
     a.register("totals", StartFrom::Beginning).await;
@@ -622,7 +629,7 @@ async fn the_lease_session_is_named_as_the_pool() {
 
 #[tokio::test]
 async fn gaps_are_recorded_once() {
-    let (db, log, mut session) = shop().await;
+    let (db, log, mut session) = roomy().await;
     let a = Process::start(&db, &log, "a").await;
     let gap = |first, last, state| headwater_core::Gap { first, last, state };
     let pending = gap(50, 60, GapState::Pending(Vec::new()));

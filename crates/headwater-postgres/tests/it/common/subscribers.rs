@@ -84,7 +84,9 @@ pub(crate) fn attempt(error: &str) -> Attempt {
 
 pub(crate) fn letter(sequence: u64, key: &str, state: DeadLetterState, error: &str) -> DeadLetter {
     let data = headwater_core::Json::parse("5").unwrap();
-    let event = Event { global_sequence: Some(sequence), key: Some(key.into()), ..Event::raw("OrderPlaced", data) };
+    // A letter is known by its event: the one with this sequence is always the same.
+    let id = uuid::Uuid::from_u128(sequence.into());
+    let event = Event { id, global_sequence: Some(sequence), key: Some(key.into()), ..Event::raw("OrderPlaced", data) };
     let now = chrono::Utc::now();
     DeadLetter {
         subscriber_id: "totals".into(),
