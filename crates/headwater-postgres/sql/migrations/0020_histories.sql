@@ -4,8 +4,10 @@
 -- The token of the present history. UNLOGGED, so that it goes with whatever may take back sequences that were handed out: PostgreSQL empties such a table
 -- when it recovers from a crash, and when a standby is promoted. Whoever finds none writes one, and waits for nobody: if several do at once, the highest
 -- number counts.
+-- Their numbers come from a sequence of its own, which is logged: an unlogged one cannot be used after the promotion of a standby.
+CREATE SEQUENCE headwater_private.history_numbers CACHE 1 NO CYCLE;
 CREATE UNLOGGED TABLE headwater_private.histories (
-    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    number bigint PRIMARY KEY,
     token  uuid NOT NULL
 );
 
