@@ -65,7 +65,7 @@ SELECT count(*) AS months, count(*) FILTER (WHERE held_by <> '{}') AS held FROM 
 CREATE ROLE :role;
 SELECT headwater.grant_role('example-operations', :'role', 'consumer') \g /dev/null
 SET ROLE :role;
-SELECT namespace FROM headwater_private.namespaces;
+SELECT namespace FROM headwater.list_namespaces();
 SELECT count(*) AS events FROM headwater.read_log('example-operations');
 RESET ROLE;
 SELECT headwater.revoke_role('example-operations', :'role') AS revoked;
