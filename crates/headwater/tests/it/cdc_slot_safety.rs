@@ -278,7 +278,12 @@ async fn a_server_that_is_restarted_with_logical_wal_is_followed_own_server() {
     let last = comes_from_the_wal(&node, &shop).await;
     in_state(&other, LiveState::Streaming).await;
     soon(other.wait_for("direct", last)).await.unwrap();
-    assert_eq!((mine.sequences(), direct.sequences()), ((1..=last).collect(), (1..=last).collect()));
+    // A checkpoint that was on its way when the server stopped may let an event come again, and none is left out.
+    for recorder in [&mine, &direct] {
+        let mut handled = recorder.sequences();
+        handled.dedup();
+        assert_eq!(handled, (1..=last).collect::<Vec<_>>());
+    }
     until(|| async { headwater.live_nodes().await.unwrap().iter().all(|node| node.state == "streaming") }).await;
     node.shutdown().await.unwrap();
     other.shutdown().await.unwrap();
