@@ -7,14 +7,14 @@
 --           gap_beyond_head          a gap is recorded as permanent that the log has not reached: an event that comes there would be skipped
 --           sequence_behind_log      the log has events above the sequence or counter `name`: their sequences will be handed out again
 --           sequence_settings        the sequence `name` caches, cycles or takes steps: the horizon's proof does not hold
---           missing_month            there is no table for events from `detail` on
+--           month_gone               the table of the sealed month `name` is gone, and was not trimmed: its events are lost
 --           missing_index            the month `name` has not the index `detail`, or an invalid one
 --           sealed_month_changed     the sealed month `name` has events above its highest: readers skip them
 --           seal_broken              the sealed month `name` has not its trigger
 --           month_detaching          a detachment of month `name` was begun and not ended: its events are not visible
 --           trigger_disabled         the trigger `detail` of table `name` is off
 --           missing_partition        the subscriber `name` has not all of its partitions: events of the others go to nobody
---           letter_of_another_event  a dead letter of subscriber `name` has another event's sequence
+--           letter_of_another_event  a dead letter of subscriber `name` is of an event that the log has lost: another one has its sequence now
 --           lease_too_long           the lease of subscriber `name` ends later than any owner could ask for: the clock was set back
 --           overdue                  events or schedules that were due two minutes ago, and that nobody fires
 --   mended_by  the statement that mends it, where it is one
@@ -97,13 +97,9 @@ BEGIN
      UNION ALL
     SELECT 'month_detaching', l.leaf, NULL, NULL, NULL, NULL FROM headwater_private.leaves(ns.namespace_id) l WHERE l.detaching
      UNION ALL
-    -- From the first month to where appends expect the last one to end.
-    SELECT 'missing_month', NULL, NULL, NULL, x.ends_at::text, NULL
-      FROM (SELECT l.ends_at, lead(l.starts_at, 1, ns.leaves_until) OVER (ORDER BY l.starts_at) AS next_at
-              FROM headwater_private.leaves(ns.namespace_id) l) x
-     WHERE x.ends_at < x.next_at
-     UNION ALL
-    SELECT 'missing_month', NULL, NULL, NULL, ns.leaves_until::text, NULL WHERE NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id));
+    SELECT 'month_gone', m.leaf, m.first_sequence, m.last_sequence, NULL, NULL FROM headwater_private.months m
+     WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL AND m.last_sequence IS NOT NULL
+       AND NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf);
 
     FOR month IN SELECT m.* FROM headwater_private.months m JOIN headwater_private.leaves(ns.namespace_id) l ON l.leaf = m.leaf AND NOT l.detaching
                   WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL LOOP

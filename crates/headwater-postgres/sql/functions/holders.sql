@@ -33,6 +33,7 @@ DECLARE
     ns_id   int;
     rows    record;
     writing record;
+    unmade  text[];
     friends oid[];
 BEGIN
     -- Sessions are looked at anew, also within one transaction.
@@ -49,6 +50,11 @@ BEGIN
           FROM headwater_private.held_rows(ns_id) r CROSS JOIN LATERAL headwater_private.lockers(r.row_xmax) k;
         SELECT array_agg(w.above_sequence) AS above, array_agg(w.pid) AS pids, array_agg(w.application_name) AS names INTO writing
           FROM headwater.writers(ns_id) w;
+        -- The table is unlogged: after a crash of the server, the next claim makes the row of its queue, which nobody sees until that is committed.
+        unmade := ARRAY(SELECT s.subscriber_id FROM headwater_private.subscribers s
+                         WHERE s.namespace_id = ns_id AND s.partition = 0 AND s.mode = 'shared'
+                           AND NOT EXISTS (SELECT FROM headwater_private.queues q
+                                            WHERE q.namespace_id = s.namespace_id AND q.subscriber_id = s.subscriber_id));
         friends := ARRAY(SELECT r.oid FROM headwater_private.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.role WHERE g.namespace_id = ns_id);
     EXCEPTION WHEN lock_not_available OR object_not_in_prerequisite_state THEN
         -- Somebody has locked one of these tables, and is found below; or this is a standby, where rows have no lockers.
@@ -81,6 +87,11 @@ BEGIN
           JOIN locks l ON l.granted AND CASE WHEN r.whole THEN l.locktype = 'transactionid' AND l.transactionid = r.xid AND l.mode = 'ExclusiveLock'
                                         ELSE l.locktype = 'relation' AND l.relation = r.relation AND l.mode IN ('RowShareLock', 'RowExclusiveLock')
                                              AND NOT EXISTS (SELECT FROM waits w WHERE w.pid = l.pid) END
+         UNION
+        SELECT 'queue', u.name, l.virtualtransaction, NULL
+          FROM unnest(unmade) AS u(name)
+          JOIN locks l ON l.locktype = 'relation' AND l.relation = 'headwater_private.queues'::regclass AND l.mode = 'RowExclusiveLock' AND l.granted
+           AND NOT EXISTS (SELECT FROM waits w WHERE w.pid = l.pid)
          UNION
         SELECT 'table', c.relname::text, l.virtualtransaction, NULL
           FROM locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation

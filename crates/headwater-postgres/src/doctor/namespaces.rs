@@ -103,12 +103,12 @@ fn fault(row: &PgRow, namespace: &str) -> Finding {
             "the horizon does not hold: readers pass events that are not committed yet",
             mended_by,
         ),
-        "missing_month" => (
+        "month_gone" => (
             Problem,
-            "missing_month",
-            format!("there is no partition for events from {detail} on"),
-            "appends fail then",
-            maintain(),
+            "sealed_month",
+            format!("partition {name} is gone, which held {first} to {last}, and was not trimmed"),
+            "its events are lost, and readers take them for gaps",
+            "attach the table again if it was only detached; else restore it from a backup".into(),
         ),
         "missing_index" => (
             Problem,
@@ -153,10 +153,10 @@ fn fault(row: &PgRow, namespace: &str) -> Finding {
             format!("headwater subscribers remove --namespace {namespace} {name}, and register it anew"),
         ),
         "letter_of_another_event" => (
-            Problem,
+            Warning,
             "dead_letter",
             format!("a dead letter of subscriber {name} is of event {detail}, and {first} is another one"),
-            "the log was replaced: what has that sequence now was not handled",
+            "the server was replaced by one that lacked the end of the log: that event is in its dead letter alone",
             format!("headwater dead-letters show --namespace {namespace} {name} {first}"),
         ),
         "lease_too_long" => (

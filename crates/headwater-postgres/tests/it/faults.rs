@@ -79,12 +79,12 @@ const FAULTS: [(&str, &str, &str); 19] = [
     ),
     (
         "missing_month",
-        "there is no partition for events from ",
+        "no partition is there for events of ",
         "UPDATE headwater_private.namespaces SET leaves_until = leaves_until + interval '2 months' WHERE namespace = 'shop'",
     ),
     (
-        "missing_month",
-        "there is no partition for events from ",
+        "sealed_month",
+        " is gone, which held ",
         "DO $$ BEGIN EXECUTE (SELECT format('DROP TABLE headwater_private.%I', l.leaf) FROM headwater_private.namespaces n, headwater_private.leaves(n.namespace_id) l
                              WHERE n.namespace = 'shop' ORDER BY l.starts_at OFFSET 1 LIMIT 1); END $$",
     ),
