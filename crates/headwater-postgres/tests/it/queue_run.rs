@@ -283,6 +283,7 @@ async fn what_was_passed_is_left_alone() {
 async fn one_snapshot_for_all_is_refused() {
     let mut shop = Shop::open(4).await;
     shop.claim(1).await;
+    shop.look_never().await;
     run(&mut shop.session, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
     leaves_alone(&mut shop, "a transaction that keeps its snapshot").await;
     run(&mut shop.session, "ROLLBACK").await;
