@@ -11,7 +11,10 @@ const SERVER: &str = "HEADWATER_TEST_URL";
 /// Serialises those who make the template.
 const TEMPLATE_LOCK: i64 = 0x4857_7465_7374;
 
-/// A database of a test's own on the server that `scripts/test` started. It is left to that server's end.
+/// How many databases that were left behind are removed before one is made: more than one, for tests that make several.
+const LEFT_AT_ONCE: usize = 3;
+
+/// A database of a test's own on the server that `scripts/test` started. A later test removes it, when this one's process is gone.
 #[derive(Debug, Clone)]
 pub struct TestDatabase {
     /// Where it is.
@@ -32,8 +35,9 @@ impl TestDatabase {
     }
 
     async fn cloned_from(template: &str) -> Self {
-        let name = format!("test_{}", Uuid::now_v7().simple());
+        let name = format!("test_{}_{}", std::process::id(), Uuid::now_v7().simple());
         let mut server = server().await;
+        remove_left(&mut server).await;
         let create = format!("CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'");
         sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut server).await.expect("failed to create the test's database");
         let url = url_of(&name);
@@ -81,6 +85,22 @@ fn url_of(database: &str) -> String {
 
 async fn server() -> PgConnection {
     PgConnection::connect(&server_url()).await.expect("failed to connect to the server for tests")
+}
+
+/// Removes a few databases of tests whose processes are gone: a thousand of them would fill a disk.
+async fn remove_left(server: &mut PgConnection) {
+    let tests = "SELECT datname FROM pg_database WHERE datname LIKE 'test\\_%' AND NOT datistemplate";
+    let names: Vec<String> = sqlx::query_scalar(tests).fetch_all(&mut *server).await.expect("failed to list databases");
+    let is_over = |name: &String| {
+        let process = name.split('_').nth(1).unwrap_or_default();
+        !process.is_empty() && !std::path::Path::new("/proc").join(process).exists()
+    };
+    for name in names.iter().filter(|name| is_over(name)).take(LEFT_AT_ONCE) {
+        // Another test may remove it at the same time.
+        _ = sqlx::raw_sql(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")))
+            .execute(&mut *server)
+            .await;
+    }
 }
 
 /// The name of the migrated template, which the first test to come makes.

@@ -38,6 +38,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0021_queue_locks",
     "0022_readable",
     "0023_state_versions",
+    "0024_missed_nodes",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.

@@ -1,7 +1,8 @@
 -- headwater.forget_nodes(namespace, older_than, only_node)
 -- Public: in docs/sql.md.
 -- Removes nodes that are not alive and were not heard of for so long, and the subscribers by which they heard broadcasts, unless
--- these have dead letters. Answers how many.
+-- these have dead letters. Answers how many. Without only_node, a node that did not stop is missed first, and removed by a later call if it stayed
+-- silent for three heartbeats since: when the clock is set forward, all nodes look as if they were silent for long.
 -- Raises: WH001, WH002. Locks: the nodes. Writes: nodes; see remove_subscriber.
 CREATE OR REPLACE FUNCTION headwater.forget_nodes(namespace text, older_than interval DEFAULT '7 days', only_node text DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -14,12 +15,20 @@ DECLARE
     gone     bigint := 0;
 BEGIN
     PERFORM headwater_private.check_interval('older_than', forget_nodes.older_than, '0', '1000 years', 'older_than is an interval from 0 to 1000 years');
-    -- A role that only produces leaves them to others: it could not remove their subscribers.
-    IF NOT has_table_privilege('headwater_private.subscribers', 'DELETE') THEN
+    -- A role that only produces leaves them to others: it may not remove their subscribers.
+    IF ns.namespace_id <> ALL (headwater_private.granted_to(caller, 'consumer')) THEN
         RETURN 0;
     END IF;
+    IF forget_nodes.only_node IS NULL THEN
+        UPDATE headwater_private.nodes n SET missed_at = at
+         WHERE n.namespace_id = ns.namespace_id AND n.stopped_at IS NULL AND n.last_heartbeat < at - forget_nodes.older_than
+           AND n.last_heartbeat < at - 3 * n.heartbeat_every AND (n.missed_at IS NULL OR n.missed_at > at);
+    END IF;
     FOR node IN SELECT n.node_id FROM headwater_private.nodes n
-                 WHERE n.namespace_id = ns.namespace_id AND (forget_nodes.only_node IS NULL OR n.node_id = forget_nodes.only_node)
+                 WHERE n.namespace_id = ns.namespace_id
+                   AND CASE WHEN forget_nodes.only_node IS NULL
+                            THEN n.stopped_at IS NOT NULL OR n.missed_at < at - 3 * n.heartbeat_every
+                            ELSE n.node_id = forget_nodes.only_node END
                    AND greatest(n.last_heartbeat, n.stopped_at) < at - forget_nodes.older_than
                    AND (n.stopped_at IS NOT NULL OR n.last_heartbeat < at - 3 * n.heartbeat_every)
                    FOR UPDATE SKIP LOCKED

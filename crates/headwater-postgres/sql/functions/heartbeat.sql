@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     PERFORM headwater_private.check_patterns(heartbeat.event_types);
     UPDATE headwater_private.nodes n
-       SET last_heartbeat = clock_timestamp(), stopped_at = NULL, event_types = coalesce(heartbeat.event_types, n.event_types)
+       SET last_heartbeat = clock_timestamp(), stopped_at = NULL, missed_at = NULL, event_types = coalesce(heartbeat.event_types, n.event_types)
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = heartbeat.node_id AND n.incarnation = heartbeat.incarnation;
     IF NOT FOUND THEN
         PERFORM headwater_private.node_gone(ns.namespace_id, heartbeat.node_id, heartbeat.incarnation);

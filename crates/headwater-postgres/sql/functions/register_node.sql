@@ -51,11 +51,11 @@ BEGIN
        SET incarnation = nextval('headwater_private.incarnations'), instance_id = headwater.uuid_v7(), display_name = register_node.display_name,
            description = register_node.description, metadata = coalesce(register_node.metadata, '{}'),
            event_types = coalesce(register_node.event_types, '{}'), heartbeat_every = register_node.heartbeat_every, started_at = at,
-           last_heartbeat = at, stopped_at = NULL
+           last_heartbeat = at, stopped_at = NULL, missed_at = NULL
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = id
     RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
-    -- A role that only produces owns nothing, and may not look.
-    IF has_table_privilege('headwater_private.subscribers', 'UPDATE') THEN
+    -- A role that only produces owned nothing.
+    IF ns.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer')) THEN
         UPDATE headwater_private.subscribers s
            SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
          WHERE s.namespace_id = ns.namespace_id AND s.owner_incarnation = former;

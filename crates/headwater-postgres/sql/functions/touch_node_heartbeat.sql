@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION headwater.touch_node_heartbeat(node_id text, caller h
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    UPDATE headwater_private.nodes n SET last_heartbeat = clock_timestamp(), stopped_at = NULL
+    UPDATE headwater_private.nodes n SET last_heartbeat = clock_timestamp(), stopped_at = NULL, missed_at = NULL
      WHERE n.node_id = touch_node_heartbeat.node_id AND n.namespace_id = ANY (headwater_private.granted_to(caller, NULL));
     IF NOT FOUND THEN
         PERFORM headwater_private.node_gone(NULL, touch_node_heartbeat.node_id, NULL);

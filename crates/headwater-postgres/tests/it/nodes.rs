@@ -157,6 +157,8 @@ async fn nodes_that_are_not_heard_of_for_long_are_forgotten() {
     nodes.register(&NodeOptions::new("here"), &[]).await.unwrap();
     assert_eq!(nodes.forget(9 * DAY, None).await.unwrap(), 0);
     assert_eq!(nodes.forget(Duration::ZERO, Some("here")).await.unwrap(), 0, "who lives is not forgotten");
+    assert_eq!(nodes.forget(7 * DAY, None).await.unwrap(), 0, "it is missed first");
+    time_passes(&mut shop, "nodes", &["missed_at"], "2 minutes").await;
     assert_eq!(nodes.forget(7 * DAY, None).await.unwrap(), 1);
     assert_eq!(nodes.list(None).await.unwrap().len(), 1);
     assert!(matches!(shop.store.subscriber("broadcast:gone").await, Err(SubscriberError::NotFound(_))));
@@ -164,6 +166,23 @@ async fn nodes_that_are_not_heard_of_for_long_are_forgotten() {
     assert!(error.to_string().contains("node 'gone' is not registered"), "{error}");
     let again = nodes.register(&NodeOptions::new("gone"), &[]).await.unwrap();
     assert!(again.incarnation > gone.incarnation, "no incarnation is used twice");
+}
+
+/// All nodes look as if they had been silent for long, and all of them live.
+#[tokio::test]
+async fn a_clock_that_is_set_forward_makes_nobody_forget_nodes_that_live() {
+    let mut shop = Shop::open(0).await;
+    let nodes = nodes(&shop);
+    let first = nodes.register(&NodeOptions::new("first"), &[]).await.unwrap();
+    let second = nodes.register(&NodeOptions::new("second"), &[]).await.unwrap();
+    for _ in 0..3 {
+        time_passes(&mut shop, "nodes", &["last_heartbeat", "missed_at"], "14 days").await;
+        nodes.heartbeat(&first, &[]).await.unwrap();
+        assert_eq!(nodes.forget(7 * DAY, None).await.unwrap(), 0);
+        assert_eq!(nodes.forget(7 * DAY, None).await.unwrap(), 0);
+        nodes.heartbeat(&second, &[]).await.unwrap();
+    }
+    assert_eq!(nodes.list(None).await.unwrap().len(), 2);
 }
 
 #[tokio::test]

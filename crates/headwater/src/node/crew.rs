@@ -1,10 +1,11 @@
 //! The crew: the runners of a node, one for each partition that it may own. More are hired when a group gets more partitions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use headwater_core::{
-    Fence, History, Instance, InstanceMode, PartitionId, Registration, SubscriberError, SubscriberMode, SubscriberStore,
+    Fence, History, Instance, InstanceMode, PartitionId, Registration, SubscriberConfig, SubscriberError,
+    SubscriberMode, SubscriberStore,
 };
 use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ pub(super) struct Crew {
     seats: Mutex<Vec<Arc<Seat>>>,
     tasks: Mutex<JoinSet<()>>,
     dismissed: AtomicBool,
+    /// The subscriber by which the node hears broadcasts, once it does.
+    pub(super) hearing: OnceLock<SubscriberConfig>,
 }
 
 /// By what right events of a seat are handled.
@@ -70,6 +73,7 @@ impl Crew {
             seats: Mutex::default(),
             tasks: Mutex::default(),
             dismissed: AtomicBool::new(false),
+            hearing: OnceLock::new(),
         }
     }
 

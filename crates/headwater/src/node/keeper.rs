@@ -267,6 +267,7 @@ impl Keeper {
                     // Whoever handles nothing at present would not find out.
                     seat.control.send_if_modified(|control| control.fence.take().is_some());
                     self.note_removed(&seat.id.subscriber_id, true);
+                    self.hear_again(&seat.id.subscriber_id).await;
                 }
                 Err(_) => {}
             }
@@ -282,6 +283,19 @@ impl Keeper {
                     control.paused = loaded.paused;
                 });
             }
+        }
+    }
+
+    /// A node that was forgotten and is one again has no subscriber to hear broadcasts by, until it makes a new one.
+    async fn hear_again(&self, subscriber_id: &str) {
+        let Some(hearing) = self.crew.hearing.get().filter(|hearing| hearing.subscriber_id == subscriber_id) else {
+            return;
+        };
+        // The next look finds it, or tries again.
+        if matches!(self.crew.is_node().await, Ok(true))
+            && let Err(error) = self.crew.store.register(hearing).await
+        {
+            tracing::warn!(node = self.crew.instance.node, %error, "failed to begin with broadcasts again, trying again");
         }
     }
 

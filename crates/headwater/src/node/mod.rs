@@ -533,10 +533,11 @@ impl Running {
 /// Registers a subscriber that is this node's alone, and lets it begin.
 async fn hear(crew: Arc<Crew>, subscription: Arc<Subscription>) {
     let id = &subscription.subscriber_id;
+    let registered_as = crew.hearing.get_or_init(|| subscription.registered_as());
     let mut pause = Duration::from_millis(50);
     loop {
         let beginning = async {
-            crew.store.register(&subscription.registered_as()).await?;
+            crew.store.register(registered_as).await?;
             let loaded = crew.store.position(id).await?;
             Ok::<_, SubscriberError>((loaded, crew.is_node().await?))
         };

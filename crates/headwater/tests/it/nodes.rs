@@ -186,6 +186,34 @@ async fn a_process_that_is_the_node_again_hears_broadcasts_again() {
     first.shutdown().await.unwrap();
 }
 
+/// A machine that slept for longer than others remember it.
+#[tokio::test]
+async fn a_node_that_was_forgotten_and_lives_hears_broadcasts_again() {
+    let shop = Shop::open().await;
+    let witness = Witness::new();
+    let often = options("one").heartbeat(Duration::from_millis(100));
+    let node = shop.shop.register_node(often).await.unwrap();
+    let heard = witness.clone();
+    node.on_broadcast("*", move |event, _tx| {
+        heard.saw("broadcast", &event);
+        async { Ok(()) }
+    })
+    .unwrap();
+    node.start().await.unwrap();
+    let first = shop.shop.subscribers().subscriber("broadcast:one").await.unwrap();
+    let forget = "UPDATE headwater_private.nodes SET last_heartbeat = '-infinity';
+                  SELECT headwater.forget_nodes('shop', '1 day', 'one')";
+    sqlx::raw_sql(forget).execute(&mut shop.db.session().await).await.unwrap();
+    let again = || async {
+        let there = shop.shop.subscribers().subscriber("broadcast:one").await;
+        there.is_ok_and(|there| there.created_at > first.created_at)
+    };
+    until(again).await;
+    node.broadcast("cache.cleared", json!(1)).await.unwrap();
+    assert_eq!(witness.types(1).await, BTreeSet::from([pair("broadcast", "cache.cleared")]));
+    node.shutdown().await.unwrap();
+}
+
 /// Whether its row is deleted or it is removed by force, whoever ran it says so.
 #[tokio::test]
 async fn a_subscriber_that_is_removed_under_a_running_node_is_said_to_be() {

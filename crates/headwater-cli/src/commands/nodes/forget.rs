@@ -12,7 +12,8 @@ use crate::output::{Output, plural, printable};
 
 /// Forget nodes that are not alive and were not heard of for long, or one that is not alive
 ///
-/// Nodes do this by themselves, now and then, after 7 days.
+/// Nodes do this by themselves, now and then, after 7 days. Unless it is named, a node that did not stop is missed first, and forgotten by a later call if it
+/// stayed silent: a clock that is set forward makes all nodes look old.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
