@@ -171,7 +171,7 @@ impl Connection {
 fn row(mut payload: Bytes) -> Result<Vec<Option<String>>, CdcError> {
     let short = || CdcError::Protocol("a row that is too short".into());
     let columns = payload.try_get_u16().map_err(|_| short())?;
-    let mut values = Vec::with_capacity(columns.into());
+    let mut values = Vec::with_capacity(usize::from(columns).min(payload.len() / 4));
     for _ in 0..columns {
         let length = payload.try_get_i32().map_err(|_| short())?;
         values.push(match usize::try_from(length) {

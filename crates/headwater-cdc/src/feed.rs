@@ -218,7 +218,71 @@ impl Feed {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// What may happen between the WAL and the tail.
+    #[derive(Debug, Clone)]
+    enum Step {
+        /// A transaction of these comes, perhaps not for the first time; perhaps with more than is kept.
+        Add(Vec<u64>, bool),
+        Take,
+        /// The tail reads the log, and so many beyond what the feed gave it.
+        Read(u64),
+        /// The stream breaks, and begins anew.
+        Break,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (vec(1..60_u64, 1..8), prop::bool::weighted(0.1)).prop_map(|(events, more)| Step::Add(events, more)),
+            4 => Just(Step::Take),
+            1 => (0..5_u64).prop_map(Step::Read),
+            1 => Just(Step::Break),
+        ]
+    }
+
+    proptest! {
+        /// Whatever comes how often in which order: what is handed over follows without a hole and has come; and an event that came after the log was last read
+        /// is handed over, or the log is asked to be read.
+        #[test]
+        fn nothing_is_handed_over_that_does_not_follow_and_nothing_is_missed(steps in vec(step(), 1..60)) {
+            let feed = Feed::new(&CdcOptions { max_buffered_events: 12, ..CdcOptions::default() });
+            let (mut seen, mut come) = (0, BTreeSet::new());
+            for step in steps {
+                match step {
+                    Step::Add(sequences, more) => {
+                        come.extend(sequences.iter().copied());
+                        feed.add(vec![Transaction { left_out: u64::from(more), ..transaction(sequences) }]);
+                    }
+                    Step::Take => match feed.take(seen, None) {
+                        Taken::Run { events, .. } => {
+                            for event in events {
+                                prop_assert_eq!(event.global_sequence, Some(seen + 1));
+                                prop_assert!(come.contains(&(seen + 1)));
+                                seen += 1;
+                            }
+                        }
+                        // As the log shows it: all that has come, at the least.
+                        Taken::ReadTheLog | Taken::Hole => seen = seen.max(come.last().copied().unwrap_or(0)),
+                        Taken::Nothing => prop_assert!(come.range(seen + 1..).next().is_none(), "{come:?} after {seen}"),
+                    },
+                    Step::Read(beyond) => seen = seen.max(come.last().copied().unwrap_or(0)) + beyond,
+                    Step::Break => {
+                        feed.enter(LiveState::Degraded, None, Some("broken".into()));
+                        feed.enter(LiveState::Streaming, Some("s"), None);
+                    }
+                }
+                let buffer = feed.lock();
+                prop_assert!(buffer.events.len() <= 12);
+                prop_assert_eq!(buffer.bytes, buffer.events.values().map(weight).sum::<usize>());
+            }
+        }
+    }
 
     fn event(sequence: u64) -> Event {
         let mut event = Event::raw("tested", serde_json::json!({}));

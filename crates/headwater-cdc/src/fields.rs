@@ -9,10 +9,12 @@ use headwater_core::{Event, Json, StreamId};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     columns: BTreeMap<&'static str, String>,
+    /// What is wrong with a column: then it is no event.
+    broken: Option<String>,
 }
 
 /// The columns that make an event, and the one that says whose it is.
-const COLUMNS: [&str; 16] = [
+pub(crate) const COLUMNS: [&str; 16] = [
     "global_sequence",
     "stream_version",
     "transaction_id",
@@ -39,6 +41,13 @@ impl Fields {
         }
     }
 
+    /// Notes a column whose value is no text.
+    pub(crate) fn set_broken(&mut self, column: &str, error: impl std::fmt::Display) {
+        if COLUMNS.contains(&column) {
+            self.broken.get_or_insert_with(|| format!("{column}: {error}"));
+        }
+    }
+
     fn get(&self, column: &'static str) -> Option<&str> {
         self.columns.get(column).map(String::as_str)
     }
@@ -52,8 +61,17 @@ impl Fields {
         self.get("namespace_id")?.parse().ok()
     }
 
+    /// The bytes of all texts.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.columns.values().map(String::len).sum()
+    }
+
     /// The event, or which column is not as it should be.
     pub(crate) fn into_event(mut self) -> Result<Event, String> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
         let data = self.columns.remove("data").ok_or("there is no data")?;
         let headers = match self.columns.remove("headers") {
             Some(headers) => Json::from_trusted(headers).decode().map_err(|error| format!("headers: {error}"))?,

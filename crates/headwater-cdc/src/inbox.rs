@@ -116,7 +116,8 @@ impl Inbox {
                         error = reason,
                         "the slot is made anew: what was missed is read from the log"
                     );
-                    if let Err(error) = self.database.drop_replication_slot(slot).await {
+                    // By the role that replicates: the pool's may not be allowed to.
+                    if let Err(error) = self.drop_slot(slot).await {
                         tracing::warn!(namespace = self.info.name, %error, "failed to drop the slot");
                     }
                     Duration::from_millis(50)
@@ -139,6 +140,11 @@ impl Inbox {
             }
             sleep(jittered(pause, 0.5, rand::random())).await;
         }
+    }
+
+    async fn drop_slot(&self, slot: &str) -> Result<(), CdcError> {
+        let endpoint = endpoint(&self.database, &self.info, &self.instance.node, &self.options).await?;
+        Opened::open(&endpoint, slot, self.options.plugin).await?.drop_slot().await
     }
 
     async fn receive(&self) -> Result<Infallible, CdcError> {
@@ -221,7 +227,7 @@ impl Inbox {
                 // The slot may have been made anew: what was in between, nobody stored.
                 return Ok(None);
             }
-            let full = page.rows.len() == PAGE as usize;
+            let full = page.more;
             if let Some(last) = page.rows.last().map(|last| last.inbox_id) {
                 let mut all = Transaction::default();
                 for received in page.rows {
@@ -336,15 +342,34 @@ impl Owner<'_> {
         pump(&mut replication, self.inbox.options.plugin, info.id, self).await
     }
 
-    /// Starts to read the slot; who reads it without owning it is sent away.
+    /// Starts to read the slot; who reads it without owning it is sent away. One that was made with another plugin cannot be read by this one, and is made anew.
     async fn start(&self, mut opened: Opened, options: &[(&'static str, String)]) -> Result<Replication, CdcError> {
         let mut told = false;
         loop {
+            let dropped = match self.plugin_of_slot().await? {
+                Some(plugin) if plugin != self.inbox.options.plugin.name() => {
+                    let dropped = opened.drop_slot().await;
+                    if dropped.is_ok() {
+                        tracing::warn!(
+                            namespace = self.inbox.info.name,
+                            made_with = plugin,
+                            plugin = self.inbox.options.plugin.name(),
+                            "the slot was made with another plugin: it is made anew, and what was missed is read from the log"
+                        );
+                    }
+                    dropped
+                }
+                _ => Ok(()),
+            };
             let busy;
-            (busy, opened) = match opened.start(SlotKind::Durable, options).await {
-                Ok(replication) => return Ok(replication),
-                Err((busy @ CdcError::SlotBusy { .. }, opened)) => (busy, opened),
-                Err((error, _)) => return Err(error),
+            (busy, opened) = match dropped {
+                Err(busy @ CdcError::SlotBusy { .. }) => (busy, opened),
+                Err(error) => return Err(error),
+                Ok(()) => match opened.start(SlotKind::Durable, options).await {
+                    Ok(replication) => return Ok(replication),
+                    Err((busy @ CdcError::SlotBusy { .. }, opened)) => (busy, opened),
+                    Err((error, _)) => return Err(error),
+                },
             };
             let evicted = self.inbox.inbox.evict(self.term).await?;
             if !evicted && !told {
@@ -359,6 +384,11 @@ impl Owner<'_> {
             }
             sleep(if evicted { EVICT } else { EVICT_AGAIN }).await;
         }
+    }
+
+    /// Who the slot was made for; `None`: it is not there.
+    async fn plugin_of_slot(&self) -> Result<Option<String>, CdcError> {
+        Ok(self.inbox.inbox.health().await?.and_then(|health| health.plugin))
     }
 
     /// Keeps the lease, and looks how far the stream is behind, until the slot is another's.

@@ -83,6 +83,16 @@ impl Opened {
         Ok(Opened { connection, slot: slot.to_owned(), plugin, system })
     }
 
+    /// Drops the slot, if it is there. What was not read from it is in the log.
+    pub(crate) async fn drop_slot(&mut self) -> Result<(), CdcError> {
+        let doing = Doing { slot: &self.slot, plugin: self.plugin.name() };
+        let drop = format!("DROP_REPLICATION_SLOT {}", identifier(&self.slot));
+        match self.connection.query(&drop, doing).await {
+            Ok(_) | Err(CdcError::SlotLost { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes the slot if need be, and starts. Where the server refuses, the connection can be used again.
     pub(crate) async fn start(
         mut self,

@@ -37,6 +37,7 @@ mod tests {
 
     fn health() -> SlotHealth {
         SlotHealth {
+            plugin: Some("pgoutput".into()),
             wal_status: Some("reserved".into()),
             safe_wal_bytes: Some(1 << 20),
             retained_bytes: 64 << 20,

@@ -8,6 +8,10 @@ use crate::fields::Fields;
 const MAX_EVENTS: usize = 16_384;
 /// Most bytes of one transaction that are kept.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Most poison of one transaction that is kept: each is looked up by itself, and the rest is found by whoever reads the log.
+const MAX_POISON: usize = 100;
+/// Most bytes of an error that are kept.
+const MAX_ERROR: usize = 2_000;
 
 /// What a message says.
 #[derive(Debug, PartialEq)]
@@ -17,6 +21,8 @@ pub(crate) enum Change {
     },
     /// A row of an event table.
     Insert(Fields),
+    /// A row that cannot be understood at all, perhaps of the namespace: the log has to be read.
+    Unreadable,
     Commit {
         end_lsn: u64,
     },
@@ -44,7 +50,7 @@ pub struct Transaction {
     pub events: Vec<Event>,
     /// What could not be turned into events.
     pub poison: Vec<Poison>,
-    /// How many events were too many to keep.
+    /// How many rows were too many to keep, or could not be understood: they are read from the log.
     pub left_out: u64,
     /// What the events take in memory, roughly.
     pub bytes: usize,
@@ -77,8 +83,17 @@ impl Transactions {
     /// Takes a change; a commit completes a transaction.
     pub(crate) fn take(&mut self, change: Change) -> Option<Transaction> {
         match change {
-            Change::Begin { xid } => self.open = Some(Transaction { xid, ..Transaction::default() }),
+            Change::Begin { xid } => {
+                // One that never ended is not known to be committed, nor to be rolled back: the log knows.
+                let left_out = u64::from(self.open.is_some());
+                self.open = Some(Transaction { xid, left_out, ..Transaction::default() });
+            }
             Change::Insert(fields) => self.insert(fields),
+            Change::Unreadable => {
+                if let Some(open) = &mut self.open {
+                    open.left_out += 1;
+                }
+            }
             Change::Commit { end_lsn } => {
                 return self.open.take().map(|transaction| Transaction { end_lsn, ..transaction });
             }
@@ -102,14 +117,25 @@ impl Transactions {
                 open.bytes += weight(&event);
                 open.events.push(event);
             }
-            Err(error) => open.poison.push(Poison { global_sequence, error }),
+            Err(_) if open.poison.len() >= MAX_POISON => open.left_out += 1,
+            Err(mut error) => {
+                error.truncate(error.floor_char_boundary(MAX_ERROR));
+                open.bytes += POISON_BYTES + error.len();
+                open.poison.push(Poison { global_sequence, error });
+            }
         }
     }
 }
 
+/// What poison takes in memory beside its error, roughly.
+const POISON_BYTES: usize = 64;
+
 /// What an event takes in memory, roughly.
 pub(crate) fn weight(event: &Event) -> usize {
-    512 + event.data.as_ref().map_or(0, |data| data.len())
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let headers: usize = event.headers.iter().map(|(name, value)| 64 + name.len() + value.len()).sum();
+    let names = event.event_type.len() + text(&event.key) + text(&event.actor_id);
+    512 + event.data.as_ref().map_or(0, |data| data.len()) + headers + names
 }
 
 #[cfg(test)]
@@ -148,6 +174,39 @@ mod tests {
         assert_eq!((done.xid, done.end_lsn, done.events.len()), (9, 77, 1));
         assert_eq!(done.poison, [Poison { global_sequence: Some(2), error: "there is no data".into() }]);
         assert!(!transactions.is_open());
+    }
+
+    fn broken(sequence: u64, column: &str, text: String) -> Change {
+        let Change::Insert(mut fields) = row(3, sequence, "{}") else { unreachable!() };
+        fields.set(column, text);
+        Change::Insert(fields)
+    }
+
+    #[test]
+    fn poison_of_a_transaction_is_bounded_and_what_is_beyond_is_read_from_the_log() {
+        let mut transactions = Transactions::of(3);
+        transactions.take(Change::Begin { xid: 9 });
+        for sequence in 1..=100_000 {
+            transactions.take(broken(sequence, "schema_version", "x".repeat(10_000)));
+        }
+        transactions.take(Change::Unreadable);
+        let done = transactions.take(Change::Commit { end_lsn: 77 }).unwrap();
+        assert_eq!(done.poison.len() as u64 + done.left_out, 100_001);
+        assert_eq!(done.poison.len(), MAX_POISON);
+        assert!(done.poison.iter().all(|poison| poison.error.len() <= MAX_ERROR));
+        assert!((MAX_POISON..4 * 1024 * 1024).contains(&done.bytes), "{}", done.bytes);
+    }
+
+    #[test]
+    fn headers_and_names_count_as_bytes() {
+        let mut transactions = Transactions::of(3);
+        transactions.take(Change::Begin { xid: 9 });
+        for sequence in 1..=40 {
+            transactions.take(broken(sequence, "headers", format!("{{\"a\": \"{}\"}}", "x".repeat(1024 * 1024))));
+        }
+        let done = transactions.take(Change::Commit { end_lsn: 77 }).unwrap();
+        assert_eq!(done.events.len() as u64 + done.left_out, 40);
+        assert!(done.left_out > 20, "{}", done.left_out);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum GapState {
     Permanent,
     /// As permanent: they were older than the namespace keeps its events, and were dropped.
     Trimmed,
+    /// As permanent: there are rows, but they cannot be turned into events. Once repaired, they can be delivered.
+    Poison,
 }
 
 /// A transaction that may still commit events.

@@ -7,12 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures::TryStreamExt;
 use headwater_core::{Event, History, Instance, NamespaceInfo, ReadError};
 use sqlx::Row;
 
 use crate::error::read_error;
 use crate::poison::Poisoned;
 use crate::{Database, sql};
+
+/// A page ends when its events reach so many bytes: memory is bounded, whatever is in the inbox.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// One row from the WAL, to be stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +49,8 @@ pub struct InboxPage {
     pub caught_up: bool,
     /// The rows.
     pub rows: Vec<Received>,
+    /// Whether there may be more at once.
+    pub more: bool,
 }
 
 /// The inbox and its slot, as they are now.
@@ -67,6 +73,8 @@ pub struct InboxHead {
 /// A durable slot, by what may become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotHealth {
+    /// Who turns the WAL into messages, as it was made.
+    pub plugin: Option<String>,
     /// `reserved` is well; `extended` and `unreserved` are on the way to `lost`.
     pub wal_status: Option<String>,
     /// So much more can be written before it may be lost; `None`: no limit.
@@ -197,27 +205,30 @@ impl PgInbox {
         conn.end(stored, read_error).await.map(|stored| stored as u32)
     }
 
-    /// What was stored after a number, at most `limit` rows, read in a history (`None`: any).
+    /// What was stored after a number, at most `limit` rows, and no more once they have [`PAGE_BYTES`], read in a history (`None`: any).
     pub async fn page(&self, history: Option<History>, after: i64, limit: u32) -> Result<InboxPage, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let rows = sqlx::query(sql::CDC_INBOX_PAGE)
-            .bind(i32::from(self.info.id))
-            .bind(after)
-            .bind(i64::from(limit))
-            .bind(history.map(History::id))
-            .fetch_all(&mut *conn)
-            .await
-            .map_err(read_error);
-        let rows = conn.end(rows, read_error).await?;
-        let received = |row: &sqlx::postgres::PgRow| {
-            let event = row.get::<Option<&str>, _>("event").and_then(|event| serde_json::from_str(event).ok());
-            Some(Received { inbox_id: row.get::<Option<i64>, _>("inbox_id")?, event })
+        let page = async {
+            let mut page = InboxPage { term: None, caught_up: false, rows: Vec::new(), more: false };
+            let (mut bytes, mut count) = (0, 0);
+            let query = sqlx::query(sql::CDC_INBOX_PAGE).bind(i32::from(self.info.id)).bind(after);
+            let mut rows = query.bind(i64::from(limit)).bind(history.map(History::id)).fetch(&mut *conn);
+            while let Some(row) = rows.try_next().await.map_err(read_error)? {
+                page.term = row.get("term");
+                page.caught_up = row.get::<Option<bool>, _>("caught_up").unwrap_or_default();
+                let Some(inbox_id) = row.get::<Option<i64>, _>("inbox_id") else { continue };
+                let text = row.get::<Option<&str>, _>("event").unwrap_or_default();
+                page.rows.push(Received { inbox_id, event: serde_json::from_str(text).ok() });
+                (bytes, count) = (bytes + text.len(), count + 1);
+                page.more = bytes >= PAGE_BYTES || count >= limit;
+                if page.more {
+                    break;
+                }
+            }
+            Ok(page)
         };
-        Ok(InboxPage {
-            term: rows.first().and_then(|row| row.get("term")),
-            caught_up: rows.first().and_then(|row| row.get("caught_up")).unwrap_or_default(),
-            rows: rows.iter().filter_map(received).collect(),
-        })
+        let page = page.await;
+        conn.end(page, read_error).await
     }
 
     /// The end of the inbox, and what becomes of its slot.
@@ -263,6 +274,7 @@ impl PgInbox {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let row = sqlx::query(sql::CDC_SLOT_HEALTH).bind(slot).fetch_optional(&mut *conn).await.map_err(read_error);
         let health = |row: sqlx::postgres::PgRow| SlotHealth {
+            plugin: row.get("plugin"),
             wal_status: row.get("wal_status"),
             safe_wal_bytes: row.get("safe_wal_size"),
             retained_bytes: row.get::<Option<i64>, _>("retained_bytes").unwrap_or_default(),

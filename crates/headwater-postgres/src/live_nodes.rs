@@ -40,7 +40,7 @@ pub struct LiveNode {
     pub alive: bool,
     /// `direct` or `inbox`.
     pub mode: String,
-    /// `starting`, `streaming`, `degraded` or `recovering`.
+    /// `starting`, `streaming`, `degraded` or `recovering`, as it said; `interrupted` if it streams from a slot that nobody reads; `gone` if it is not alive.
     pub state: String,
     /// Whether it owns its namespace's durable slot, and so receives for all.
     pub receives: bool,
@@ -59,6 +59,9 @@ pub struct LiveNode {
     /// How long ago it said so, by the database's clock.
     #[serde(rename = "reported_age_seconds", serialize_with = "seconds")]
     pub reported_age: Duration,
+    /// How long ago its last heartbeat was, by the database's clock.
+    #[serde(rename = "heard_age_seconds", serialize_with = "seconds")]
+    pub heard_age: Duration,
 }
 
 fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -86,6 +89,14 @@ impl Database {
         conn.end(said, read_error).await
     }
 
+    /// The namespace's durable slot, if a node that ends leaves it behind: no other live node wants an inbox. The server keeps its WAL for it.
+    pub async fn slot_left_by(&self, namespace: &str, node_id: &str) -> Result<Option<String>, ReadError> {
+        let mut conn = self.pin().await.map_err(read_error)?;
+        let left = sqlx::query_scalar(sql::CDC_LEFT).bind(namespace).bind(node_id);
+        let left = left.fetch_one(&mut *conn).await.map_err(read_error);
+        conn.end(left, read_error).await
+    }
+
     /// The nodes that follow the WAL, or were asked to, of all processes.
     pub async fn live_nodes(&self) -> Result<Vec<LiveNode>, AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
@@ -104,6 +115,7 @@ impl Database {
             taken: row.get("taken"),
             since: row.get("since"),
             reported_age: Duration::from_secs_f64(row.get::<f64, _>("reported_age").max(0.0)),
+            heard_age: Duration::from_secs_f64(row.get::<f64, _>("heard_age").max(0.0)),
         };
         Ok(conn.end(rows, admin_error).await?.iter().map(node).collect())
     }

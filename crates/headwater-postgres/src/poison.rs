@@ -186,6 +186,31 @@ impl Database {
         Ok(conn.end(rows, admin_error).await?.iter().map(reset).collect())
     }
 
+    /// Makes a kind of notifier known: poison that is found from now on is told to it at least once, by one of the processes that have it.
+    pub async fn add_poison_notifier(&self, namespace: &str, notifier: &str) -> Result<(), AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let added = sqlx::query(sql::ADD_POISON_NOTIFIER).bind(namespace).bind(notifier);
+        let added = added.execute(&mut *conn).await.map(drop).map_err(admin_error);
+        conn.end(added, admin_error).await
+    }
+
+    /// Poison that a notifier was not told of yet, the first one first.
+    pub async fn poison_to_tell(&self, namespace: &str, notifier: &str, limit: u32) -> Result<Vec<u64>, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let untold = sqlx::query_scalar::<_, i64>(sql::POISON_TO_TELL).bind(namespace).bind(notifier);
+        let untold = untold.bind(i32::try_from(limit).unwrap_or(i32::MAX));
+        let untold = untold.fetch_all(&mut *conn).await.map_err(admin_error);
+        Ok(conn.end(untold, admin_error).await?.into_iter().map(i64::unsigned_abs).collect())
+    }
+
+    /// Notes that a notifier was told of poison.
+    pub async fn poison_told(&self, namespace: &str, notifier: &str, sequences: &[u64]) -> Result<(), AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let told = sqlx::query(sql::POISON_TOLD).bind(namespace).bind(notifier).bind(bigints(sequences));
+        let told = told.execute(&mut *conn).await.map(drop).map_err(admin_error);
+        conn.end(told, admin_error).await
+    }
+
     /// Notes poison by the way. Who only looks at it is not kept from that because it may not write.
     pub(crate) async fn note_poison(&self, info: &NamespaceInfo, poison: &Poisoned) {
         if poison.is_empty() {

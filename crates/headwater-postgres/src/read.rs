@@ -288,17 +288,34 @@ pub(crate) async fn settled_page(
         } else {
             months.trimmed_to
         };
-        runs.into_iter().flat_map(|(first, last)| permanent(first, last, trimmed_to)).collect()
+        runs.into_iter().flat_map(|(first, last)| permanent(first, last, trimmed_to, &read.poison)).collect()
     };
     let more = full || query.up_to.is_none_or(|up_to| up_to > cursor);
     Ok(LogPage { events, gaps, cursor, more })
 }
 
-/// A hole that stays, in two if a part of it was trimmed.
-fn permanent(first: u64, last: u64, trimmed_to: u64) -> impl Iterator<Item = Gap> {
-    let trimmed = Gap { first, last: last.min(trimmed_to), state: GapState::Trimmed };
-    let aborted = Gap { first: first.max(trimmed_to + 1), last, state: GapState::Permanent };
-    [trimmed, aborted].into_iter().filter(|gap| gap.first <= gap.last)
+/// A hole that stays, in parts by why it does: trimmed, poison (places in order), or rolled back.
+fn permanent(first: u64, last: u64, trimmed_to: u64, poison: &[u64]) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    let mut add = |first: u64, last: u64, state: GapState| {
+        if first > last {
+            return;
+        }
+        match gaps.last_mut().filter(|before| before.state == state && before.last + 1 == first) {
+            Some(before) => before.last = last,
+            None => gaps.push(Gap { first, last, state }),
+        }
+    };
+    add(first, last.min(trimmed_to), GapState::Trimmed);
+    let kept = first.max(trimmed_to + 1);
+    let mut next = kept;
+    for at in poison.iter().copied().filter(|at| (kept..=last).contains(at)) {
+        add(next, at - 1, GapState::Permanent);
+        add(at, at, GapState::Poison);
+        next = at + 1;
+    }
+    add(next, last, GapState::Permanent);
+    gaps
 }
 
 async fn log_page_back(
@@ -435,4 +452,23 @@ fn filters<'q>(statement: Query<'q, Postgres, PgArguments>, query: &'q LogQuery)
         .bind((!query.event_types.is_empty()).then_some(&query.event_types))
         .bind(query.stream.as_deref())
         .bind(query.stream_prefix.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_falls_into_parts_by_why_it_stays() {
+        let parts = |first, last, trimmed_to, poison: &[u64]| {
+            let gaps = permanent(first, last, trimmed_to, poison).into_iter();
+            gaps.map(|gap| (gap.first, gap.last, gap.state)).collect::<Vec<_>>()
+        };
+        use GapState::{Permanent, Poison, Trimmed};
+        assert_eq!(parts(3, 9, 0, &[]), [(3, 9, Permanent)]);
+        assert_eq!(parts(3, 9, 9, &[4]), [(3, 9, Trimmed)]);
+        assert_eq!(parts(3, 9, 5, &[2, 12]), [(3, 5, Trimmed), (6, 9, Permanent)]);
+        assert_eq!(parts(3, 9, 0, &[3, 4, 7]), [(3, 4, Poison), (5, 6, Permanent), (7, 7, Poison), (8, 9, Permanent)]);
+        assert_eq!(parts(3, 5, 3, &[4, 5, 6]), [(3, 3, Trimmed), (4, 5, Poison)]);
+    }
 }

@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0022_readable",
     "0023_state_versions",
     "0024_missed_nodes",
+    "0025_poison_told",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -46,6 +47,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "ack",
     "ack_claims",
     "ack_once",
+    "add_poison_notifier",
     "advance",
     "advance_in",
     "advance_streams",
@@ -58,6 +60,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_streams",
     "append_writes",
     "apply_grants",
+    "attend_alone",
     "audit_gaps",
     "audit_queues",
     "audit_subscribers",
@@ -75,6 +78,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "cdc_fence",
     "cdc_inbox_head",
     "cdc_inbox_page",
+    "cdc_left",
     "cdc_orphans",
     "cdc_own",
     "cdc_receive",
@@ -235,6 +239,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "paused_subscribers",
     "plan_runs",
     "poison",
+    "poison_to_tell",
+    "poison_told",
     "position_at",
     "prune_runs",
     "publish_namespace",
@@ -318,12 +324,14 @@ pub(crate) const FUNCTIONS_REVISION: i64 = 12;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
+pub(crate) const ADD_POISON_NOTIFIER: &str = sql!("statements", "add_poison_notifier");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
 pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
 pub(crate) const APPLIED_MIGRATIONS: &str = sql!("statements", "applied_migrations");
 pub(crate) const APPLY_GRANTS: &str = sql!("statements", "apply_grants");
+pub(crate) const ATTEND_ALONE: &str = sql!("statements", "attend_alone");
 pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
@@ -338,6 +346,7 @@ pub(crate) const CDC_CAUGHT_UP: &str = sql!("statements", "cdc_caught_up");
 pub(crate) const CDC_EVICT: &str = sql!("statements", "cdc_evict");
 pub(crate) const CDC_INBOX_HEAD: &str = sql!("statements", "cdc_inbox_head");
 pub(crate) const CDC_INBOX_PAGE: &str = sql!("statements", "cdc_inbox_page");
+pub(crate) const CDC_LEFT: &str = sql!("statements", "cdc_left");
 pub(crate) const CDC_NODES: &str = sql!("statements", "cdc_nodes");
 pub(crate) const CDC_ORPHANS: &str = sql!("statements", "cdc_orphans");
 pub(crate) const CDC_OWN: &str = sql!("statements", "cdc_own");
@@ -434,6 +443,8 @@ pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber")
 pub(crate) const PIN: &str = sql!("session", "pin");
 pub(crate) const PING: &str = sql!("statements", "ping");
 pub(crate) const POISON: &str = sql!("statements", "poison");
+pub(crate) const POISON_TOLD: &str = sql!("statements", "poison_told");
+pub(crate) const POISON_TO_TELL: &str = sql!("statements", "poison_to_tell");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");

@@ -6,11 +6,21 @@ use headwater_postgres::{Database, SubscriptionReset};
 
 use crate::Namespace;
 
-/// Told when a node comes upon poison at the end of the log, or where its subscribers passed a gap. By then it is noted, with the error, and a permanent gap: it
-/// holds nobody up, whatever happens here. Every node that is given one tells it; an error is logged, and tried again later if that may help.
+/// Told of poison that anybody finds, from the first start of a node that has such a notifier: at the end of the log, in gaps, while subscribers catch up, by
+/// claims or by any other read. By then it is noted, with the error, and a permanent gap: it holds nobody up, whatever happens here.
+///
+/// Each poison is told at least once, by one of the nodes that have a notifier of this [name](CdcPoisonNotifier::name). What is found while no such node runs is told by the next that
+/// starts. An error is logged, and the same is told again later.
 #[async_trait]
 pub trait CdcPoisonNotifier: Send + Sync + 'static {
-    /// There is poison at these places of the log.
+    /// Which notifier it is, in the database: 1 to 255 bytes. Notifiers of the same name stand for each other; if each node is to be told by itself, give each
+    /// another name. Default: the name of the type.
+    fn name(&self) -> &str {
+        let name = std::any::type_name::<Self>();
+        &name[..name.floor_char_boundary(255)]
+    }
+
+    /// There is poison at these places of the log, in order.
     async fn on_poison(&self, sequences: &[u64]) -> Result<(), AdminError>;
 }
 
@@ -18,8 +28,8 @@ pub trait CdcPoisonNotifier: Send + Sync + 'static {
 /// over it, and go on; what follows is delivered again. Without it they go on where they are, which loses nothing either: choose it for handlers that want to see what comes
 /// after such a gap again, knowing that it is one.
 ///
-/// Active are subscribers that a node handles events for at that time; not those that are paused, shared (their events are claimed), or transactional (their effects happen
-/// once). None is ever moved forwards, and where it stands is written at once, fenced by its term.
+/// Active are subscribers that a node handles events for at that time, whichever its mode; not those that are paused, shared (their events are claimed), or transactional (their
+/// effects happen once). None is ever moved forwards, and where it stands is written at once, fenced by its term.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -53,6 +63,10 @@ impl SubscriptionResetOnPoisonNotifier {
 
 #[async_trait]
 impl CdcPoisonNotifier for SubscriptionResetOnPoisonNotifier {
+    fn name(&self) -> &str {
+        "reset subscriptions"
+    }
+
     async fn on_poison(&self, sequences: &[u64]) -> Result<(), AdminError> {
         for SubscriptionReset { subscriber_id, partition, was_at, stands_at } in self.reset(sequences).await? {
             tracing::warn!(subscriber_id, partition, was_at, stands_at, "moved back, to before poison");

@@ -19,6 +19,19 @@ fn slots_until(cli: &Cli, as_expected: impl Fn(&[Value]) -> bool) -> Vec<Value> 
     }
 }
 
+/// Shows the nodes again and again, until they are as expected.
+#[track_caller]
+fn nodes_until(cli: &Cli, as_expected: impl Fn(&[Value]) -> bool) {
+    let begin = Instant::now();
+    loop {
+        let nodes = lines(cli, "node");
+        if as_expected(&nodes) {
+            return;
+        }
+        assert!(begin.elapsed().as_secs() < 30, "{nodes:#?}");
+    }
+}
+
 /// What the status says of slots, or of nodes.
 #[track_caller]
 fn lines(cli: &Cli, kind: &str) -> Vec<Value> {
@@ -46,6 +59,9 @@ async fn a_consumer_that_is_killed_leaves_no_slot_behind() {
     cli.run(["cdc", "drop-slot", slot, "--yes"]).fails(5, "is being read");
     consumer.stop(Signal::KILL);
     slots_until(&cli, <[Value]>::is_empty);
+    assert_eq!(lines(&cli, "node")[0]["state"], "interrupted", "it cannot say so itself");
+    let status = cli.run(["cdc", "status"]).ok().out;
+    assert!(status.contains("interrupted") && !status.contains("streaming"), "{status}");
     cli.run(["cdc", "drop-slot", slot, "--yes"]).fails(4, "does not exist");
     cli.run(["cdc", "drop-slot", "theirs", "--yes"]).fails(2, "not Headwater's");
     let again = cli.consume_all("m", &["--live", "cdc"]).ok();
@@ -65,10 +81,15 @@ async fn who_has_the_slot_is_killed_and_the_next_receives() {
     first.stop(Signal::KILL);
     let slots = slots_until(&cli, |slots| is_read_by(slots, "n2"));
     assert_eq!(slots[0]["temporary"], false);
+    nodes_until(&cli, |nodes| nodes[0]["state"] == "interrupted" && nodes[1]["state"] == "streaming");
     cli.emit(4..=6);
     assert_eq!([(); 3].map(|()| second.sequence()), [4, 5, 6]);
-    second.stop(Signal::TERM).ok();
+    let slot = slots[0]["slot"].as_str().unwrap();
+    let last = second.stop(Signal::TERM).ok();
+    assert!(last.err.contains(&format!("headwater cdc drop-slot {slot}")), "{}", last.err);
     slots_until(&cli, |slots| slots[0]["active_pid"].is_null());
+    let status = cli.run(["cdc", "status"]).ok().out;
+    assert!(status.contains(&format!("warning: nobody reads slot {slot}")), "{status}");
     let warned = cli.run(["cdc", "doctor"]).ok().out;
     assert!(warned.contains("read by nobody") && warned.contains("max_slot_wal_keep_size: no limit"), "{warned}");
     let dropped = cli.run(["cdc", "drop-slot", "--orphans", "--yes"]).ok().out;
@@ -163,6 +184,10 @@ async fn poison_is_listed_and_redelivered() {
     cli.emit(3..=3);
     assert_eq!(cli.consume_all("m", &[]).ok().sequences(), [1, 3]);
     assert_eq!(cli.run(["cdc", "poison", "-n", "shop", "--json"]).ok().json()["global_sequence"], 2);
+    let read = cli.run(["read", "-n", "shop", "--gaps"]).ok().out;
+    assert!(read.contains("2  gap, poison") && !read.contains("rolled back"), "{read}");
+    let read = cli.run(["read", "-n", "shop", "--gaps", "--json"]).ok().json_lines();
+    assert_eq!(read[1]["gap"], serde_json::json!({"first": 2, "last": 2, "state": "poison"}));
     cli.run(["cdc", "redeliver", "-n", "shop", "2"]).fails(2, "not repaired");
     cli.run(["cdc", "redeliver", "-n", "shop", "9"]).fails(2, "there is no event 9");
     sqlx::query("UPDATE headwater_private.events SET headers = NULL WHERE global_sequence = 2")

@@ -21,7 +21,7 @@ BEGIN
      CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
     RETURN QUERY
     SELECT s.partition, s.position, s.pending_gaps, s.owner_node, s.owner_incarnation, s.term,
-           CASE WHEN s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END, s.report,
+           CASE WHEN s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END, s.report,
            CASE WHEN ahead.there IS NULL THEN 0 ELSE greatest(head - s.position, 1) END, s.resize_to, s.barrier
       FROM headwater_private.subscribers s
      CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, 1) b

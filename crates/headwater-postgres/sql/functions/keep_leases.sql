@@ -100,7 +100,7 @@ BEGIN
                 END IF;
                 UPDATE headwater_private.subscribers s
                    SET term = nextval('headwater_private.terms'), owner_node = keep_leases.node, owner_incarnation = keep_leases.incarnation,
-                       lease_until = at + length, lease = length, locked = keep_leases.holds_lock, report = NULL
+                       lease_until = at + length, lease = length, locked = keep_leases.holds_lock, report = ask.report
                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = ask.id AND s.partition = ask.partition
                 RETURNING s.* INTO sub;
                 keep_leases.term := sub.term;

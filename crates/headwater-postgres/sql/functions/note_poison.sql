@@ -1,7 +1,7 @@
 -- headwater.note_poison(namespace, sequences, errors)
 -- Notes rows of the log that a reader could not turn into events, and why: they are permanent gaps from now on, which hold nobody up. What is
 -- noted already stays as it is. Answers how many are new.
--- Raises: WH001, WH002 (lists that are NULL or differ in length). Locks: nothing. Writes: poison and permanent gaps.
+-- Raises: WH001, WH002 (lists that are NULL or differ in length). Locks: nothing. Writes: poison, permanent gaps, and what notifiers are to be told.
 CREATE OR REPLACE FUNCTION headwater.note_poison(namespace text, sequences bigint[], errors text[], caller headwater.caller DEFAULT current_user)
 RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -22,6 +22,11 @@ BEGIN
     ), gaps AS (
         INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
         SELECT ns.namespace_id, new.global_sequence, new.global_sequence, 'poison' FROM new
+            ON CONFLICT DO NOTHING
+    ), untold AS (
+        INSERT INTO headwater_private.untold_poison (namespace_id, notifier, global_sequence)
+        SELECT ns.namespace_id, n.notifier, new.global_sequence
+          FROM new JOIN headwater_private.poison_notifiers n ON n.namespace_id = ns.namespace_id
             ON CONFLICT DO NOTHING
     )
     SELECT count(*) INTO noted FROM new;

@@ -1,5 +1,5 @@
 -- headwater.record_gaps(namespace_id, firsts, lasts)
--- Records permanent gaps, but for those that lie in the nearest one that is recorded.
+-- Records permanent gaps: of each, what is in none that is recorded already, as poison is.
 -- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.record_gaps(
     namespace_id int, firsts bigint[], lasts bigint[], caller headwater.caller DEFAULT current_user
@@ -9,13 +9,20 @@ BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
     PERFORM headwater_private.require_in_log($1, (SELECT max(g.last) FROM unnest($3) AS g(last)));
     INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
-    SELECT $1, g.first, g.last, 'aborted'
+    SELECT $1, part.first, part.last, 'aborted'
       FROM unnest($2::bigint[], $3::bigint[]) AS g(first, last)
-     WHERE NOT EXISTS (
-            SELECT FROM (SELECT p.last_sequence FROM headwater_private.permanent_gaps p
-                          WHERE p.namespace_id = $1 AND p.first_sequence <= g.first
-                          ORDER BY p.first_sequence DESC, p.last_sequence DESC LIMIT 1) nearest
-             WHERE nearest.last_sequence >= g.last)
+     CROSS JOIN LATERAL (
+            SELECT greatest(max(known.last) OVER (ORDER BY known.first ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), g.first - 1) + 1 AS first,
+                   known.first - 1 AS last
+              FROM ((SELECT p.first_sequence AS first, p.last_sequence AS last FROM headwater_private.permanent_gaps p
+                      WHERE p.namespace_id = $1 AND p.first_sequence < g.first
+                      ORDER BY p.first_sequence DESC LIMIT 1)
+                     UNION ALL
+                    SELECT p.first_sequence, p.last_sequence FROM headwater_private.permanent_gaps p
+                     WHERE p.namespace_id = $1 AND p.first_sequence BETWEEN g.first AND g.last
+                     UNION ALL
+                    SELECT g.last + 1, g.last + 1) known) part
+     WHERE part.first <= part.last
         ON CONFLICT DO NOTHING;
 END
 $$;

@@ -2,7 +2,7 @@
 -- After rows that were poison have been repaired: moves the active subscribers that are past the first of them back to just before it, as
 -- headwater_private.reset_active tells, so that they are given these and all that follows, again and in order. All others that are past one are given it late,
 -- as by headwater.redeliver_poison. Answers how many partitions were moved, and how many will be told late.
--- Raises: WH001, WH002 (no list; or one is not poison, or was redelivered: then nothing is done), WH006. Locks: against trimming, the namespace's
+-- Raises: WH001, WH002 (no list; or one is not poison, or was redelivered: then nothing is done), WH006, WH036. Locks: against trimming, the namespace's
 -- subscribers. Writes: the poison's rows, subscribers, what was settled ahead.
 CREATE OR REPLACE FUNCTION headwater.redeliver_in_order(namespace text, sequences bigint[], OUT moved int, OUT late int, caller headwater.caller DEFAULT current_user)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

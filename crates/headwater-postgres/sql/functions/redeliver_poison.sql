@@ -27,8 +27,8 @@ BEGIN
                                    THEN headwater_private.ledger_with(s.pending_gaps, redeliver_poison.global_sequence) ELSE s.pending_gaps END,
                audit_ledger = CASE WHEN s.audit_base >= redeliver_poison.global_sequence
                                    THEN headwater_private.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
-               term = new_term, owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
-               locked = false, updated_at = clock_timestamp()
+               -- The lease stays: the node that had it is still there, and takes it again.
+               term = new_term, owner_node = NULL, owner_incarnation = NULL, lease = NULL, locked = false, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.mode <> 'shared'
         RETURNING s.position
     )

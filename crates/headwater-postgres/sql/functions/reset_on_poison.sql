@@ -1,7 +1,7 @@
 -- headwater.reset_on_poison(namespace, sequences)
 -- After rows of the log turned out to be no events: moves the active subscribers that are past the first of them back to just before it, as
 -- headwater_private.reset_active tells; they skip it and go on from there. Each poison does so once, whoever calls and however often.
--- Raises: WH001, WH002 (no list, or not poison), WH006. Locks: the poison's rows, against trimming, the namespace's subscribers.
+-- Raises: WH001, WH002 (no list, or not poison), WH006, WH036. Locks: the poison's rows, against trimming, the namespace's subscribers.
 -- Writes: the poison's rows, subscribers, what was settled ahead.
 CREATE OR REPLACE FUNCTION headwater.reset_on_poison(namespace text, sequences bigint[], caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, partition int, was_at bigint, stands_at bigint) LANGUAGE plpgsql

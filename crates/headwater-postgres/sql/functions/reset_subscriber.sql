@@ -30,10 +30,11 @@ BEGIN
                                       ORDER BY c.number DESC LIMIT 1) q ON true
                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id
     LOOP
+        -- The lease and the report stay: the node that had it is still there, and takes it again.
         ledger := headwater_private.ledger_at(reset_subscriber.namespace, to_position, kept.pending_gaps);
         UPDATE headwater_private.subscribers s
            SET position = to_position, last_event_id = NULL, pending_gaps = ledger, term = new_term, began_in_term = new_term,
-               owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL,
+               owner_node = NULL, owner_incarnation = NULL, lease = NULL, locked = false,
                resize_to = NULL, barrier = NULL, audit_base = to_position, audit_ledger = ledger,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;

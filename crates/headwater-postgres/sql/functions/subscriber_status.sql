@@ -28,7 +28,7 @@ BEGIN
     RETURN QUERY
     SELECT s.subscriber_id, s.mode, s.partitions, coalesce(q.position, s.position), s.last_event_id, coalesce(q.gaps, s.pending_gaps),
            s.owner_node, s.owner_incarnation, s.term,
-           CASE WHEN s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END,
+           CASE WHEN s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END,
            s.report, s.paused, s.pause_reason,
            CASE WHEN ahead.recorded_at IS NULL THEN 0 ELSE greatest(head - coalesce(q.frontier, s.position), 1) END,
            coalesce(greatest(clock_timestamp() - ahead.recorded_at, interval '0'), interval '0'),

@@ -110,8 +110,11 @@ BEGIN
      WHERE n.namespace_id = ns.namespace_id;
     IF m.complete_to > 0 THEN
         DELETE FROM headwater_private.permanent_gaps g WHERE g.namespace_id = ns.namespace_id AND g.last_sequence <= m.complete_to;
+        UPDATE headwater_private.permanent_gaps g SET first_sequence = m.complete_to + 1
+         WHERE g.namespace_id = ns.namespace_id AND g.first_sequence <= m.complete_to;
+        -- Whoever records a gap there at the same moment is not waited for: a later month says it too.
         INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
-        VALUES (ns.namespace_id, 1, m.complete_to, 'trimmed');
+        VALUES (ns.namespace_id, 1, m.complete_to, 'trimmed') ON CONFLICT DO NOTHING;
     END IF;
 END
 $$;

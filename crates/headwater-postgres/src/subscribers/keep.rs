@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use headwater_core::{Ask, GroupView, Held, Instance, Json, PartitionId};
+use headwater_core::{Ask, GroupView, Held, Instance, Json, PartitionId, Report};
 use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -195,6 +195,13 @@ impl PgSubscribers {
     }
 }
 
+/// A report, as it is stored.
+pub(super) fn reported(report: &Report) -> Result<String> {
+    let mut report = report.clone();
+    report.detail = report.detail.map(|detail| storable(&detail));
+    Json::encode(&report).map(Json::into_string).map_err(not_json)
+}
+
 async fn call_keep(
     conn: &mut PgConnection,
     namespace: &str,
@@ -207,11 +214,7 @@ async fn call_keep(
     let holds = |ask: &&Ask| {
         locked.contains(&PartitionId { subscriber_id: ask.subscriber_id.clone(), partition: ask.partition })
     };
-    let report = |ask: &&Ask| {
-        let mut report = ask.report.clone();
-        report.detail = report.detail.map(|detail| storable(&detail));
-        Json::encode(&report).map(Json::into_string).map_err(not_json)
-    };
+    let report = |ask: &&Ask| reported(&ask.report);
     let rows = sqlx::query(sql::KEEP_LEASES)
         .bind(namespace)
         .bind(&instance.node)

@@ -11,6 +11,7 @@ use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
+use super::keep::reported;
 use super::{Result, bigint, checkpoint, refused, storable};
 use crate::error::subscriber_error;
 use crate::row::PgJson;
@@ -43,6 +44,18 @@ pub(super) async fn paused(conn: &mut PgConnection, namespace_id: i32, ids: &[St
 pub(super) async fn is_node(conn: &mut PgConnection, namespace_id: i32, instance: &Instance) -> Result<bool> {
     let statement = sqlx::query_scalar(sql::IS_NODE).bind(namespace_id).bind(&instance.node).bind(instance.incarnation);
     statement.fetch_one(conn).await.map_err(subscriber_error)
+}
+
+pub(super) async fn attend_alone(
+    conn: &mut PgConnection,
+    namespace: &str,
+    subscribers: &[(String, Report)],
+    lease: Duration,
+) -> Result<()> {
+    let ids: Vec<&str> = subscribers.iter().map(|(id, _)| id.as_str()).collect();
+    let reports = subscribers.iter().map(|(_, report)| reported(report)).collect::<Result<Vec<_>>>()?;
+    let lease = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
+    run(conn, sqlx::query(sql::ATTEND_ALONE).bind(namespace).bind(ids).bind(reports).bind(lease)).await.map(drop)
 }
 
 pub(super) async fn set_paused(

@@ -22,8 +22,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use headwater_core::{
     Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, Gaps, GroupInfo, GroupView, Held,
-    History, Instance, LastTurn, Loaded, NamespaceInfo, PartitionId, SubscriberConfig, SubscriberError, SubscriberInfo,
-    SubscriberStore,
+    History, Instance, LastTurn, Loaded, NamespaceInfo, PartitionId, Report, SubscriberConfig, SubscriberError,
+    SubscriberInfo, SubscriberStore,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -129,6 +129,12 @@ impl PgSubscribers {
     /// Which of these subscribers are paused: one cheap statement for all.
     pub async fn paused(&self, subscriber_ids: &[String]) -> Result<Vec<String>> {
         calling!(self.inner.database, conn => manage::paused(conn, self.id(), subscriber_ids))
+    }
+
+    /// Says that a node handles the events of these subscribers, of which it is the only instance, for as long as `lease` unless it says so again: they are
+    /// active. Zero: no more.
+    pub async fn attend_alone(&self, subscribers: &[(String, Report)], lease: Duration) -> Result<()> {
+        calling!(self.inner.database, conn => manage::attend_alone(conn, self.namespace(), subscribers, lease))
     }
 
     /// Whether an instance is still the node of its id, or another process was registered under it since.

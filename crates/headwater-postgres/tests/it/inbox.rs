@@ -237,19 +237,23 @@ async fn a_node_says_what_its_live_source_does_and_only_the_node() {
     assert_eq!((&*said.node_id, &*said.state, said.alive, said.receives), ("a", "degraded", true, false));
     assert_eq!((said.error.as_deref(), said.warnings), (Some("broken"), vec!["no limit".to_owned()]));
     let better =
-        LiveReport { state: "streaming", error: None, warnings: vec![], received: 7, taken: 6, ..report.clone() };
+        LiveReport { state: "recovering", error: None, warnings: vec![], received: 7, taken: 6, ..report.clone() };
     assert!(db.database.report_live("shop", &instance, &better).await.unwrap());
     let now = db.database.live_nodes().await.unwrap().remove(0);
-    assert_eq!((&*now.state, now.error, now.received, now.taken), ("streaming", None, 7, 6));
+    assert_eq!((&*now.state, now.error, now.received, now.taken), ("recovering", None, 7, 6));
     assert!(now.since > said.since);
     assert!(db.database.report_live("shop", &instance, &LiveReport { received: 8, ..better.clone() }).await.unwrap());
     assert_eq!(db.database.live_nodes().await.unwrap()[0].since, now.since, "the same state");
     assert!(!db.database.report_live("shop", &Instance::new("a"), &report).await.unwrap(), "another process");
-    assert_eq!(db.database.live_nodes().await.unwrap()[0].state, "streaming");
+    assert_eq!(db.database.live_nodes().await.unwrap()[0].state, "recovering");
     let wrong = db.database.report_live("shop", &instance, &LiveReport { state: "fine", ..report }).await;
     assert!(matches!(&wrong, Err(ReadError::InvalidInput(_))), "{wrong:?}");
+    let streaming = LiveReport { state: "streaming", slot: Some("headwater_n1_x".into()), ..better };
+    assert!(db.database.report_live("shop", &instance, &streaming).await.unwrap());
+    assert_eq!(db.database.live_nodes().await.unwrap()[0].state, "interrupted", "nobody reads that slot");
     nodes.stop(&registered).await.unwrap();
-    assert!(!db.database.live_nodes().await.unwrap()[0].alive);
+    let gone = db.database.live_nodes().await.unwrap().remove(0);
+    assert_eq!((gone.alive, &*gone.state), (false, "gone"));
     nodes.forget(Duration::ZERO, Some("a")).await.unwrap();
     assert_eq!(db.database.live_nodes().await.unwrap(), []);
 }
@@ -318,4 +322,23 @@ async fn slots_that_nobody_will_read_are_told_from_those_that_somebody_may() {
     for slot in [&slot, &gone] {
         db.database.drop_replication_slot(slot).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_page_is_bounded_by_bytes() {
+    let (_db, inbox) = open().await;
+    let term = take(&inbox, &Instance::new("a")).await.unwrap();
+    inbox.begin(term, None, "system", 1).await.unwrap();
+    for sequence in 1..=5 {
+        let mut event = headwater_core::Event::raw("Large", serde_json::json!("x".repeat(3 * 1024 * 1024)));
+        event.global_sequence = Some(sequence);
+        let row = InboxRow { event: Some(event), ..row((sequence, 1), sequence) };
+        inbox.receive(term, None, &[row]).await.unwrap();
+    }
+    let first = inbox.page(None, 0, 1_000).await.unwrap();
+    assert_eq!((first.rows.len(), first.more, first.term), (3, true, Some(term)));
+    let rest = inbox.page(None, first.rows[2].inbox_id, 1_000).await.unwrap();
+    assert_eq!((rest.rows.len(), rest.more), (2, false));
+    let none = inbox.page(None, rest.rows[1].inbox_id, 1_000).await.unwrap();
+    assert_eq!((none.rows.len(), none.more, none.term), (0, false, Some(term)));
 }

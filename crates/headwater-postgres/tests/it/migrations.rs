@@ -132,3 +132,32 @@ async fn the_schema_is_the_snapshot() {
         "the schema changed: if it should, run with HEADWATER_UPDATE_SNAPSHOT=1, and raise FUNCTIONS_REVISION if a shipped function did"
     );
 }
+
+/// As databases have them from before ranges were kept apart.
+#[tokio::test]
+async fn gaps_that_overlap_are_taken_apart_by_the_migration() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    let before = "ALTER TABLE headwater_private.permanent_gaps DROP CONSTRAINT permanent_gaps_do_not_overlap;
+                  DROP TABLE headwater_private.poison_notifiers, headwater_private.untold_poison;
+                  INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
+                  VALUES (1, 1, 2, 'trimmed'), (1, 2, 4, 'aborted'), (1, 3, 3, 'poison'), (1, 10, 20, 'aborted'), (1, 15, 30, 'aborted'),
+                         (1, 25, 25, 'poison'), (2, 1, 40, 'aborted')";
+    run(&mut session, before).await;
+    run(&mut session, include_str!("../../sql/migrations/0025_poison_told.sql")).await;
+    let gaps = "SELECT concat(namespace_id, ': ', first_sequence, '-', last_sequence, ' ', proof) FROM headwater_private.permanent_gaps
+                 ORDER BY namespace_id, first_sequence";
+    let gaps: Vec<String> = sqlx::query_scalar(gaps).fetch_all(&mut session).await.unwrap();
+    let expected = [
+        "1: 1-2 trimmed",
+        "1: 3-3 poison",
+        "1: 4-4 aborted",
+        "1: 10-20 aborted",
+        "1: 21-24 aborted",
+        "1: 25-25 poison",
+        "1: 26-30 aborted",
+        "2: 1-40 aborted",
+    ];
+    assert_eq!(gaps, expected);
+}

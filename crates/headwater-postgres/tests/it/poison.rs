@@ -6,8 +6,8 @@ use crate::common::{emit, run, sqlstate_of};
 use futures::TryStreamExt;
 use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Append, Ask, ClaimRequest, Event, EventLog, ExpectedVersion, Json, LogQuery, Report, StartFrom, StreamQuery,
-    SubscriberError, SubscriberStore,
+    Append, Ask, ClaimRequest, Event, EventLog, ExpectedVersion, Gap, GapState, Json, LogQuery, Report, StartFrom,
+    StreamQuery, SubscriberError, SubscriberStore,
 };
 use headwater_postgres::{PgLog, Redelivered, SubscriptionReset};
 use sqlx::PgConnection;
@@ -197,12 +197,9 @@ async fn only_active_subscribers_are_moved_back() {
     .await;
     a.active("paused", 9, false).await;
     run(&mut session, "SELECT headwater.pause_subscriber('shop', 'paused', 'for a test')").await;
-    // Nothing is known of what its handler does.
-    a.register("just taken", StartFrom::After(9)).await;
-    a.take("just taken").await.unwrap();
     let moved = db.database.reset_on_poison("shop", &[5]).await.unwrap();
     assert_eq!(moved, [reset("active", 9, 4)]);
-    for other in ["nobody's", "lease over", "paused", "just taken"] {
+    for other in ["nobody's", "lease over", "paused"] {
         assert_eq!(a.stands(other).await, (9, vec![]), "{other}");
     }
 }
@@ -301,4 +298,184 @@ async fn a_repaired_event_comes_in_order_or_late() {
     assert!(db.database.redeliver_in_order("shop", &[5]).await.is_err(), "once is enough");
     let count = "SELECT count(*) FROM headwater_private.poison_events WHERE NOT redelivered";
     assert_eq!(sqlx::query_scalar::<_, i64>(count).fetch_one(&mut session).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn who_was_just_taken_over_is_moved_back_too() {
+    let (db, a, _session) = nine().await;
+    a.register("plain", StartFrom::After(9)).await;
+    a.take("plain").await.unwrap();
+    a.register("transactional", StartFrom::After(9)).await;
+    let report = Report { transactional: true, ..Report::default() };
+    let asks = [Ask { report, ..ask("transactional", None) }];
+    assert!(a.store.keep(&a.instance, &asks, LONG).await.unwrap()[0].term.is_some());
+    assert_eq!(db.database.reset_on_poison("shop", &[5]).await.unwrap(), [reset("plain", 9, 4)]);
+}
+
+/// Notes another poison, and answers who was moved back because of it.
+async fn moved_by(db: &TestDatabase, session: &mut PgConnection, sequence: u64) -> Vec<SubscriptionReset> {
+    poison(session, &[sequence]).await;
+    let note = format!("SELECT headwater.note_poison('shop', ARRAY[{sequence}], ARRAY['broken'])");
+    run(session, &note).await;
+    db.database.reset_on_poison("shop", &[sequence]).await.unwrap()
+}
+
+#[tokio::test]
+async fn each_of_two_poisons_in_quick_succession_moves_it_back() {
+    let (db, a, mut session) = nine().await;
+    a.active("totals", 9, false).await;
+    assert_eq!(db.database.reset_on_poison("shop", &[5]).await.unwrap(), [reset("totals", 9, 4)]);
+    // Its node has not noticed yet.
+    assert_eq!(moved_by(&db, &mut session, 3).await, [reset("totals", 4, 2)]);
+    assert_eq!(a.store.subscriber("totals").await.unwrap().lease_left, None, "nobody owns it");
+    assert!(a.take("totals").await.is_some());
+}
+
+#[tokio::test]
+async fn poison_right_after_a_redelivery_or_a_reset_moves_it_back() {
+    let (db, a, mut session) = nine().await;
+    a.active("totals", 9, false).await;
+    repair(&mut session, 5).await;
+    assert_eq!(db.database.redeliver_poison("shop", 5).await.unwrap(), 1);
+    assert_eq!(moved_by(&db, &mut session, 8).await, [reset("totals", 9, 7)]);
+    a.store.reset("totals", 9).await.unwrap();
+    assert_eq!(moved_by(&db, &mut session, 3).await, [reset("totals", 9, 2)]);
+}
+
+#[tokio::test]
+async fn a_subscriber_that_a_node_runs_alone_is_moved_back() {
+    let (db, a, mut session) = nine().await;
+    let attend = async |lease| {
+        let effects = Report { transactional: true, ..Report::default() };
+        let both = [("plain".to_owned(), Report::default()), ("effects".to_owned(), effects)];
+        a.store.attend_alone(&both, lease).await.unwrap();
+    };
+    for id in ["plain", "effects"] {
+        a.register(id, StartFrom::After(9)).await;
+    }
+    attend(LONG).await;
+    assert_eq!(db.database.reset_on_poison("shop", &[5]).await.unwrap(), [reset("plain", 9, 4)]);
+    // It has ended.
+    attend(std::time::Duration::ZERO).await;
+    assert_eq!(moved_by(&db, &mut session, 3).await, []);
+    // One that is owned stays its owner's.
+    let term = a.take("plain").await.unwrap();
+    attend(std::time::Duration::ZERO).await;
+    assert_eq!(a.renew("plain", term).await, Some(term));
+    assert_eq!(moved_by(&db, &mut session, 2).await, [reset("plain", 4, 1)]);
+}
+
+/// Of a group, one partition is owned, the other is between two owners.
+#[tokio::test]
+async fn a_partition_between_owners_is_moved_back_with_its_group() {
+    let (db, a, mut session) = nine().await;
+    let group = "SELECT headwater.register_subscriber('shop', 'group', start_from => 'after', start_position => 9, mode => 'partitioned', partitions => 2)";
+    run(&mut session, group).await;
+    assert!(a.take("group").await.is_some());
+    let moved = db.database.reset_on_poison("shop", &[5]).await.unwrap();
+    assert_eq!(moved, [reset("group", 9, 4), SubscriptionReset { partition: 1, ..reset("group", 9, 4) }]);
+}
+
+#[tokio::test]
+async fn while_a_group_changes_its_partitions_nothing_is_moved_and_it_is_tried_again() {
+    let (db, a, mut session) = nine().await;
+    a.active("totals", 9, false).await;
+    let group = "SELECT headwater.register_subscriber('shop', 'group', start_from => 'after', start_position => 9, mode => 'partitioned', partitions => 2)";
+    run(&mut session, group).await;
+    let group = ["group".to_owned()];
+    a.store.join(&a.instance, &group, LONG).await.unwrap();
+    let term = a.take("group").await.unwrap();
+    a.store.resize("group", 3).await.unwrap();
+    let refused = db.database.reset_on_poison("shop", &[5]).await.unwrap_err();
+    assert!(refused.is_retryable() && refused.to_string().contains("changes its number of partitions"), "{refused}");
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.reset_on_poison('shop', ARRAY[5])").await, "WH036");
+    assert_eq!(a.stands("totals").await.0, 9);
+    // Its owner gives it up; then it is taken again, and goes on to the barrier.
+    assert_eq!(a.renew("group", term).await, Some(term));
+    a.store.release(&a.instance, &["group".into()]).await.unwrap();
+    a.store.join(&a.instance, &group, LONG).await.unwrap();
+    assert!(a.take("group").await.is_some());
+    let moved = db.database.reset_on_poison("shop", &[5]).await.unwrap();
+    assert_eq!(moved.iter().map(|moved| &*moved.subscriber_id).collect::<Vec<_>>(), ["group", "group", "totals"]);
+}
+
+#[tokio::test]
+async fn each_notifier_is_told_of_what_is_found_from_its_first_start_on_until_it_was_told() {
+    let (db, _a, mut session) = nine().await;
+    let to_tell = async |notifier: &str| db.database.poison_to_tell("shop", notifier, 10).await.unwrap();
+    for notifier in ["alarm", "reset", "alarm"] {
+        db.database.add_poison_notifier("shop", notifier).await.unwrap();
+    }
+    assert_eq!(to_tell("alarm").await, Vec::<u64>::new(), "5 was found before");
+    poison(&mut session, &[7, 3]).await;
+    for _ in 0..2 {
+        run(&mut session, "SELECT headwater.note_poison('shop', ARRAY[7, 3], ARRAY['broken', 'broken'])").await;
+    }
+    assert_eq!(
+        (to_tell("alarm").await, to_tell("reset").await, to_tell("other").await),
+        (vec![3, 7], vec![3, 7], vec![])
+    );
+    db.database.poison_told("shop", "alarm", &[3]).await.unwrap();
+    run(&mut session, "SELECT headwater.note_poison('shop', ARRAY[3], ARRAY['broken'])").await;
+    assert_eq!((to_tell("alarm").await, to_tell("reset").await), (vec![7], vec![3, 7]));
+    assert_eq!(db.database.poison_to_tell("shop", "reset", 1).await.unwrap(), [3]);
+    for wrong in ["add_poison_notifier('shop', '')", "poison_to_tell('shop', 'a', 0)", "poison_told('shop', 'a', NULL)"]
+    {
+        assert_eq!(sqlstate_of(&mut session, &format!("SELECT headwater.{wrong}")).await, "WH002", "{wrong}");
+    }
+}
+
+async fn gaps(session: &mut PgConnection) -> Vec<String> {
+    let gaps = "SELECT concat(first_sequence, '-', last_sequence, ' ', proof) FROM headwater_private.permanent_gaps ORDER BY first_sequence, last_sequence";
+    sqlx::query_scalar(gaps).fetch_all(session).await.unwrap()
+}
+
+fn permanent(first: u64, last: u64) -> Gap {
+    Gap { first, last, state: GapState::Permanent }
+}
+
+#[tokio::test]
+async fn poison_is_not_recorded_as_rolled_back_and_ranges_do_not_overlap() {
+    let (_db, a, mut session) = nine().await;
+    run(&mut session, "SELECT setval(n.sequence, 40) FROM headwater_private.namespaces n").await;
+    a.store.record_gaps(None, &[permanent(4, 6)]).await.unwrap();
+    assert_eq!(gaps(&mut session).await, ["4-4 aborted", "5-5 poison", "6-6 aborted"]);
+    a.store.record_gaps(None, &[permanent(12, 14), permanent(20, 20)]).await.unwrap();
+    for _ in 0..2 {
+        a.store.record_gaps(None, &[permanent(10, 12), permanent(14, 22)]).await.unwrap();
+    }
+    let expected = [
+        "4-4 aborted",
+        "5-5 poison",
+        "6-6 aborted",
+        "10-11 aborted",
+        "12-14 aborted",
+        "15-19 aborted",
+        "20-20 aborted",
+        "21-22 aborted",
+    ];
+    assert_eq!(gaps(&mut session).await, expected);
+    let overlapping =
+        "INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
+                       SELECT namespace_id, 11, 30, 'aborted' FROM headwater_private.namespaces";
+    assert_eq!(sqlstate_of(&mut session, overlapping).await, "23P01", "whoever writes it");
+}
+
+#[tokio::test]
+async fn a_page_tells_poison_from_what_was_rolled_back() {
+    let (_db, log) = {
+        let db = TestDatabase::create().await;
+        let log = db.log("shop").await;
+        let mut session = db.session().await;
+        emit(&mut session, "shop", "event").await;
+        run(&mut session, "BEGIN; SELECT headwater.emit('shop', 'gone'); ROLLBACK").await;
+        for _ in 0..3 {
+            emit(&mut session, "shop", "event").await;
+        }
+        poison(&mut session, &[3, 4]).await;
+        (db, log)
+    };
+    let page = log.settled_page(0, 5, 100).await.unwrap();
+    assert_eq!(sequences(&page.events), [1, 5]);
+    assert_eq!(page.gaps, [permanent(2, 2), Gap { first: 3, last: 4, state: GapState::Poison }]);
 }

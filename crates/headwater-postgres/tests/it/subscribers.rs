@@ -677,3 +677,13 @@ async fn a_term_has_one_owner_whoever_asks_when() {
     assert_eq!(terms.len(), all, "no term was two instances'");
     assert!(all > 10, "the subscriber changed hands: {all}");
 }
+
+/// The id of one subscriber may look like a partition of another.
+#[tokio::test]
+async fn no_subscriber_has_the_lock_of_anothers_partition() {
+    let (_db, _log, mut session) = shop().await;
+    let same = "SELECT count(*) - count(DISTINCT (k.high, k.low))
+                  FROM unnest(ARRAY['search', 'search:1', 'search:1:1', 'search1', 'search:']) id, generate_series(0, 30) p,
+                       headwater_private.subscriber_lock('shop', id, p) k";
+    assert_eq!(sqlx::query_scalar::<_, i64>(same).fetch_one(&mut session).await.unwrap(), 0);
+}

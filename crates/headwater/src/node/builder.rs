@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use headwater_cdc::{CdcMode, Direct, Feed, Inbox};
 use headwater_core::{
-    Event, EventLog, EventObserver, HandlerError, Instance, InstanceMode, NodeOptions, Observed,
+    AdminError, Event, EventLog, EventObserver, HandlerError, Instance, InstanceMode, NodeOptions, Observed,
     ReliableDeliveryConfig, Saga, StartFrom, SubscriberError, SubscriberMode, SubscriberStore, names,
 };
 use headwater_postgres::{PgLog, PgNodes, PgStateStore, PgSubscribers, Servers, SubscribersOptions, WakeUps};
@@ -23,6 +23,7 @@ use super::limiter::Limiter;
 use super::live_report::LiveReporter;
 use super::maintenance::INTERVAL;
 use super::places::Places;
+use super::poison::Teller;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 use crate::{CdcPoisonNotifier, Live};
@@ -449,7 +450,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Whom the node tells of poison that it comes upon: see [`CdcPoisonNotifier`]. Default: nobody.
+    /// Whom the node tells of poison, on PostgreSQL: see [`CdcPoisonNotifier`]. Default: nobody.
     pub fn on_poison(mut self, notifier: impl CdcPoisonNotifier) -> Self {
         self.poison = Some(Arc::new(notifier));
         self
@@ -709,9 +710,19 @@ impl NodeBuilder {
         for subscription in &self.subscriptions {
             store.register(&subscription.registered_as()).await?;
         }
+        let poison = match (self.poison, &self.backend) {
+            (Some(notifier), Backend::Postgres(log)) => {
+                let (database, namespace) = (log.database().clone(), log.info().name.clone());
+                let teller = Teller { notifier, database, namespace };
+                teller.add().await.map_err(of_admin)?;
+                Some(teller)
+            }
+            _ => None,
+        };
         let live = match (self.live, &self.backend) {
             (Live::Cdc(options), Backend::Postgres(log)) => {
                 let feed = Arc::new(Feed::new(&options));
+                let is_inbox = matches!(options.mode, CdcMode::Inbox { .. });
                 let (database, info, into) = (log.database().clone(), log.info().clone(), feed.clone());
                 let reporting = LiveReporter {
                     database: database.clone(),
@@ -728,7 +739,7 @@ impl NodeBuilder {
                     }
                 };
                 let source = Box::pin(async move { _ = tokio::join!(source, reporting.run()) });
-                Some(super::LiveSource { feed, source })
+                Some(super::LiveSource { feed, is_inbox, source })
             }
             _ => None,
         };
@@ -739,7 +750,7 @@ impl NodeBuilder {
             postgres,
             wake_ups,
             live,
-            poison: self.poison,
+            poison,
             firing,
             listening,
             subscriptions: self.subscriptions,
@@ -749,5 +760,14 @@ impl NodeBuilder {
             audit_every: self.audit_every,
             maintaining,
         })
+    }
+}
+
+fn of_admin(error: AdminError) -> SubscriberError {
+    match error {
+        AdminError::NamespaceNotFound(name) => SubscriberError::NamespaceNotFound(name),
+        AdminError::NotGranted(message) => SubscriberError::NotGranted(message),
+        AdminError::Unavailable(fault) => SubscriberError::Unavailable(fault),
+        error => SubscriberError::InvalidInput(error.to_string()),
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Crew {
     seats: Mutex<Vec<Arc<Seat>>>,
     tasks: Mutex<JoinSet<()>>,
     dismissed: AtomicBool,
+    /// Whether leases were asked for, with an answer, since the node started: whoever is active is known as such from then on.
+    pub(super) kept: watch::Sender<bool>,
     /// The subscriber by which the node hears broadcasts, once it does.
     pub(super) hearing: OnceLock<SubscriberConfig>,
 }
@@ -73,6 +75,7 @@ impl Crew {
             seats: Mutex::default(),
             tasks: Mutex::default(),
             dismissed: AtomicBool::new(false),
+            kept: watch::Sender::new(false),
             hearing: OnceLock::new(),
         }
     }

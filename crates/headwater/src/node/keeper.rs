@@ -27,6 +27,8 @@ use super::subscription::Subscription;
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks between looks at subscribers without a lease.
 const SINGLES_EVERY: u64 = 5;
+/// How long a subscriber without a lease counts as active after a look.
+const ATTENDED: Duration = Duration::from_secs(30);
 
 pub(super) struct Keeper {
     pub(super) crew: Arc<Crew>,
@@ -70,6 +72,9 @@ impl Keeper {
             if tick % SINGLES_EVERY == 0 || std::mem::take(&mut anew) {
                 self.look_at_singles().await;
             }
+            if !said {
+                self.crew.kept.send_replace(true);
+            }
             self.note_rates();
             tokio::select! {
                 () = tokio::time::sleep(jittered(TICK, 0.2, rand::random())) => {}
@@ -81,6 +86,7 @@ impl Keeper {
 
     /// Gives up what this instance owns.
     pub(super) async fn release(&self) {
+        self.attend_singles(Duration::ZERO).await;
         let owned: Vec<PartitionId> = self.coordinated().iter().map(|seat| seat.id.clone()).collect();
         let groups = self.groups();
         let store = &self.crew.store;
@@ -217,6 +223,17 @@ impl Keeper {
         Ok(())
     }
 
+    /// Says whether this instance handles the events of subscribers without a lease. It is only a note for others: who runs alone goes on without.
+    async fn attend_singles(&self, lease: Duration) {
+        let mut seats = self.crew.seats();
+        seats.retain(|seat| seat.tenure == Tenure::Alone);
+        let (Some(postgres), false) = (&self.crew.postgres, seats.is_empty()) else { return };
+        let singles: Vec<_> = seats.iter().map(|seat| (seat.id.subscriber_id.clone(), seat.status.report())).collect();
+        if let Ok(Err(error)) = timeout(self.lease / 2, postgres.attend_alone(&singles, lease)).await {
+            tracing::debug!(node = self.crew.instance.node, %error, "failed to say which subscribers are handled alone");
+        }
+    }
+
     /// Whoever stands by for a subscriber that was removed would do so for ever, and in silence. Asked about are those of which a lease was just lost and, now and
     /// then, one of the others.
     async fn look_for_removed(&self, tick: u64) {
@@ -259,6 +276,7 @@ impl Keeper {
 
     /// Subscribers without a lease are asked about one by one, less often.
     async fn look_at_singles(&self) {
+        self.attend_singles(ATTENDED).await;
         for seat in self.crew.seats().iter().filter(|seat| seat.tenure == Tenure::Alone) {
             let found = self.crew.store.position(&seat.id.subscriber_id).await;
             match found {

@@ -27,11 +27,14 @@ impl LiveReporter {
         let mut statuses = self.feed.statuses();
         let mut written = None;
         loop {
-            let report = self.report(statuses.borrow_and_update().clone());
+            let status = statuses.borrow_and_update().clone();
+            // A stream that begins anew is said, though its state may be the same: whoever does not say so is not there any more.
+            let streams = status.streams;
+            let report = self.report(status);
             let mut pause = self.every;
-            if written.as_ref() != Some(&report) {
+            if written.as_ref() != Some(&(streams, report.clone())) {
                 match self.database.report_live(&self.namespace, &self.instance, &report).await {
-                    Ok(_) => written = Some(report),
+                    Ok(_) => written = Some((streams, report)),
                     Err(error) => {
                         tracing::debug!(node = self.instance.node, %error, "failed to say what the live source does");
                         pause = PAUSE.min(self.every);

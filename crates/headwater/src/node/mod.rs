@@ -50,7 +50,6 @@ use self::keeper::Keeper;
 pub use self::lent::HandlerTransaction;
 use self::subscription::Subscription;
 use self::tail::{Tail, WakeUp};
-use crate::CdcPoisonNotifier;
 
 /// How long [`Node::shutdown`] waits for events at hand.
 const SHUTDOWN: Duration = Duration::from_secs(30);
@@ -86,6 +85,8 @@ struct Running {
     listening: Option<WakeUps>,
     by_type: Option<ByType>,
     tasks: Mutex<Option<Tasks>>,
+    /// It follows the WAL by way of an inbox.
+    has_inbox: bool,
     stop: watch::Sender<bool>,
 }
 
@@ -119,6 +120,7 @@ struct Firing {
 /// Events from the WAL, and what brings them.
 struct LiveSource {
     feed: Arc<Feed>,
+    is_inbox: bool,
     source: BoxFuture<'static, ()>,
 }
 
@@ -130,7 +132,7 @@ struct Parts {
     postgres: Option<PgSubscribers>,
     wake_ups: Vec<WakeUp>,
     live: Option<LiveSource>,
-    poison: Option<Arc<dyn CdcPoisonNotifier>>,
+    poison: Option<poison::Teller>,
     firing: Option<Firing>,
     listening: Option<WakeUps>,
     subscriptions: Vec<Subscription>,
@@ -184,12 +186,15 @@ impl Running {
     fn new(parts: Parts, heartbeat: Option<Arc<Heartbeat>>) -> Self {
         let (stop, stopped) = watch::channel(false);
         let feed = parts.live.as_ref().map(|live| live.feed.clone());
+        let has_inbox = parts.live.as_ref().is_some_and(|live| live.is_inbox);
         let mut others = JoinSet::new();
-        let poison = parts.poison.map(|notifier| {
-            let (poison, found) = poison::Poison::new();
-            others.spawn(poison::tell(notifier, found));
-            poison
-        });
+        let (poison, telling) = parts
+            .poison
+            .map(|teller| {
+                let (poison, found) = poison::Poison::new();
+                (poison, (teller, found))
+            })
+            .unzip();
         let tail = Arc::new(Tail::new(parts.log, parts.store.clone(), parts.poll, feed, poison));
         if let Some(live) = parts.live {
             others.spawn(live.source);
@@ -208,6 +213,9 @@ impl Running {
             others.spawn(audit(parts.store.clone(), ids, interval));
         }
         let crew = Arc::new(Crew::new(tail, parts.store, parts.postgres, parts.instance, heartbeat.clone()));
+        if let Some((teller, found)) = telling {
+            others.spawn(teller.tell(found, crew.kept.subscribe()));
+        }
         if let Some(heartbeat) = heartbeat {
             others.spawn(async move { heartbeat.run().await });
         }
@@ -235,7 +243,7 @@ impl Running {
             registering: std::sync::Mutex::default(),
         });
         let tasks = Mutex::new(Some(Tasks { keeper, others }));
-        Running { crew, listening: parts.listening, by_type, tasks, stop }
+        Running { crew, listening: parts.listening, by_type, tasks, has_inbox, stop }
     }
 
     /// Lets handlers by event type be given events.
@@ -478,6 +486,9 @@ impl Node {
         let farewell = async {
             if let Some((running, tasks)) = running {
                 running.end_the_rest(tasks).await;
+                if running.has_inbox {
+                    self.warn_of_slot().await;
+                }
             }
             self.retire().await;
         };
@@ -485,6 +496,19 @@ impl Node {
             tracing::warn!(node = self.instance.node, "the database does not answer: others take over when leases end");
         }
         Ok(())
+    }
+
+    /// Says that the namespace's durable slot stays behind, if no other node wants it.
+    async fn warn_of_slot(&self) {
+        let Some(log) = self.postgres_log() else { return };
+        match log.database().slot_left_by(&log.info().name, &self.instance.node).await {
+            Ok(Some(slot)) => tracing::warn!(
+                namespace = log.info().name,
+                "the last node with an inbox ends: the server keeps its WAL for slot {slot} until a node reads it; if none will, drop it with `headwater cdc drop-slot {slot}`"
+            ),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(namespace = log.info().name, %error, "failed to look at the slot"),
+        }
     }
 
     /// Says that the node ends.

@@ -175,7 +175,7 @@ impl Tail {
 
     fn tell_of(&self, poison: &[u64]) {
         if let Some(teller) = &self.poison {
-            teller.found(poison);
+            teller.found(poison.iter().copied());
         }
     }
 
@@ -244,6 +244,7 @@ impl Tail {
         // Behind the ring, and not settled: events that a long transaction holds up, more of them than the ring has room for.
         let as_of = Some(Instant::now());
         let look = timed(log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
+        self.tell_of(&look.poison);
         let events = look.events.into_iter().map(Arc::new).collect();
         let complete = !look.more;
         Ok(Segment { after, events, seen: look.seen, settled: look.settled, as_of, complete, ..Segment::default() })
@@ -446,11 +447,13 @@ impl Tail {
         Ok(Looked { news: change.news, more, holes, hole: false })
     }
 
-    /// Records gaps that were proved in a history. A failure is no loss: whoever reads there proves them again.
+    /// Records gaps that were proved in a history. A failure is no loss: whoever reads there proves them again. Poison is recorded already.
     pub(super) async fn record(&self, history: Option<History>, gaps: &[Gap]) {
         if gaps.is_empty() {
             return;
         }
+        // Of each range, one is enough: who tells looks for all that is noted.
+        gaps.iter().filter(|gap| gap.state == GapState::Poison).for_each(|gap| self.tell_of(&[gap.first]));
         if let Err(error) = self.store.record_gaps(history, gaps).await {
             tracing::warn!(namespace = self.log.namespace(), %error, "failed to record permanent gaps");
         }

@@ -481,3 +481,21 @@ async fn a_server_without_logical_wal_is_polled_and_it_says_so_own_server() {
     node.shutdown().await.unwrap();
     headwater.shutdown().await;
 }
+
+/// More bytes than are kept of one transaction: what was left out is read from the log, and all of it comes in order, once.
+#[tokio::test]
+async fn a_transaction_larger_than_is_kept_comes_whole_and_in_order() {
+    let shop = Shop::open().await;
+    let recorder = Recorder::new("totals");
+    let node = shop.shop.node("n1").live(cdc()).subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    streaming(&node).await;
+    let large = "SELECT max(headwater.emit('shop', 'e', to_jsonb(repeat('x', 900000)))) FROM generate_series(1, 25)";
+    let last: i64 = sqlx::query_scalar(large).fetch_one(&mut shop.db.session().await).await.unwrap();
+    soon(node.wait_for("totals", last as u64)).await.unwrap();
+    let last = shop.emit(&["after"]).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
+    until(|| async { node.status().live.unwrap().overflows > 0 }).await;
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}

@@ -191,3 +191,62 @@ async fn poison_is_marked_in_the_inbox_and_an_idle_log_writes_nothing_own_server
     node.shutdown().await.unwrap();
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
+
+/// A transaction that has more poison than is kept of it, around one event: it holds nobody up, all of it is noted, and nothing is lost.
+#[tokio::test]
+async fn a_transaction_full_of_poison_is_passed_and_noted_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (_headwater, shop) = open(&server, inbox(HOUR)).await;
+    let mut session = session(&server).await;
+    let recorder = Recorder::new("totals");
+    let node = start(&shop, "a", &recorder).await;
+    let first = emit(&shop).await;
+    let insert = "INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+                                                event_type, headers, data)
+                  SELECT nextval(n.sequence), pg_current_xact_id()::text::bigint, now(), now(), n.namespace_id, gen_random_uuid(),
+                         'Broken', CASE WHEN i <> 60 THEN '[1]'::jsonb END, '{}' FROM headwater_private.namespaces n, generate_series(1, 250) i";
+    sqlx::query(insert).execute(&mut session).await.unwrap();
+    let last = emit(&shop).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    assert_eq!(recorder.sequences(), [first, first + 60, last]);
+    assert_eq!(shop.poison(false, 10_000).await.unwrap().len(), 249);
+    // One transaction is one place in the WAL: what is kept of its poison, and a row that says that there is more.
+    until(|| async {
+        let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+        number(&mut session, "SELECT count(*) FROM headwater_private.cdc_inbox WHERE status = 'POISON'").await == 100
+    })
+    .await;
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+/// The stream is ended again and again, before what was stored is acknowledged: it is sent again, and is in the inbox once.
+#[tokio::test]
+async fn what_is_sent_again_is_stored_once_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (_headwater, shop) = open(&server, inbox(HOUR)).await;
+    let mut session = session(&server).await;
+    let recorder = Recorder::new("totals");
+    let node = start(&shop, "a", &recorder).await;
+    let mut last = 0;
+    for _ in 0..3 {
+        for _ in 0..20 {
+            last = emit(&shop).await;
+        }
+        soon(node.wait_for("totals", last)).await.unwrap();
+        until(|| async {
+            let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
+            number(&mut session, "SELECT max(global_sequence) FROM headwater_private.cdc_inbox").await as u64 == last
+        })
+        .await;
+        let stop = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active";
+        sqlx::raw_sql(stop).execute(&mut session).await.unwrap();
+        until(|| async { node.status().live.is_some_and(|live| live.state != LiveState::Streaming) }).await;
+        streaming(&node).await;
+    }
+    assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
+    let twice = "SELECT count(*) - count(DISTINCT global_sequence) FROM headwater_private.cdc_inbox";
+    assert_eq!(number(&mut session, twice).await, 0);
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}

@@ -107,31 +107,62 @@ async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
     node.shutdown().await.unwrap();
 }
 
-/// The slot was made for another plugin than this node asks for: it fails, says so, and leaves the slot to those who can read it.
+/// The slot was made for another plugin than this node asks for: nobody can read it so, and it is made anew; also while somebody else reads it.
+#[tokio::test]
+async fn a_slot_of_another_plugin_is_made_anew_own_server() {
+    let server = Server::builder().start().expect("failed to start a server");
+    let (headwater, shop) = open(&server.url("headwater")).await;
+    let mut admin = PgConnection::connect(&server.url("headwater")).await.unwrap();
+    let make = "SELECT slot_name::text FROM pg_database d,
+                       pg_create_logical_replication_slot(format('headwater_n1_d%s', d.oid), $1) WHERE d.datname = current_database()";
+    let mut made: Option<String> = None;
+    for plugin in ["test_decoding", "wal2json"] {
+        if made.is_none() {
+            made = sqlx::query_scalar(make).bind(plugin).fetch_one(&mut admin).await.ok();
+        }
+    }
+    let slot = made.expect("the server has one of these plugins");
+    let before = emit(&shop).await;
+    let recorder = Recorder::new("totals");
+    let node = shop.node("a").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
+    let last = emit(&shop).await;
+    soon(node.wait_for("totals", last)).await.unwrap();
+    until(|| async { node.status().live.unwrap().received > 0 }).await;
+    let slots = headwater.replication_slots().await.unwrap();
+    assert_eq!(slots.iter().map(|slot| (&*slot.slot, &*slot.plugin)).collect::<Vec<_>>(), [(&*slot, "pgoutput")]);
+    assert_eq!(recorder.sequences(), (before..=last).collect::<Vec<_>>());
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+/// There is no room for its slot: it fails, says so, and gives the slot up, so that others who can have it need not wait for a lease.
 #[tokio::test]
 async fn a_node_that_cannot_read_the_slot_does_not_keep_it_from_others_own_server() {
-    let server = Server::builder().start().expect("failed to start a server");
+    let server = Server::builder().setting("max_replication_slots", "1").start().expect("failed to start a server");
     let (_headwater, shop) = open(&server.url("headwater")).await;
-    let streaming = async |node: &headwater::Node| {
-        until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
-    };
-    let first = shop.node("a").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
-    streaming(&first).await;
-    first.shutdown().await.unwrap();
-    let other = CdcOptions { mode: CdcMode::inbox(), plugin: Plugin::Wal2json, ..CdcOptions::default() };
-    let builder = shop.node("b").subscribe(Recorder::new("theirs")).config(quick()).live(Live::Cdc(other));
-    let cannot = builder.start().await.unwrap();
+    let mut admin = PgConnection::connect(&server.url("headwater")).await.unwrap();
+    sqlx::raw_sql("SELECT pg_create_physical_replication_slot('theirs')").execute(&mut admin).await.unwrap();
+    let cannot = shop.node("a").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
     until(|| async {
-        cannot.status().live.is_some_and(|live| live.error.is_some_and(|error| error.contains("option")))
+        let error = cannot.status().live.and_then(|live| live.error);
+        error.is_some_and(|error| error.contains("raise max_replication_slots"))
     })
     .await;
-    let able = shop.node("c").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
-    streaming(&able).await;
-    // It has its events from the inbox like all.
-    streaming(&cannot).await;
+    let released = "SELECT owner_instance IS NULL AND term > 0 FROM headwater_private.cdc_slots";
+    until(|| async {
+        let mut admin = PgConnection::connect(&server.url("headwater")).await.unwrap();
+        sqlx::query_scalar(released).fetch_one(&mut admin).await.unwrap()
+    })
+    .await;
+    sqlx::raw_sql("SELECT pg_drop_replication_slot('theirs')").execute(&mut admin).await.unwrap();
+    let able = shop.node("b").subscribe(Recorder::new("theirs")).config(quick()).start().await.unwrap();
+    for node in [&able, &cannot] {
+        until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
+    }
     let last = emit(&shop).await;
-    soon(able.wait_for("ours", last)).await.unwrap();
-    soon(cannot.wait_for("theirs", last)).await.unwrap();
+    soon(able.wait_for("theirs", last)).await.unwrap();
+    soon(cannot.wait_for("ours", last)).await.unwrap();
     able.shutdown().await.unwrap();
     cannot.shutdown().await.unwrap();
 }

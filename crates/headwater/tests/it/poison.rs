@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::common::{Recorder, Shop, quick, soon, until};
 use async_trait::async_trait;
 use headwater::{
-    AdminError, CdcOptions, Event, EventObserver, HandlerError, Json, Live, LiveState, Node, ReliableDeliveryConfig,
-    SubscriberStore, SubscriptionResetOnPoisonNotifier,
+    AdminError, CdcOptions, CdcPoisonNotifier, Event, EventObserver, Fault, HandlerError, InstanceMode, Json, Live,
+    LiveState, Node, ReliableDeliveryConfig, SubscriberStore, SubscriptionResetOnPoisonNotifier,
 };
 use tokio::sync::watch;
 
@@ -291,4 +291,109 @@ async fn workers_of_a_queue_step_over_it() {
     node.shutdown().await.unwrap();
     let poison = shop.shop.poison(false, 10).await.unwrap();
     assert_eq!(poison.iter().map(|poison| poison.global_sequence).collect::<Vec<_>>(), broken);
+}
+
+/// Remembers what it was told, after so many failures.
+#[derive(Clone)]
+struct Alarm {
+    told: watch::Sender<Vec<u64>>,
+    failures: watch::Sender<u32>,
+}
+
+impl Alarm {
+    fn new(failures: u32) -> Self {
+        Alarm { told: watch::Sender::new(Vec::new()), failures: watch::Sender::new(failures) }
+    }
+
+    fn told(&self) -> Vec<u64> {
+        self.told.borrow().clone()
+    }
+
+    async fn is_told(&self, sequences: &[u64]) {
+        until(|| async { sequences.iter().all(|sequence| self.told().contains(sequence)) }).await;
+    }
+}
+
+#[async_trait]
+impl CdcPoisonNotifier for Alarm {
+    async fn on_poison(&self, sequences: &[u64]) -> Result<(), AdminError> {
+        let fails = *self.failures.borrow();
+        if fails > 0 {
+            self.failures.send_replace(fails - 1);
+            let (message, retryable) = ("nobody answers".into(), false);
+            return Err(AdminError::Unavailable(Fault { message, retryable, source: None }));
+        }
+        self.told.send_modify(|told| told.extend(sequences));
+        Ok(())
+    }
+}
+
+/// It is behind the end of the log when the node starts: a subscriber comes upon it while it catches up.
+#[tokio::test]
+async fn poison_that_was_committed_while_no_node_ran_is_told() {
+    let shop = Shop::open().await;
+    shop.emit(&["a"]).await;
+    let broken = insert(&shop, "now", "[1]").await;
+    shop.emit(&["b"]).await;
+    let (alarm, recorder) = (Alarm::new(0), Recorder::new("totals"));
+    let node = shop.shop.node("n1").on_poison(alarm.clone()).subscribe(recorder.clone()).config(quick());
+    let node = node.start().await.unwrap();
+    recorder.handled(2).await;
+    alarm.is_told(&[broken]).await;
+    node.shutdown().await.unwrap();
+    assert_eq!(alarm.told(), [broken]);
+}
+
+/// Found by another process, or by a queue's worker, while no node with the notifier runs.
+#[tokio::test]
+async fn poison_that_others_found_is_told_by_the_next_node_that_starts() {
+    let shop = Shop::open().await;
+    let first = Alarm::new(0);
+    let start = async |name: &str, alarm: &Alarm| {
+        let node = shop.shop.node(name).on_poison(alarm.clone()).subscribe(Recorder::new("totals")).config(quick());
+        node.start().await.unwrap()
+    };
+    let node = start("n1", &first).await;
+    node.shutdown().await.unwrap();
+    let broken = insert(&shop, "now", "[1]").await;
+    shop.emit(&["a"]).await;
+    let page = headwater::EventLog::log_page(shop.shop.log(), &headwater::LogQuery::after(0)).await.unwrap();
+    assert_eq!(page.events.len(), 1);
+    let next = Alarm::new(2);
+    let node = start("n2", &next).await;
+    next.is_told(&[broken]).await;
+    assert_eq!(first.told(), Vec::<u64>::new());
+    node.shutdown().await.unwrap();
+    let third = Alarm::new(0);
+    let node = start("n3", &third).await;
+    let later = insert(&shop, "now", "[1]").await;
+    shop.emit(&["b"]).await;
+    headwater::EventLog::log_page(shop.shop.log(), &headwater::LogQuery::after(broken)).await.unwrap();
+    third.is_told(&[later]).await;
+    assert_eq!(third.told(), [later], "what was told is not told again");
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_single_instance_is_moved_back_to_poison_that_it_had_passed() {
+    let shop = Shop::open().await;
+    let recorder = Recorder::new("totals");
+    let single = InstanceMode::SingleInstance;
+    let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, instance_mode: single, ..quick() };
+    let notifier = SubscriptionResetOnPoisonNotifier::new(&shop.shop);
+    let node = shop.shop.node("n1").on_poison(notifier.clone()).subscribe(recorder.clone()).config(config);
+    let node = node.start().await.unwrap();
+    let first = shop.emit(&["a"]).await;
+    let mut open = shop.db.session().await;
+    run(&mut open, "BEGIN").await;
+    let late: i64 = sqlx::query_scalar("SELECT headwater.emit('shop', 'late')").fetch_one(&mut open).await.unwrap();
+    run(&mut open, &format!("UPDATE headwater_private.events SET headers = '[1]' WHERE global_sequence = {late}"))
+        .await;
+    let last = shop.emit(&["b"]).await;
+    until(|| async { shop.info("totals").await.position >= last }).await;
+    run(&mut open, "COMMIT").await;
+    recorder.handled(3).await;
+    assert_eq!(recorder.sequences(), [first, last, last], "back once, and over the poison");
+    node.shutdown().await.unwrap();
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }

@@ -10,8 +10,9 @@ use crate::output::{Output, printable};
 
 /// Show who follows the WAL: each slot, which node reads it and how much WAL it retains; each node, of any process, and what its live source does
 ///
-/// A node says when that changes: starting, streaming, degraded (with the reason: it reads the log until it works) or recovering. Whatever may go
-/// wrong with a durable slot is warned of.
+/// A node says when that changes: starting, streaming, degraded (with the reason: it reads the log until it works) or recovering. One that said that it
+/// streams, though nobody reads its slot, is interrupted: it was killed, or is about to say why. HEARD is its last heartbeat. Whatever may go wrong with a durable slot is
+/// warned of, also that nobody reads it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +50,8 @@ impl Status {
             output.table(&[heading].into_iter().chain(slots.iter().map(row)).collect::<Vec<_>>())?;
         }
         if !nodes.is_empty() {
-            let heading = ["NAMESPACE", "NODE", "STATE", "SINCE", "MODE", "RECEIVED", "TAKEN"].map(String::from);
+            let heading = ["NAMESPACE", "NODE", "STATE", "SINCE", "HEARD", "MODE", "RECEIVED", "TAKEN"];
+            let heading = heading.map(String::from);
             output.table(&[heading].into_iter().chain(nodes.iter().map(|node| node_row(node))).collect::<Vec<_>>())?;
         }
         for node in &nodes {
@@ -57,11 +59,19 @@ impl Status {
                 output.line(format_args!("{} {}: {}", node.state, node.node_id, printable(error)))?;
             }
         }
-        let mut warnings: Vec<_> = nodes.iter().flat_map(|node| &node.warnings).collect();
+        let mut warnings: Vec<_> = nodes.iter().flat_map(|node| node.warnings.iter().cloned()).collect();
+        warnings.extend(slots.iter().filter(|slot| !slot.temporary && slot.active_pid.is_none()).map(unread));
         warnings.sort_unstable();
         warnings.dedup();
         warnings.iter().try_for_each(|warning| output.line(format_args!("warning: {}", printable(warning))))
     }
+}
+
+fn unread(slot: &ReplicationSlot) -> String {
+    let (slot, retained) = (&slot.slot, slot.retained_bytes.map(bytes).unwrap_or_default());
+    format!(
+        "nobody reads slot {slot}, for which the server keeps its WAL ({retained}): start a node with an inbox, or drop it with `headwater cdc drop-slot {slot}`"
+    )
 }
 
 fn row(slot: &ReplicationSlot) -> [String; 8] {
@@ -78,12 +88,13 @@ fn row(slot: &ReplicationSlot) -> [String; 8] {
     ]
 }
 
-fn node_row(node: &LiveNode) -> [String; 7] {
+fn node_row(node: &LiveNode) -> [String; 8] {
     [
         node.namespace.clone(),
         node.node_id.clone(),
         node.state.clone(),
         node.since.format("%Y-%m-%d %H:%M:%SZ").to_string(),
+        format!("{}s ago", node.heard_age.as_secs()),
         if node.receives { format!("{}, receives", node.mode) } else { node.mode.clone() },
         node.received.to_string(),
         node.taken.to_string(),

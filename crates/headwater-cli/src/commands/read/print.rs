@@ -32,6 +32,7 @@ impl Printer {
         let (state, writers) = match &gap.state {
             GapState::Permanent => ("permanent", None),
             GapState::Trimmed => ("trimmed", None),
+            GapState::Poison => ("poison", None),
             GapState::Pending(writers) => ("pending", Some(writers.iter().map(writer_json).collect::<Vec<_>>())),
         };
         let mut gap = json!({ "first": gap.first, "last": gap.last, "state": state });
@@ -69,6 +70,7 @@ fn gap_line(gap: &Gap) -> String {
     match &gap.state {
         GapState::Permanent => format!("{range:>8}  gap, permanent: rolled back"),
         GapState::Trimmed => format!("{range:>8}  gap, trimmed: older than the namespace keeps its events"),
+        GapState::Poison => format!("{range:>8}  gap, poison: cannot be read as events, see `headwater cdc poison`"),
         GapState::Pending(writers) => {
             let writers: Vec<_> = writers.iter().map(describe_writer).collect();
             format!("{range:>8}  gap, pending: {}", writers.join("; "))
