@@ -12,7 +12,7 @@ use crate::contenders::{
 use crate::drive::Window;
 use crate::payload::Payloads;
 use crate::report::{Figure, Report, Target};
-use crate::server::BenchServer;
+use crate::server::{BenchServer, Role};
 use crate::stats::Sample;
 
 /// How long each contender runs before it is measured, every time.
@@ -33,14 +33,17 @@ pub(crate) struct Options {
     /// Runs only the contenders whose names contain one of these; ratios that need others are left out
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
+    /// As whom Headwater is called
+    #[arg(long, value_enum, default_value_t = Role::Owner)]
+    role: Role,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let payloads = Arc::new(Payloads::new());
     let contenders = contenders(&payloads, &options.only).await?;
-    let server = BenchServer::start().await?;
+    let server = BenchServer::start_as(options.role, &[]).await?;
     let mut monitor = server.connect().await?;
-    install_pgmq(server.headwater.pool()).await?;
+    install_pgmq(server.owner.pool()).await?;
     sqlx::raw_sql(include_str!("../sql/baseline_tables.sql")).execute(&mut monitor).await?;
 
     let window = Window { warm_up: WARM_UP, measure: Duration::from_secs_f64(options.seconds_per_round) };

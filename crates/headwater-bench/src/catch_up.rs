@@ -18,7 +18,7 @@ use crate::memory::status;
 use crate::payload::Payloads;
 use crate::read::{load, timed};
 use crate::report::{Figure, Report, Target};
-use crate::server::{BenchServer, NAMESPACE};
+use crate::server::{BenchServer, NAMESPACE, Role};
 use crate::stats::Sample;
 
 const BATCHES: &str = "headwater_batches";
@@ -53,15 +53,18 @@ pub(crate) struct Options {
     /// Runs only the contenders whose names contain one of these; ratios that need others are left out
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
+    /// As whom Headwater is called
+    #[arg(long, value_enum, default_value_t = Role::Owner)]
+    role: Role,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|part| name.contains(part.as_str()));
-    let server = BenchServer::start().await?;
+    let server = BenchServer::start_as(options.role, &[]).await?;
     let mut conn = server.connect().await?;
     load(&server, &mut conn, options.events).await?;
     if wanted(PGMQ) {
-        install_pgmq(server.headwater.pool()).await?;
+        install_pgmq(server.owner.pool()).await?;
     }
     let mut bench = Bench { head: server.head().await? as u64, server, conn, options: &options, number: 0 };
 

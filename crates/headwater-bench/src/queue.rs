@@ -24,7 +24,7 @@ use crate::cpu::CpuTime;
 use crate::payload::Payloads;
 use crate::read::load;
 use crate::report::{Figure, Report, Target};
-use crate::server::BenchServer;
+use crate::server::{BenchServer, Role};
 use crate::stats::{Sample, median};
 
 const BATCH: u32 = 100;
@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// Runs only the parts whose names contain one of these (batches, single, end_to_end, held); ratios that need others are left out
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
+    /// As whom Headwater is called
+    #[arg(long, value_enum, default_value_t = Role::Owner)]
+    role: Role,
 }
 
 /// Whose queue.
@@ -92,9 +95,9 @@ const CONTENDERS: [(&str, Part, System); 7] = [
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|part| name.contains(part.as_str()));
-    let server = BenchServer::start().await?;
+    let server = BenchServer::start_as(options.role, &[]).await?;
     let mut conn = server.connect().await?;
-    install_pgmq(server.headwater.pool()).await?;
+    install_pgmq(server.owner.pool()).await?;
     load(&server, &mut conn, options.events).await?;
     let mut bench = Bench { server, conn, options: &options, number: 0 };
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use futures::future::try_join_all;
-use headwater::{Headwater, Namespace, NamespaceConfig};
+use headwater::{GrantKind, Headwater, Namespace, NamespaceConfig};
 use headwater_embedded::Server;
 use serde::Serialize;
 use sqlx::postgres::types::Oid;
@@ -12,17 +12,32 @@ use sqlx::{ConnectOptions, FromRow, Row};
 /// The namespace that everything is appended to.
 pub(crate) const NAMESPACE: &str = "bench";
 
+/// A role that was granted the namespace; its password is the same.
+const GRANTED: &str = "bench_granted";
+
 /// Stock settings, but for memory as any installation has it, and checkpoints only where this program asks for one.
 const SETTINGS: [(&str, &str); 4] =
     [("wal_level", "replica"), ("shared_buffers", "256MB"), ("max_wal_size", "32GB"), ("checkpoint_timeout", "1h")];
 
+/// As whom Headwater is called; baselines always as the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Role {
+    /// Who owns Headwater's schema
+    Owner,
+    /// Who was granted a namespace, as producer and consumer
+    Granted,
+}
+
 /// A running server with Headwater in it.
 #[derive(Debug)]
 pub(crate) struct BenchServer {
+    /// For Headwater, in its role.
     pub(crate) url: String,
     pub(crate) settings: ServerSettings,
-    /// With default options, as an application has it.
+    /// With default options, as an application has it, in its role.
     pub(crate) headwater: Headwater,
+    /// For baselines.
+    pub(crate) owner: Headwater,
     pub(crate) namespace: Namespace,
     pub(crate) sequence: Oid,
     options: PgConnectOptions,
@@ -44,11 +59,16 @@ pub(crate) struct ServerSettings {
 
 impl BenchServer {
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        BenchServer::start_with(&[]).await
+        BenchServer::start_as(Role::Owner, &[]).await
     }
 
     /// With more settings.
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        BenchServer::start_as(Role::Owner, settings).await
+    }
+
+    /// In a role, with more settings.
+    pub(crate) async fn start_as(role: Role, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let builder = SETTINGS
             .iter()
             .chain(settings)
@@ -57,12 +77,24 @@ impl BenchServer {
         let url = server.url("headwater");
         let options = url.parse::<PgConnectOptions>()?.disable_statement_logging();
 
-        let headwater = Headwater::connect(&url).await?;
-        headwater.migrate().await?;
-        headwater.create_namespace(NamespaceConfig::new(NAMESPACE)).await?;
+        let owner = Headwater::connect(&url).await?;
+        owner.migrate().await?;
+        owner.create_namespace(NamespaceConfig::new(NAMESPACE)).await?;
+        let mut conn = options.connect().await?;
+        let (url, headwater) = match role {
+            Role::Owner => (url, owner.clone()),
+            Role::Granted => {
+                sqlx::raw_sql(include_str!("../sql/granted_role.sql")).execute(&mut conn).await?;
+                for kind in [GrantKind::Producer, GrantKind::Consumer] {
+                    owner.grant(NAMESPACE, GRANTED, kind).await?;
+                }
+                let (_, place) = url.split_once('@').context("a url has a place")?;
+                let url = format!("postgres://{GRANTED}:{GRANTED}@{place}");
+                (url.clone(), Headwater::connect(&url).await?)
+            }
+        };
         let namespace = headwater.namespace(NAMESPACE).await?;
 
-        let mut conn = options.connect().await?;
         let settings: ServerSettings =
             sqlx::query_as(include_str!("../sql/server_settings.sql")).fetch_one(&mut conn).await?;
         for (name, value) in [("fsync", &settings.fsync), ("synchronous_commit", &settings.synchronous_commit)] {
@@ -70,7 +102,7 @@ impl BenchServer {
         }
         eprintln!("PostgreSQL {}, {}", settings.version, settings.summary());
         let sequence = sequence(&mut conn).await?.0;
-        Ok(BenchServer { url, settings, headwater, namespace, sequence, options, server })
+        Ok(BenchServer { url, settings, headwater, owner, namespace, sequence, options, server })
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<PgConnection> {

@@ -1,0 +1,2 @@
+-- A role without any right, for grants.
+CREATE ROLE bench_granted LOGIN PASSWORD 'bench_granted'
