@@ -515,4 +515,30 @@ mod tests {
             assert!(source.contains(&format!("sql!(\"statements\", \"{name}\")")), "statements/{name}.sql is not used");
         }
     }
+
+    /// Statements run with the session's own path, in which somebody else may have a function that fits better.
+    #[test]
+    fn statements_call_functions_by_their_whole_names() {
+        const KEYWORDS: &[&str] = &[
+            "all", "and", "any", "array", "as", "by", "coalesce", "conflict", "exists", "extract", "filter", "from",
+            "greatest", "in", "interval", "join", "key", "lateral", "least", "nullif", "not", "on", "or", "over",
+            "row", "select", "then", "union", "using", "values", "when", "where", "with",
+        ];
+        for name in files("statements") {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("sql/statements/{name}.sql"));
+            let text = std::fs::read_to_string(path).unwrap();
+            let code: String =
+                text.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n");
+            // What is between quotes is no code.
+            let code = code.split('\'').step_by(2).collect::<Vec<_>>().join("''");
+            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+            for (at, _) in code.match_indices('(') {
+                let before = &code[..at];
+                let called = &before[before.rfind(|c| !is_name(c)).map_or(0, |i| i + 1)..];
+                let is_alias = before[..at - called.len()].trim_end().to_lowercase().ends_with(" as");
+                let is_whole = called.is_empty() || called.contains('.') || KEYWORDS.contains(&&*called.to_lowercase());
+                assert!(is_whole || is_alias || called.starts_with('$'), "statements/{name}.sql calls {called}");
+            }
+        }
+    }
 }

@@ -4,11 +4,11 @@ CREATE TABLE IF NOT EXISTS headwater.migrations (
     version    bigint PRIMARY KEY,
     name       text NOT NULL,
     checksum   text NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT now()
+    applied_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 );
 -- One row: the revision of the functions, which are replaced whole.
 CREATE TABLE IF NOT EXISTS headwater.functions_revision (
     revision   bigint NOT NULL,
     checksum   text NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT now()
+    applied_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 );

@@ -24,7 +24,7 @@ BEGIN
           FROM pg_namespace n JOIN pg_namespace p ON p.nspname = 'headwater_private' AND p.nspowner <> n.nspowner
          WHERE n.nspname = 'headwater'
     LOOP
-        EXECUTE format('ALTER %s %s OWNER TO %s', thing.type, thing.name, thing.owner);
+        EXECUTE pg_catalog.format('ALTER %s %s OWNER TO %s', thing.type, thing.name, thing.owner);
     END LOOP;
 END
 $$

@@ -1,9 +1,9 @@
 -- What following the WAL needs of the server and of the role.
 SELECT pg_catalog.current_setting('wal_level') AS wal_level,
        pg_catalog.current_setting('max_replication_slots')::int AS max_slots,
-       (SELECT count(*) FROM pg_replication_slots)::int AS slots,
+       (SELECT pg_catalog.count(*) FROM pg_replication_slots)::int AS slots,
        pg_catalog.current_setting('max_wal_senders')::int AS max_senders,
-       (SELECT count(*) FROM pg_stat_replication)::int AS senders,
+       (SELECT pg_catalog.count(*) FROM pg_stat_replication)::int AS senders,
        pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_slot_wal_keep_size')) AS max_slot_wal_keep_bytes,
        pg_catalog.pg_is_in_recovery() AS is_standby,
        current_user::text AS role,

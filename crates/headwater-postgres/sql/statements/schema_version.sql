@@ -1,2 +1,2 @@
 -- Whether Headwater's schema is there.
-SELECT to_regclass('headwater.migrations') IS NOT NULL
+SELECT pg_catalog.to_regclass('headwater.migrations') IS NOT NULL
