@@ -1,7 +1,7 @@
 -- headwater.subscriber_status(namespace, only_subscriber)
 -- Public: in docs/sql.md.
--- The subscribers of a namespace, or one, as operators see them. Of one with several partitions, that which is furthest behind stands for all: see
--- group_status. Of a shared one, the lag is what nobody has claimed yet; queue_status tells more. Cheap, however long the log: events are looked up,
+-- The subscribers of a namespace, or one, as operators see them. Of one with several partitions, that which is furthest behind stands for all, by what it has not settled,
+-- be that ahead of its position or in its ledger: see group_status. Of a shared one, the lag is what nobody has claimed yet; queue_status tells more. Cheap, however long the log: events are looked up,
 -- never counted.
 --   lease_left   NULL: the lease is over
 --   lag_events   how far the log is ahead, in sequences: at most so many events; 0 if no event is
@@ -36,7 +36,7 @@ BEGIN
       FROM (SELECT DISTINCT ON (s.subscriber_id) s.* FROM headwater_private.subscribers s
              WHERE s.namespace_id = ns.namespace_id
                AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)
-             ORDER BY s.subscriber_id, s.position, s.partition) s
+             ORDER BY s.subscriber_id, least(s.position, s.pending_gaps[1] - 1), s.position, s.partition) s
       LEFT JOIN headwater.queue_status(subscriber_status.namespace, subscriber_status.only_subscriber) q
              ON s.mode = 'shared' AND q.subscriber_id = s.subscriber_id
      CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, coalesce(q.frontier, s.position), NULL, 1) b

@@ -92,9 +92,15 @@ async fn each_partition_has_a_lease_a_term_and_a_checkpoint_of_its_own() {
     assert_eq!((whole.position, whole.pending_gaps.ranges()), (0, &[(3, 4)][..]));
     let info = a.store.subscriber("g").await.unwrap();
     assert_eq!((info.mode, info.position), (SubscriberMode::Partitioned { partitions: 3 }, 0));
+    // Of those with the same position, the one with an open gap is further behind.
+    for (partition, store, term) in [(0, &a.store, of_a[0]), (2, &b.store, of_b[2])] {
+        store.advance(&fence(partition, term), &advance(9, &[])).await.unwrap();
+    }
+    let info = a.store.subscriber("g").await.unwrap();
+    assert_eq!((info.position, &info.pending_gaps[..]), (9, &[(3, 4)][..]));
     let partitions = a.store.group("g").await.unwrap().partitions;
     let seen: Vec<_> = partitions.iter().map(|p| (p.position, p.owner.as_ref().unwrap().node.as_str())).collect();
-    assert_eq!(seen, [(5, "a"), (9, "a"), (0, "b")]);
+    assert_eq!(seen, [(9, "a"), (9, "a"), (9, "b")]);
 }
 
 #[tokio::test]
