@@ -37,7 +37,7 @@ fn the_laws_hold_when_a_standby_takes_over_own_server() {
     let found = server.bin_dir().join("pg_basebackup").exists();
     drop(server);
     if found {
-        torture("15", &["--failover", "--safe"]);
+        torture("15", &["--failover"]);
     } else {
         eprintln!("there is no pg_basebackup here, so there are no standbys");
     }
@@ -45,10 +45,10 @@ fn the_laws_hold_when_a_standby_takes_over_own_server() {
 
 #[test]
 fn the_laws_hold_when_the_server_crashes_own_server() {
-    torture("15", &["--crash", "--safe"]);
+    torture("15", &["--crash"]);
 }
 
 #[test]
 fn the_laws_hold_among_enemies_own_server() {
-    torture("15", &["--hostile", "--only", "strangers,tenants,clock,prepared,resizes"]);
+    torture("20", &["--hostile"]);
 }
