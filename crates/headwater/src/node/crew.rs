@@ -157,7 +157,11 @@ impl Crew {
         match (&self.postgres, &self.heartbeat) {
             (Some(postgres), Some(heartbeat)) => {
                 let Registration { node_id, instance_id, .. } = heartbeat.registration();
-                postgres.is_node(&Instance { node: node_id, incarnation: instance_id }).await
+                let is_node = postgres.is_node(&Instance { node: node_id, incarnation: instance_id }).await?;
+                if !is_node {
+                    heartbeat.doubt();
+                }
+                Ok(is_node)
             }
             _ => Ok(true),
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use headwater_core::{NodeOptions, Registration, SubscriberError, jittered};
 use headwater_postgres::PgNodes;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use super::handlers::{HANDLERS, Handlers};
@@ -27,6 +27,7 @@ pub(super) struct Heartbeat {
     registration: Mutex<Registration>,
     /// Whether another process is the node at present.
     replaced: watch::Sender<bool>,
+    doubted: Notify,
     pub(super) options: NodeOptions,
     pub(super) handlers: Arc<Handlers>,
     /// Event types that subscribers of the node name.
@@ -42,7 +43,7 @@ impl Heartbeat {
         subscribed: Vec<String>,
     ) -> Self {
         let (registration, replaced) = (Mutex::new(registration), watch::Sender::new(false));
-        Heartbeat { nodes, registration, replaced, options, handlers, subscribed }
+        Heartbeat { nodes, registration, replaced, doubted: Notify::new(), options, handlers, subscribed }
     }
 
     /// Beats until it is dropped.
@@ -51,9 +52,10 @@ impl Heartbeat {
         let every = self.options.heartbeat;
         for beat in 0_u64.. {
             changes.borrow_and_update();
-            if let Err(error) = self.beat().await {
+            if let Err(error) = self.beat().await
+                && !self.return_if_gone().await
+            {
                 self.say_replaced(&error);
-                self.return_if_gone().await;
             }
             if !self.is_replaced() && !self.handlers.is_empty() {
                 self.reap().await;
@@ -65,9 +67,15 @@ impl Heartbeat {
             }
             tokio::select! {
                 () = sleep(jittered(every, 0.1, rand::random())) => {}
+                () = self.doubted.notified() => {}
                 _ = changes.changed() => {}
             }
         }
+    }
+
+    /// Beats at once: somebody has seen that this process is not the node.
+    pub(super) fn doubt(&self) {
+        self.doubted.notify_one();
     }
 
     /// What this process is registered as.
@@ -91,15 +99,16 @@ impl Heartbeat {
         }
     }
 
-    /// Becomes the node again if the process that replaced this one is not alive.
-    async fn return_if_gone(&self) {
-        let node = self.registration().node_id;
+    /// Becomes the node again if the process that replaced this one is not alive, or came before it: then a server that lost the end of its log has lost the
+    /// registration of this one. Returns whether it did.
+    async fn return_if_gone(&self) -> bool {
+        let Registration { node_id: node, incarnation, .. } = self.registration();
         let gone = match self.nodes.list(Some(&node)).await {
-            Ok(there) => there.iter().all(|there| !there.alive),
+            Ok(there) => there.iter().all(|there| !there.alive || there.incarnation < incarnation),
             Err(_) => false,
         };
         if !gone {
-            return;
+            return false;
         }
         let options = NodeOptions { node_id: Some(node.clone()), ..self.options.clone() };
         match self.nodes.register(&options, &self.event_types()).await {
@@ -107,8 +116,12 @@ impl Heartbeat {
                 *self.registration.lock().expect("no holder of this lock panics") = registration;
                 self.replaced.send_replace(false);
                 tracing::warn!(node, "the process that was this node is gone: this one is the node again");
+                true
             }
-            Err(error) => tracing::warn!(node, %error, "failed to become the node again, trying again"),
+            Err(error) => {
+                tracing::warn!(node, %error, "failed to become the node again, trying again");
+                false
+            }
         }
     }
 

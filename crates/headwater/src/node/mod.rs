@@ -566,13 +566,12 @@ async fn hear(crew: Arc<Crew>, subscription: Arc<Subscription>) {
             Ok::<_, SubscriberError>((loaded, crew.is_node().await?))
         };
         match beginning.await {
-            // Its heartbeat will say so.
-            Ok((_, false)) => return,
-            Ok((loaded, true)) => {
+            Ok((loaded, is_node)) => {
                 let seat = crew.seat(&subscription, 0);
-                let fence = seat.fence(loaded.term, loaded.history);
+                // Else the keeper gives it one, when this is the node again.
+                let fence = is_node.then(|| seat.fence(loaded.term, loaded.history));
                 return seat.control.send_modify(|control| {
-                    control.fence = Some(fence);
+                    control.fence = fence;
                     control.paused = loaded.paused;
                 });
             }

@@ -186,6 +186,53 @@ async fn a_process_that_is_the_node_again_hears_broadcasts_again() {
     first.shutdown().await.unwrap();
 }
 
+/// It was replaced before it had begun.
+#[tokio::test]
+async fn a_process_that_becomes_the_node_hears_broadcasts() {
+    let shop = Shop::open().await;
+    let witness = Witness::new();
+    let often = || options("one").heartbeat(Duration::from_millis(100));
+    let first = shop.shop.register_node(often()).await.unwrap();
+    let heard = witness.clone();
+    first
+        .on_broadcast("*", move |event, _tx| {
+            heard.saw("broadcast", &event);
+            async { Ok(()) }
+        })
+        .unwrap();
+    let successor = shop.shop.register_node(often()).await.unwrap();
+    first.start().await.unwrap();
+    until(|| async { first.status().replaced }).await;
+    successor.shutdown().await.unwrap();
+    until(|| async { !first.status().replaced }).await;
+    first.broadcast("cache.cleared", json!(1)).await.unwrap();
+    assert_eq!(witness.types(1).await, BTreeSet::from([pair("broadcast", "cache.cleared")]));
+    first.shutdown().await.unwrap();
+}
+
+/// As after a crash with `synchronous_commit` off: the row is that of the run before, which is not long gone.
+#[tokio::test]
+async fn a_registration_that_the_server_has_lost_is_made_again() {
+    let shop = Shop::open().await;
+    let witness = Witness::new();
+    // Nobody waits for a heartbeat.
+    let node = shop.shop.register_node(options("one").heartbeat(Duration::from_secs(3600))).await.unwrap();
+    let heard = witness.clone();
+    node.on_broadcast("*", move |event, _tx| {
+        heard.saw("broadcast", &event);
+        async { Ok(()) }
+    })
+    .unwrap();
+    node.start().await.unwrap();
+    let lose = "UPDATE headwater_private.nodes SET incarnation = 0, instance_id = gen_random_uuid();
+                UPDATE headwater_private.subscribers SET term = nextval('headwater_private.terms')";
+    sqlx::raw_sql(lose).execute(&mut shop.db.session().await).await.unwrap();
+    node.broadcast("cache.cleared", json!(1)).await.unwrap();
+    assert_eq!(witness.types(1).await, BTreeSet::from([pair("broadcast", "cache.cleared")]));
+    assert!(!node.status().replaced && info(&shop, "one").await.alive);
+    node.shutdown().await.unwrap();
+}
+
 /// A machine that slept for longer than others remember it.
 #[tokio::test]
 async fn a_node_that_was_forgotten_and_lives_hears_broadcasts_again() {
