@@ -17,15 +17,21 @@ use crate::endpoint::Place;
 use crate::error::Doing;
 use crate::{CdcError, Endpoint};
 
-/// A connect that takes longer has failed.
+/// A connect, or a command, that takes longer has failed: its answer may be lost.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A slot is made when the transactions have ended that were open: the server gives up sooner than we do, so that nobody waits there for a client that has gone.
+const PATIENCE_FOR_SLOTS: Duration = Duration::from_secs(60);
 const PROTOCOL_3_0: i32 = 196_608;
 const READ_BUFFER: usize = 128 * 1024;
 /// The text of values depends on the session's settings, and theirs on the role's: these are what [`crate::fields`] reads.
-const SESSION: &str = "-c DateStyle=ISO,YMD -c TimeZone=UTC -c IntervalStyle=postgres -c bytea_output=hex";
+const SESSION: &str =
+    "-c DateStyle=ISO,YMD -c TimeZone=UTC -c IntervalStyle=postgres -c bytea_output=hex -c lock_timeout=50s";
 
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// Each value as text.
+type Rows = Vec<Vec<Option<String>>>;
 
 pub(crate) struct Connection {
     pub(crate) stream: BufReader<Box<dyn Stream>>,
@@ -35,10 +41,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects, in replication mode.
     pub(crate) async fn open(endpoint: &Endpoint) -> Result<Self, CdcError> {
-        match tokio::time::timeout(PATIENCE, Connection::connect(endpoint)).await {
-            Ok(opened) => opened,
-            Err(_) => Err(CdcError::Connection(format!("no answer within {PATIENCE:?}"))),
-        }
+        within(PATIENCE, Connection::connect(endpoint)).await
     }
 
     async fn connect(endpoint: &Endpoint) -> Result<Self, CdcError> {
@@ -122,12 +125,17 @@ impl Connection {
         Ok(write_password_message(&mut self.stream, &answer).await?)
     }
 
-    /// Runs a command and answers with its rows, each value as text.
-    pub(crate) async fn query(
-        &mut self,
-        command: &str,
-        doing: Doing<'_>,
-    ) -> Result<Vec<Vec<Option<String>>>, CdcError> {
+    /// Runs a command and answers with its rows.
+    pub(crate) async fn query(&mut self, command: &str, doing: Doing<'_>) -> Result<Rows, CdcError> {
+        within(PATIENCE, self.ask(command, doing)).await
+    }
+
+    /// The same for a command that makes a slot.
+    pub(crate) async fn make_slot(&mut self, command: &str, doing: Doing<'_>) -> Result<Rows, CdcError> {
+        within(PATIENCE_FOR_SLOTS, self.ask(command, doing)).await
+    }
+
+    async fn ask(&mut self, command: &str, doing: Doing<'_>) -> Result<Rows, CdcError> {
         write_query(&mut self.stream, command).await?;
         let mut rows = Vec::new();
         let mut failed: Option<CdcError> = None;
@@ -148,6 +156,10 @@ impl Connection {
 
     /// Sends a command after which the server streams.
     pub(crate) async fn start_copy(&mut self, command: &str, doing: Doing<'_>) -> Result<(), CdcError> {
+        within(PATIENCE, self.ask_to_copy(command, doing)).await
+    }
+
+    async fn ask_to_copy(&mut self, command: &str, doing: Doing<'_>) -> Result<(), CdcError> {
         write_query(&mut self.stream, command).await?;
         let mut failed: Option<CdcError> = None;
         loop {
@@ -166,6 +178,11 @@ impl Connection {
             }
         }
     }
+}
+
+async fn within<T>(patience: Duration, answer: impl Future<Output = Result<T, CdcError>>) -> Result<T, CdcError> {
+    let late = |_| CdcError::Connection(format!("no answer within {patience:?}"));
+    tokio::time::timeout(patience, answer).await.map_err(late)?
 }
 
 fn row(mut payload: Bytes) -> Result<Vec<Option<String>>, CdcError> {

@@ -117,8 +117,8 @@ impl Opened {
         let create =
             |temporary: &str| format!("CREATE_REPLICATION_SLOT {name}{temporary} LOGICAL {plugin} NOEXPORT_SNAPSHOT");
         match kind {
-            SlotKind::Temporary => _ = self.connection.query(&create(" TEMPORARY"), doing).await?,
-            SlotKind::Durable => match self.connection.query(&create(""), doing).await {
+            SlotKind::Temporary => _ = self.connection.make_slot(&create(" TEMPORARY"), doing).await?,
+            SlotKind::Durable => match self.connection.make_slot(&create(""), doing).await {
                 // 42710: it is there.
                 Ok(_) => {}
                 Err(CdcError::Server { code, .. }) if code == "42710" => {}

@@ -13,6 +13,7 @@ use sqlx::Row;
 
 use crate::error::read_error;
 use crate::poison::Poisoned;
+use crate::pooled::within;
 use crate::{Database, sql};
 
 /// A page ends when its events reach so many bytes: memory is bounded, whatever is in the inbox.
@@ -105,7 +106,12 @@ impl PgInbox {
     pub async fn slot(&self) -> Result<&str, ReadError> {
         let name = self.slot.get_or_try_init(|| async {
             let mut conn = self.database.pin().await.map_err(read_error)?;
-            let oid = sqlx::query_scalar::<_, i64>(sql::DATABASE_OID).fetch_one(&mut *conn).await.map_err(read_error);
+            let oid = within(
+                self.database.call_timeout,
+                sqlx::query_scalar::<_, i64>(sql::DATABASE_OID).fetch_one(&mut *conn),
+            )
+            .await
+            .map_err(read_error);
             let oid = conn.end(oid, read_error).await?;
             Ok(format!("headwater_n{}_d{oid}", self.info.id))
         });
@@ -121,16 +127,19 @@ impl PgInbox {
     ) -> Result<(Option<i64>, u64), ReadError> {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let owned = sqlx::query_as::<_, (Option<i64>, i64)>(sql::CDC_OWN)
-            .bind(&self.info.name)
-            .bind(slot)
-            .bind(&owner.node)
-            .bind(owner.incarnation)
-            .bind(term)
-            .bind(lease.as_millis() as i64)
-            .fetch_one(&mut *conn)
-            .await
-            .map_err(read_error);
+        let owned = within(
+            self.database.call_timeout,
+            sqlx::query_as::<_, (Option<i64>, i64)>(sql::CDC_OWN)
+                .bind(&self.info.name)
+                .bind(slot)
+                .bind(&owner.node)
+                .bind(owner.incarnation)
+                .bind(term)
+                .bind(lease.as_millis() as i64)
+                .fetch_one(&mut *conn),
+        )
+        .await
+        .map_err(read_error);
         conn.end(owned, read_error).await.map(|(term, wal_end)| (term, wal_end as u64))
     }
 
@@ -145,16 +154,19 @@ impl PgInbox {
     ) -> Result<(bool, u64), ReadError> {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let begun = sqlx::query_as::<_, (bool, i64)>(sql::CDC_BEGIN)
-            .bind(&self.info.name)
-            .bind(slot)
-            .bind(term)
-            .bind(system_identifier)
-            .bind(timeline as i32)
-            .bind(history.map(History::id))
-            .fetch_one(&mut *conn)
-            .await
-            .map_err(read_error);
+        let begun = within(
+            self.database.call_timeout,
+            sqlx::query_as::<_, (bool, i64)>(sql::CDC_BEGIN)
+                .bind(&self.info.name)
+                .bind(slot)
+                .bind(term)
+                .bind(system_identifier)
+                .bind(timeline as i32)
+                .bind(history.map(History::id))
+                .fetch_one(&mut *conn),
+        )
+        .await
+        .map_err(read_error);
         conn.end(begun, read_error).await.map(|(kept, wal_end)| (kept, wal_end as u64))
     }
 
@@ -162,7 +174,7 @@ impl PgInbox {
     pub async fn set_caught_up(&self, term: i64, caught_up: bool) -> Result<(), ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let said = sqlx::query(sql::CDC_CAUGHT_UP).bind(&self.info.name).bind(term).bind(caught_up);
-        let said = said.execute(&mut *conn).await.map(drop).map_err(read_error);
+        let said = within(self.database.call_timeout, said.execute(&mut *conn)).await.map(drop).map_err(read_error);
         conn.end(said, read_error).await
     }
 
@@ -170,7 +182,7 @@ impl PgInbox {
     pub async fn release(&self, term: i64) -> Result<bool, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let released = sqlx::query_scalar(sql::CDC_RELEASE).bind(&self.info.name).bind(term);
-        let released = released.fetch_one(&mut *conn).await.map_err(read_error);
+        let released = within(self.database.call_timeout, released.fetch_one(&mut *conn)).await.map_err(read_error);
         conn.end(released, read_error).await
     }
 
@@ -179,7 +191,7 @@ impl PgInbox {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let evicted = sqlx::query_scalar(sql::CDC_EVICT).bind(&self.info.name).bind(slot).bind(term);
-        let evicted = evicted.fetch_one(&mut *conn).await.map_err(read_error);
+        let evicted = within(self.database.call_timeout, evicted.fetch_one(&mut *conn)).await.map_err(read_error);
         conn.end(evicted, read_error).await
     }
 
@@ -189,19 +201,22 @@ impl PgInbox {
         let event = |event: &Event| serde_json::to_string(event).ok();
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let stored = sqlx::query_scalar::<_, i32>(sql::CDC_RECEIVE)
-            .bind(&self.info.name)
-            .bind(slot)
-            .bind(term)
-            .bind(rows.iter().map(|row| lsn(row.place.0)).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.place.1 as i32).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.global_sequence.map(|sequence| sequence as i64)).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.event.as_ref().and_then(event)).collect::<Vec<_>>())
-            .bind(rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>())
-            .bind(history.map(History::id))
-            .fetch_one(&mut *conn)
-            .await
-            .map_err(read_error);
+        let stored = within(
+            self.database.call_timeout,
+            sqlx::query_scalar::<_, i32>(sql::CDC_RECEIVE)
+                .bind(&self.info.name)
+                .bind(slot)
+                .bind(term)
+                .bind(rows.iter().map(|row| lsn(row.place.0)).collect::<Vec<_>>())
+                .bind(rows.iter().map(|row| row.place.1 as i32).collect::<Vec<_>>())
+                .bind(rows.iter().map(|row| row.global_sequence.map(|sequence| sequence as i64)).collect::<Vec<_>>())
+                .bind(rows.iter().map(|row| row.event.as_ref().and_then(event)).collect::<Vec<_>>())
+                .bind(rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>())
+                .bind(history.map(History::id))
+                .fetch_one(&mut *conn),
+        )
+        .await
+        .map_err(read_error);
         conn.end(stored, read_error).await.map(|stored| stored as u32)
     }
 
@@ -213,7 +228,7 @@ impl PgInbox {
             let (mut bytes, mut count) = (0, 0);
             let query = sqlx::query(sql::CDC_INBOX_PAGE).bind(i32::from(self.info.id)).bind(after);
             let mut rows = query.bind(i64::from(limit)).bind(history.map(History::id)).fetch(&mut *conn);
-            while let Some(row) = rows.try_next().await.map_err(read_error)? {
+            while let Some(row) = rows.try_next().await? {
                 page.term = row.get("term");
                 page.caught_up = row.get::<Option<bool>, _>("caught_up").unwrap_or_default();
                 let Some(inbox_id) = row.get::<Option<i64>, _>("inbox_id") else { continue };
@@ -227,7 +242,7 @@ impl PgInbox {
             }
             Ok(page)
         };
-        let page = page.await;
+        let page = within(self.database.call_timeout, page).await.map_err(read_error);
         conn.end(page, read_error).await
     }
 
@@ -235,13 +250,16 @@ impl PgInbox {
     pub async fn head(&self, asking: &Instance) -> Result<InboxHead, ReadError> {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let row = sqlx::query(sql::CDC_INBOX_HEAD)
-            .bind(i32::from(self.info.id))
-            .bind(slot)
-            .bind(asking.incarnation)
-            .fetch_one(&mut *conn)
-            .await
-            .map_err(read_error);
+        let row = within(
+            self.database.call_timeout,
+            sqlx::query(sql::CDC_INBOX_HEAD)
+                .bind(i32::from(self.info.id))
+                .bind(slot)
+                .bind(asking.incarnation)
+                .fetch_one(&mut *conn),
+        )
+        .await
+        .map_err(read_error);
         let row = conn.end(row, read_error).await?;
         Ok(InboxHead {
             head: row.get("head"),
@@ -256,15 +274,18 @@ impl PgInbox {
     /// Marks, for the owner, what was dispatched, above what was marked before, and removes what is older than `keep_for`. Answers how much was removed.
     pub async fn tidy(&self, term: i64, above: i64, up_to: i64, keep_for: Duration) -> Result<u32, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let removed = sqlx::query_scalar::<_, i32>(sql::CDC_TIDY)
-            .bind(&self.info.name)
-            .bind(term)
-            .bind(above)
-            .bind(up_to)
-            .bind(keep_for.as_secs_f64())
-            .fetch_one(&mut *conn)
-            .await
-            .map_err(read_error);
+        let removed = within(
+            self.database.call_timeout,
+            sqlx::query_scalar::<_, i32>(sql::CDC_TIDY)
+                .bind(&self.info.name)
+                .bind(term)
+                .bind(above)
+                .bind(up_to)
+                .bind(keep_for.as_secs_f64())
+                .fetch_one(&mut *conn),
+        )
+        .await
+        .map_err(read_error);
         conn.end(removed, read_error).await.map(|removed| removed as u32)
     }
 
@@ -272,7 +293,10 @@ impl PgInbox {
     pub async fn health(&self) -> Result<Option<SlotHealth>, ReadError> {
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let row = sqlx::query(sql::CDC_SLOT_HEALTH).bind(slot).fetch_optional(&mut *conn).await.map_err(read_error);
+        let row =
+            within(self.database.call_timeout, sqlx::query(sql::CDC_SLOT_HEALTH).bind(slot).fetch_optional(&mut *conn))
+                .await
+                .map_err(read_error);
         let health = |row: sqlx::postgres::PgRow| SlotHealth {
             plugin: row.get("plugin"),
             wal_status: row.get("wal_status"),
@@ -291,17 +315,20 @@ impl PgInbox {
         global_sequence: u64,
     ) -> Result<Result<Option<Event>, String>, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
-        let row = sqlx::query(sql::GAP_EVENTS)
-            .bind(i32::from(self.info.id))
-            .bind(vec![global_sequence as i64])
-            .bind(vec![global_sequence as i64])
-            .bind(1)
-            .bind(None::<DateTime<Utc>>)
-            .bind(None::<DateTime<Utc>>)
-            .bind(history.map(History::id))
-            .fetch_optional(&mut *conn)
-            .await
-            .map_err(read_error);
+        let row = within(
+            self.database.call_timeout,
+            sqlx::query(sql::GAP_EVENTS)
+                .bind(i32::from(self.info.id))
+                .bind(vec![global_sequence as i64])
+                .bind(vec![global_sequence as i64])
+                .bind(1)
+                .bind(None::<DateTime<Utc>>)
+                .bind(None::<DateTime<Utc>>)
+                .bind(history.map(History::id))
+                .fetch_optional(&mut *conn),
+        )
+        .await
+        .map_err(read_error);
         let read = match row {
             Err(error) => Err(error),
             Ok(None) => Ok(Ok(None)),

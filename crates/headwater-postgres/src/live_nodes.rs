@@ -8,6 +8,7 @@ use serde::Serialize;
 use sqlx::Row;
 
 use crate::error::{admin_error, read_error};
+use crate::pooled::within;
 use crate::{Database, sql};
 
 /// What a node says of its live source.
@@ -72,20 +73,23 @@ impl Database {
     /// Says what a node's live source does. Answers whether it is that node still.
     pub async fn report_live(&self, namespace: &str, node: &Instance, report: &LiveReport) -> Result<bool, ReadError> {
         let mut conn = self.pin().await.map_err(read_error)?;
-        let said = sqlx::query_scalar(sql::CDC_REPORT)
-            .bind(namespace)
-            .bind(&node.node)
-            .bind(node.incarnation)
-            .bind(report.mode)
-            .bind(report.state)
-            .bind(&report.slot)
-            .bind(&report.error)
-            .bind(&report.warnings)
-            .bind(report.received as i64)
-            .bind(report.taken as i64)
-            .fetch_one(&mut *conn)
-            .await
-            .map_err(read_error);
+        let said = within(
+            self.call_timeout,
+            sqlx::query_scalar(sql::CDC_REPORT)
+                .bind(namespace)
+                .bind(&node.node)
+                .bind(node.incarnation)
+                .bind(report.mode)
+                .bind(report.state)
+                .bind(&report.slot)
+                .bind(&report.error)
+                .bind(&report.warnings)
+                .bind(report.received as i64)
+                .bind(report.taken as i64)
+                .fetch_one(&mut *conn),
+        )
+        .await
+        .map_err(read_error);
         conn.end(said, read_error).await
     }
 
@@ -93,14 +97,15 @@ impl Database {
     pub async fn slot_left_by(&self, namespace: &str, node_id: &str) -> Result<Option<String>, ReadError> {
         let mut conn = self.pin().await.map_err(read_error)?;
         let left = sqlx::query_scalar(sql::CDC_LEFT).bind(namespace).bind(node_id);
-        let left = left.fetch_one(&mut *conn).await.map_err(read_error);
+        let left = within(self.call_timeout, left.fetch_one(&mut *conn)).await.map_err(read_error);
         conn.end(left, read_error).await
     }
 
     /// The nodes that follow the WAL, or were asked to, of all processes.
     pub async fn live_nodes(&self) -> Result<Vec<LiveNode>, AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let rows = sqlx::query(sql::CDC_NODES).fetch_all(&mut *conn).await.map_err(admin_error);
+        let rows =
+            within(self.call_timeout, sqlx::query(sql::CDC_NODES).fetch_all(&mut *conn)).await.map_err(admin_error);
         let node = |row: &sqlx::postgres::PgRow| LiveNode {
             namespace: row.get("namespace"),
             node_id: row.get("node_id"),

@@ -12,6 +12,7 @@ use sqlx::{PgConnection, Row};
 use crate::error::{admin_error, read_error};
 use crate::months::Months;
 use crate::namespaces::of_read;
+use crate::pooled::within;
 use crate::{Database, sql};
 
 /// A row of the log that cannot be turned into an event.
@@ -116,13 +117,16 @@ impl Database {
     pub async fn poison(&self, namespace: &str, redelivered: bool, limit: u32) -> Result<Vec<PoisonEvent>, AdminError> {
         let info = self.namespace(namespace).await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let rows = sqlx::query(sql::POISON)
-            .bind(i32::from(info.id))
-            .bind(redelivered)
-            .bind(i64::from(limit))
-            .fetch_all(&mut *conn)
-            .await
-            .map_err(admin_error);
+        let rows = within(
+            self.call_timeout,
+            sqlx::query(sql::POISON)
+                .bind(i32::from(info.id))
+                .bind(redelivered)
+                .bind(i64::from(limit))
+                .fetch_all(&mut *conn),
+        )
+        .await
+        .map_err(admin_error);
         let poison = |row: &PgRow| PoisonEvent {
             global_sequence: row.get::<i64, _>("global_sequence") as u64,
             error: row.get("error"),
@@ -141,7 +145,7 @@ impl Database {
         let told = match readable {
             Ok(()) => {
                 let statement = sqlx::query_scalar::<_, i32>(sql::REDELIVER_POISON).bind(namespace).bind(sequence);
-                statement.fetch_one(&mut *conn).await.map_err(admin_error)
+                within(self.call_timeout, statement.fetch_one(&mut *conn)).await.map_err(admin_error)
             }
             Err(error) => Err(error),
         };
@@ -160,7 +164,7 @@ impl Database {
                 self.is_readable(&mut conn, &info, *sequence).await?;
             }
             let statement = sqlx::query(sql::REDELIVER_IN_ORDER).bind(namespace).bind(sequences);
-            let row = statement.fetch_one(&mut *conn).await.map_err(admin_error)?;
+            let row = within(self.call_timeout, statement.fetch_one(&mut *conn)).await.map_err(admin_error)?;
             Ok(Redelivered { moved: row.get::<i32, _>("moved") as u32, late: row.get::<i32, _>("late") as u32 })
         };
         let redelivered = redelivered.await;
@@ -176,7 +180,7 @@ impl Database {
     ) -> Result<Vec<SubscriptionReset>, AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let statement = sqlx::query(sql::RESET_ON_POISON).bind(namespace).bind(bigints(sequences));
-        let rows = statement.fetch_all(&mut *conn).await.map_err(admin_error);
+        let rows = within(self.call_timeout, statement.fetch_all(&mut *conn)).await.map_err(admin_error);
         let reset = |row: &PgRow| SubscriptionReset {
             subscriber_id: row.get("subscriber_id"),
             partition: row.get::<i32, _>("partition") as u32,
@@ -190,7 +194,7 @@ impl Database {
     pub async fn add_poison_notifier(&self, namespace: &str, notifier: &str) -> Result<(), AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let added = sqlx::query(sql::ADD_POISON_NOTIFIER).bind(namespace).bind(notifier);
-        let added = added.execute(&mut *conn).await.map(drop).map_err(admin_error);
+        let added = within(self.call_timeout, added.execute(&mut *conn)).await.map(drop).map_err(admin_error);
         conn.end(added, admin_error).await
     }
 
@@ -199,7 +203,7 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let untold = sqlx::query_scalar::<_, i64>(sql::POISON_TO_TELL).bind(namespace).bind(notifier);
         let untold = untold.bind(i32::try_from(limit).unwrap_or(i32::MAX));
-        let untold = untold.fetch_all(&mut *conn).await.map_err(admin_error);
+        let untold = within(self.call_timeout, untold.fetch_all(&mut *conn)).await.map_err(admin_error);
         Ok(conn.end(untold, admin_error).await?.into_iter().map(i64::unsigned_abs).collect())
     }
 
@@ -207,7 +211,7 @@ impl Database {
     pub async fn poison_told(&self, namespace: &str, notifier: &str, sequences: &[u64]) -> Result<(), AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let told = sqlx::query(sql::POISON_TOLD).bind(namespace).bind(notifier).bind(bigints(sequences));
-        let told = told.execute(&mut *conn).await.map(drop).map_err(admin_error);
+        let told = within(self.call_timeout, told.execute(&mut *conn)).await.map(drop).map_err(admin_error);
         conn.end(told, admin_error).await
     }
 

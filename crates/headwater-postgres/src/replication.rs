@@ -7,6 +7,7 @@ use serde::Serialize;
 use sqlx::Row;
 
 use crate::error::{admin_error, sqlstate};
+use crate::pooled::within;
 use crate::{Database, sql};
 
 /// What the names of Headwater's slots begin with.
@@ -88,7 +89,9 @@ impl Database {
     /// Headwater's slots in this database.
     pub async fn replication_slots(&self) -> Result<Vec<ReplicationSlot>, AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let rows = sqlx::query(sql::REPLICATION_SLOTS).fetch_all(&mut *conn).await.map_err(admin_error);
+        let rows = within(self.call_timeout, sqlx::query(sql::REPLICATION_SLOTS).fetch_all(&mut *conn))
+            .await
+            .map_err(admin_error);
         let slot = |row: &sqlx::postgres::PgRow| ReplicationSlot {
             slot: row.get("slot"),
             plugin: row.get("plugin"),
@@ -107,7 +110,9 @@ impl Database {
     pub async fn replication_settings(&self) -> Result<ReplicationSettings, AdminError> {
         self.require_migrated().await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let row = sqlx::query(sql::REPLICATION_SETTINGS).fetch_one(&mut *conn).await.map_err(admin_error);
+        let row = within(self.call_timeout, sqlx::query(sql::REPLICATION_SETTINGS).fetch_one(&mut *conn))
+            .await
+            .map_err(admin_error);
         let row = conn.end(row, admin_error).await?;
         Ok(ReplicationSettings {
             wal_level: row.get("wal_level"),
@@ -129,7 +134,7 @@ impl Database {
     pub async fn orphaned_slots(&self, unread_for: Duration) -> Result<Vec<OrphanedSlot>, AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let rows = sqlx::query(sql::CDC_ORPHANS).bind(unread_for.as_secs_f64());
-        let rows = rows.fetch_all(&mut *conn).await.map_err(admin_error);
+        let rows = within(self.call_timeout, rows.fetch_all(&mut *conn)).await.map_err(admin_error);
         let orphan = |row: &sqlx::postgres::PgRow| OrphanedSlot {
             slot: row.get("slot"),
             namespace: row.get("namespace"),
@@ -146,7 +151,8 @@ impl Database {
             )));
         }
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let dropped = match sqlx::query(sql::DROP_SLOT).bind(slot).execute(&mut *conn).await {
+        let dropped = match within(self.call_timeout, sqlx::query(sql::DROP_SLOT).bind(slot).execute(&mut *conn)).await
+        {
             Ok(done) if done.rows_affected() == 0 => Ok(SlotDropped::NotFound),
             Ok(_) => Ok(SlotDropped::Dropped),
             Err(error) => match sqlstate(&error) {

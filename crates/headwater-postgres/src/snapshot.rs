@@ -3,6 +3,7 @@
 use headwater_core::{Fault, History, ReadError};
 
 use crate::error::read_error;
+use crate::pooled::within;
 use crate::{Database, sql};
 
 impl Database {
@@ -10,7 +11,7 @@ impl Database {
     pub async fn have_ended(&self, history: Option<History>, xids: &[u32]) -> Result<bool, ReadError> {
         let mut conn = self.pin().await.map_err(read_error)?;
         let statement = sqlx::query_scalar::<_, String>(sql::SNAPSHOT).bind(history.map(History::id));
-        let text = statement.fetch_one(&mut *conn).await.map_err(read_error);
+        let text = within(self.call_timeout, statement.fetch_one(&mut *conn)).await.map_err(read_error);
         let text = conn.end(text, read_error).await?;
         let snapshot = Snapshot::parse(&text).ok_or_else(|| {
             let message = format!("failed to read the snapshot {text:?}");
