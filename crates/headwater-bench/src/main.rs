@@ -4,6 +4,9 @@
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
+// Numbers in benchmarks are small.
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+
 mod append;
 mod catch_up;
 mod cdc;

@@ -98,7 +98,7 @@ impl Connection {
                     // The server knows the user from the startup message.
                     let client = ScramClient::new("");
                     let first = client.client_first.as_bytes();
-                    let length = (first.len() as i32).to_be_bytes();
+                    let length = (first.len() as u32).to_be_bytes();
                     self.say([b"SCRAM-SHA-256\0", &length[..], first].concat()).await?;
                     scram = Some(client);
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use headwater_core::{Event, Json, StreamId};
+use headwater_core::{Event, Json, Sequence, StreamId};
 
 /// A row of an event table, each column as text. Columns that are not known are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Fields {
 
     /// The row's place in its log, if that much can be told.
     pub(crate) fn global_sequence(&self) -> Option<u64> {
-        self.get("global_sequence")?.parse().ok()
+        self.sequence("global_sequence").ok().flatten()
     }
 
     pub(crate) fn namespace_id(&self) -> Option<u16> {
@@ -78,15 +78,15 @@ impl Fields {
             None => BTreeMap::new(),
         };
         Ok(Event {
-            global_sequence: Some(required(self.parse("global_sequence")?, "global_sequence")?),
+            global_sequence: Some(required(self.sequence("global_sequence")?, "global_sequence")?),
             id: required(self.parse("event_id")?, "event_id")?,
-            stream_version: self.parse("stream_version")?,
+            stream_version: self.sequence("stream_version")?,
             schema_version: required(self.parse("schema_version")?, "schema_version")?,
             correlation_id: self.parse("correlation_id")?,
             causation_id: self.parse("causation_id")?,
             created_at: required(self.time("created_at")?, "created_at")?,
             recorded_at: Some(required(self.time("recorded_at")?, "recorded_at")?),
-            transaction_id: Some(required(self.parse("transaction_id")?, "transaction_id")?),
+            transaction_id: Some(required(self.sequence("transaction_id")?, "transaction_id")?),
             stream_id: self.columns.remove("stream_id").map(StreamId::from),
             event_type: required(self.columns.remove("event_type"), "event_type")?,
             data: (data != "null").then(|| Json::from_trusted(data)),
@@ -98,6 +98,12 @@ impl Fields {
 
     fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(&self, column: &'static str) -> Result<Option<T>, String> {
         self.get(column).map(|text| text.parse().map_err(|error| format!("{column} {text:?}: {error}"))).transpose()
+    }
+
+    fn sequence(&self, column: &'static str) -> Result<Option<u64>, String> {
+        let number: Option<i64> = self.parse(column)?;
+        let sequence = number.map(Sequence::try_from).transpose().map_err(|error| format!("{column}: {error}"))?;
+        Ok(sequence.map(u64::from))
     }
 
     fn time(&self, column: &'static str) -> Result<Option<DateTime<Utc>>, String> {

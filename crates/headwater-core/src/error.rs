@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use uuid::Uuid;
 
-use crate::{DecodeError, ExpectedVersion, InvalidName, JsonError, StreamId};
+use crate::{DecodeError, ExpectedVersion, InvalidName, InvalidSequence, JsonError, StreamId};
 
 /// A failure of the backend below: lost connections, a full disk, a bug.
 #[derive(Debug, thiserror::Error)]
@@ -169,6 +169,12 @@ impl From<InvalidName> for ReadError {
     }
 }
 
+impl From<InvalidSequence> for ReadError {
+    fn from(sequence: InvalidSequence) -> Self {
+        ReadError::InvalidInput(sequence.to_string())
+    }
+}
+
 /// Why connecting, migrating or managing namespaces failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -246,5 +252,11 @@ impl AdminError {
 impl From<InvalidName> for AdminError {
     fn from(name: InvalidName) -> Self {
         AdminError::InvalidInput(name.to_string())
+    }
+}
+
+impl From<InvalidSequence> for AdminError {
+    fn from(sequence: InvalidSequence) -> Self {
+        AdminError::InvalidInput(sequence.to_string())
     }
 }

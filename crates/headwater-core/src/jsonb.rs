@@ -77,7 +77,10 @@ fn after_number(bytes: &[u8], start: usize) -> Result<usize, Refusal> {
         exponent = bytes[at..end].iter().fold(0, digit) * if negative { -1 } else { 1 };
         at = end;
     }
-    if integer as i64 + exponent > MAX_INTEGER_DIGITS || fraction as i64 - exponent > MAX_FRACTION_DIGITS {
+    let signed = |digits: usize| i64::try_from(digits).unwrap_or(i64::MAX);
+    if signed(integer).saturating_add(exponent) > MAX_INTEGER_DIGITS
+        || signed(fraction).saturating_sub(exponent) > MAX_FRACTION_DIGITS
+    {
         return Err((start, "number beyond the range of PostgreSQL's numeric"));
     }
     Ok(at)

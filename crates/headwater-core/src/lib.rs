@@ -23,6 +23,7 @@ mod node;
 mod patterns;
 mod query;
 mod schedule;
+mod sequence;
 mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
@@ -55,4 +56,5 @@ pub use node::{NodeInfo, NodeOptions, Registration};
 pub use patterns::EventPattern;
 pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, StreamQuery};
 pub use schedule::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
+pub use sequence::{InvalidSequence, Sequence};
 pub use stream_id::StreamId;

@@ -7,6 +7,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::{append_error, sqlstate};
+use crate::number::{PgSequence, bound, int};
 use crate::sql;
 
 /// One request's answer.
@@ -149,7 +150,7 @@ impl<'a> Batch<'a> {
             for event in request.events() {
                 let stream_id = event.stream_id.as_deref();
                 batch.push(index, event);
-                batch.write.push(stream_id.map(|stream| (first_write + places[stream] + 1) as i32));
+                batch.write.push(stream_id.map(|stream| int(first_write + places[stream] + 1)));
                 batch.write_offset.push(stream_id.map(|stream| {
                     let length = lengths.entry(stream).or_insert(0);
                     *length += 1;
@@ -161,12 +162,12 @@ impl<'a> Batch<'a> {
     }
 
     fn push(&mut self, request: usize, event: &'a Event) {
-        self.request.push(request as i32 + 1);
+        self.request.push(int(request + 1));
         self.event_id.push(event.id);
         self.event_type.push(&event.event_type);
         self.data.push(event.data.as_ref().map_or("null", |data| data.as_str()));
         self.stream_id.push(event.stream_id.as_deref());
-        self.schema_version.push(event.schema_version as i32);
+        self.schema_version.push(int(event.schema_version));
         self.key.push(event.key.as_deref());
         self.actor_id.push(event.actor_id.as_deref());
         self.correlation_id.push(event.correlation_id);
@@ -200,15 +201,15 @@ impl<'a> Batch<'a> {
             .bind(self.causation_id.array())
             .bind(self.headers.array())
             .bind(&self.created_at)
-            .bind(self.per_write(|write| write.request as i32 + 1))
+            .bind(self.per_write(|write| int(write.request + 1)))
             .bind(self.per_write(|write| write.stream_id))
-            .bind(self.per_write(|write| write.count as i32))
+            .bind(self.per_write(|write| int(write.count)))
             .bind(self.per_write(|write| match write.expected {
                 ExpectedVersion::Any => None,
                 ExpectedVersion::NoStream => Some(0),
                 ExpectedVersion::Exists => Some(-1),
                 // No stream reaches 2^63 events: what is above is a conflict, as it should be.
-                ExpectedVersion::Exact(version) => Some(version.min(i64::MAX as u64) as i64),
+                ExpectedVersion::Exact(version) => Some(bound(version)),
             }))
             .bind(manner.notify)
             .bind(manner.patience_ms)
@@ -251,7 +252,7 @@ impl<'a> Batch<'a> {
         let answers = requests.iter().enumerate().map(|(index, request)| {
             let events = at..at + request.events().len();
             at = events.end;
-            if reply.echoes.contains(&(index as i32 + 1)) {
+            if reply.echoes.contains(&int(index + 1)) {
                 return Answer::SendAlone;
             }
             if !reply.retried && !reply.succeeded.get(index).copied().unwrap_or(true) {
@@ -259,30 +260,29 @@ impl<'a> Batch<'a> {
             }
             let placed = events.map(|event| Placed {
                 id: self.event_id[event],
-                global_sequence: reply.sequences[event].unwrap_or_default() as u64,
-                stream_version: self.version(event, reply).map(|version| version as u64),
+                global_sequence: reply.sequences[event].unwrap_or_default().0,
+                stream_version: self.version(event, reply),
             });
             Answer::Done(Ok(Appended { events: placed.collect(), retried: reply.retried }))
         });
         Ok(answers.collect())
     }
 
-    fn version(&self, event: usize, reply: &Reply) -> Option<i64> {
+    fn version(&self, event: usize, reply: &Reply) -> Option<u64> {
         if reply.retried {
-            return reply.versions[event];
+            return reply.versions[event].map(|PgSequence(version)| version);
         }
         let (write, offset) = (self.write.values[event]?, self.write_offset.values[event]?);
-        Some(reply.bases[write as usize - 1] + offset as i64)
+        let PgSequence(base) = reply.bases[usize::try_from(write).ok()? - 1];
+        Some(base + u64::try_from(offset).ok()?)
     }
 
     fn conflict(&self, request: usize, reply: &Reply) -> AppendError {
         let mut writes = self.writes.iter().zip(&reply.bases).filter(|(write, _)| write.request == request);
-        match writes.find(|(write, actual)| !write.expected.allows(**actual as u64)) {
-            Some((write, actual)) => AppendError::Conflict {
-                stream_id: write.stream_id.into(),
-                expected: write.expected,
-                actual: *actual as u64,
-            },
+        match writes.find(|(write, actual)| !write.expected.allows(actual.0)) {
+            Some((write, actual)) => {
+                AppendError::Conflict { stream_id: write.stream_id.into(), expected: write.expected, actual: actual.0 }
+            }
             None => unreachable!("a request fails only by a write that conflicts"),
         }
     }
@@ -291,11 +291,11 @@ impl<'a> Batch<'a> {
 /// The answer of `headwater.append_batch`.
 #[derive(Default)]
 struct Reply {
-    sequences: Vec<Option<i64>>,
-    bases: Vec<i64>,
+    sequences: Vec<Option<PgSequence>>,
+    bases: Vec<PgSequence>,
     succeeded: Vec<bool>,
     retried: bool,
-    versions: Vec<Option<i64>>,
+    versions: Vec<Option<PgSequence>>,
     echoes: Vec<i32>,
 }
 

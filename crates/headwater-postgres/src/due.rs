@@ -14,6 +14,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::{append_error, read_error};
+use crate::number::{count, int};
 use crate::row::{PgJson, json};
 use crate::{Database, retry, sql};
 
@@ -45,7 +46,7 @@ impl Due {
     fn microseconds(self) -> Option<i64> {
         match self {
             Due::At(_) => None,
-            Due::In(delay) => Some(delay.as_micros().min(LONGEST_DELAY.as_micros()) as i64),
+            Due::In(delay) => i64::try_from(delay.min(LONGEST_DELAY).as_micros()).ok(),
         }
     }
 }
@@ -151,7 +152,7 @@ fn statement<'q>(namespace: &'q str, due: Due, request: &'q Append, notify: bool
         .bind(event.actor_id.as_deref())
         .bind(event.correlation_id)
         .bind(event.causation_id)
-        .bind(event.schema_version as i32)
+        .bind(int(event.schema_version))
         .bind(event.created_at)
         .bind(notify)
 }
@@ -188,8 +189,8 @@ fn fired(row: &PgRow) -> Result<Fired, AppendError> {
     let read = || {
         let next: Option<f64> = row.try_get("next_due_in")?;
         Ok(Fired {
-            fired: row.try_get::<i32, _>("fired")? as u32,
-            failed: row.try_get::<i32, _>("failed")? as u32,
+            fired: count(row, "fired")?,
+            failed: count(row, "failed")?,
             next_due_in: next.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)),
         })
     };
@@ -214,7 +215,7 @@ fn due_event(row: &PgRow) -> Result<DueEvent, sqlx::Error> {
         stream_id: row.try_get::<Option<String>, _>("stream_id")?.map(StreamId::from),
         stream_version: None,
         event_type: row.try_get("event_type")?,
-        schema_version: row.try_get::<i32, _>("schema_version")? as u32,
+        schema_version: count(row, "schema_version")?,
         data: (data.as_str() != "null").then_some(data),
         global_sequence: None,
         key: row.try_get("key")?,
@@ -230,14 +231,9 @@ fn due_event(row: &PgRow) -> Result<DueEvent, sqlx::Error> {
         event,
         due_at: row.try_get("due_at")?,
         next_try_at: row.try_get("fire_at")?,
-        failures: row.try_get::<i32, _>("failures")? as u32,
+        failures: count(row, "failures")?,
         error: row.try_get("error")?,
     })
-}
-
-/// PostgreSQL counts in i32; what is above is refused there.
-fn int(number: u32) -> i32 {
-    number.try_into().unwrap_or(i32::MAX)
 }
 
 /// Runs a statement that answers with one row; again while connections are lost, until `retry_for` has passed.

@@ -12,6 +12,7 @@ use serde::Serialize;
 use sqlx::Row;
 
 use crate::error::admin_error;
+use crate::number::PgSequence;
 use crate::{Database, sql};
 
 /// What a role may do in a namespace.
@@ -83,8 +84,8 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let revoking =
             sqlx::query_scalar(sql::REVOKE_ROLE).bind(namespace).bind(role).bind(kind.map(GrantKind::as_str));
-        let revoked: Result<i64, _> = revoking.fetch_one(&mut *conn).await.map_err(admin_error);
-        Ok(conn.end(revoked, admin_error).await? as u64)
+        let revoked = revoking.fetch_one(&mut *conn).await.map_err(admin_error);
+        conn.end(revoked, admin_error).await.map(|PgSequence(revoked)| revoked)
     }
 
     /// The grants in a namespace, or (`None`) in all. Others than the owner see those of their own roles.

@@ -10,6 +10,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::error::admin_error;
+use crate::number::{count, sequence_or_null};
 use crate::{Database, sql};
 
 /// Something that is held, and who holds it: appends or deliveries wait for it, or would if there were any.
@@ -130,7 +131,7 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let rows = sqlx::query(sql::HOLDERS).bind(namespace).fetch_all(&mut *conn).await.map_err(admin_error);
         let rows = conn.end(rows, admin_error).await?;
-        Ok(rows.iter().map(of_row).collect())
+        rows.iter().map(of_row).collect::<Result<_, _>>().map_err(admin_error)
     }
 }
 
@@ -153,9 +154,9 @@ impl Database {
     }
 }
 
-fn of_row(row: &PgRow) -> Holder {
+fn of_row(row: &PgRow) -> Result<Holder, sqlx::Error> {
     let duration = |column: &str| row.get::<Option<f64>, _>(column).map(|s| Duration::from_secs_f64(s.max(0.0)));
-    Holder {
+    Ok(Holder {
         holds: row.get("holds"),
         name: row.get("name"),
         pid: row.get("pid"),
@@ -164,11 +165,11 @@ fn of_row(row: &PgRow) -> Holder {
         granted: row.get("granted"),
         since: row.get("since"),
         age: duration("age"),
-        waiting: row.get::<i32, _>("waiting").unsigned_abs(),
+        waiting: count(row, "waiting")?,
         waiting_for: duration("waiting_for"),
-        above_sequence: row.get::<Option<i64>, _>("above_sequence").map(i64::unsigned_abs),
+        above_sequence: sequence_or_null(row, "above_sequence")?,
         ended_by: row.get("ended_by"),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use headwater_core::{Event, History, Instance, NamespaceInfo, ReadError};
 use sqlx::Row;
 
 use crate::error::read_error;
+use crate::number::{PgCount, PgSequence, bigint, int, milliseconds};
 use crate::poison::Poisoned;
 use crate::pooled::within;
 use crate::{Database, sql};
@@ -129,18 +130,18 @@ impl PgInbox {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let owned = within(
             self.database.call_timeout,
-            sqlx::query_as::<_, (Option<i64>, i64)>(sql::CDC_OWN)
+            sqlx::query_as::<_, (Option<i64>, PgSequence)>(sql::CDC_OWN)
                 .bind(&self.info.name)
                 .bind(slot)
                 .bind(&owner.node)
                 .bind(owner.incarnation)
                 .bind(term)
-                .bind(lease.as_millis() as i64)
+                .bind(milliseconds(lease))
                 .fetch_one(&mut *conn),
         )
         .await
         .map_err(read_error);
-        conn.end(owned, read_error).await.map(|(term, wal_end)| (term, wal_end as u64))
+        conn.end(owned, read_error).await.map(|(term, wal_end)| (term, wal_end.0))
     }
 
     /// Says that the owner reads the slot. Answers whether what is in the inbox is of the same history (if not, it is gone), and with the end of the WAL:
@@ -156,18 +157,18 @@ impl PgInbox {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let begun = within(
             self.database.call_timeout,
-            sqlx::query_as::<_, (bool, i64)>(sql::CDC_BEGIN)
+            sqlx::query_as::<_, (bool, PgSequence)>(sql::CDC_BEGIN)
                 .bind(&self.info.name)
                 .bind(slot)
                 .bind(term)
                 .bind(system_identifier)
-                .bind(timeline as i32)
+                .bind(int(timeline))
                 .bind(history.map(History::id))
                 .fetch_one(&mut *conn),
         )
         .await
         .map_err(read_error);
-        conn.end(begun, read_error).await.map(|(kept, wal_end)| (kept, wal_end as u64))
+        conn.end(begun, read_error).await.map(|(kept, wal_end)| (kept, wal_end.0))
     }
 
     /// Says whether what commits comes into the inbox at once.
@@ -199,17 +200,19 @@ impl PgInbox {
     pub async fn receive(&self, term: i64, history: Option<History>, rows: &[InboxRow]) -> Result<u32, ReadError> {
         let lsn = |lsn: u64| format!("{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF);
         let event = |event: &Event| serde_json::to_string(event).ok();
+        let sequences = rows.iter().map(|row| row.global_sequence.map(bigint).transpose());
+        let sequences = sequences.collect::<Result<Vec<_>, _>>()?;
         let slot = self.slot().await?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let stored = within(
             self.database.call_timeout,
-            sqlx::query_scalar::<_, i32>(sql::CDC_RECEIVE)
+            sqlx::query_scalar(sql::CDC_RECEIVE)
                 .bind(&self.info.name)
                 .bind(slot)
                 .bind(term)
                 .bind(rows.iter().map(|row| lsn(row.place.0)).collect::<Vec<_>>())
-                .bind(rows.iter().map(|row| row.place.1 as i32).collect::<Vec<_>>())
-                .bind(rows.iter().map(|row| row.global_sequence.map(|sequence| sequence as i64)).collect::<Vec<_>>())
+                .bind(rows.iter().map(|row| int(row.place.1)).collect::<Vec<_>>())
+                .bind(sequences)
                 .bind(rows.iter().map(|row| row.event.as_ref().and_then(event)).collect::<Vec<_>>())
                 .bind(rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>())
                 .bind(history.map(History::id))
@@ -217,7 +220,7 @@ impl PgInbox {
         )
         .await
         .map_err(read_error);
-        conn.end(stored, read_error).await.map(|stored| stored as u32)
+        conn.end(stored, read_error).await.map(|PgCount(stored)| stored)
     }
 
     /// What was stored after a number, at most `limit` rows, and no more once they have [`PAGE_BYTES`], read in a history (`None`: any).
@@ -276,7 +279,7 @@ impl PgInbox {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let removed = within(
             self.database.call_timeout,
-            sqlx::query_scalar::<_, i32>(sql::CDC_TIDY)
+            sqlx::query_scalar(sql::CDC_TIDY)
                 .bind(&self.info.name)
                 .bind(term)
                 .bind(above)
@@ -286,7 +289,7 @@ impl PgInbox {
         )
         .await
         .map_err(read_error);
-        conn.end(removed, read_error).await.map(|removed| removed as u32)
+        conn.end(removed, read_error).await.map(|PgCount(removed)| removed)
     }
 
     /// The slot, by what may become of it; `None`: there is none.
@@ -314,13 +317,14 @@ impl PgInbox {
         history: Option<History>,
         global_sequence: u64,
     ) -> Result<Result<Option<Event>, String>, ReadError> {
+        let sequence = bigint(global_sequence)?;
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let row = within(
             self.database.call_timeout,
             sqlx::query(sql::GAP_EVENTS)
                 .bind(i32::from(self.info.id))
-                .bind(vec![global_sequence as i64])
-                .bind(vec![global_sequence as i64])
+                .bind(vec![sequence])
+                .bind(vec![sequence])
                 .bind(1)
                 .bind(None::<DateTime<Utc>>)
                 .bind(None::<DateTime<Utc>>)

@@ -21,6 +21,7 @@ mod months;
 mod namespaces;
 mod nodes;
 mod notifier;
+mod number;
 mod partitions;
 mod poison;
 mod pooled;

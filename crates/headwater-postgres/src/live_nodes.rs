@@ -8,6 +8,7 @@ use serde::Serialize;
 use sqlx::Row;
 
 use crate::error::{admin_error, read_error};
+use crate::number::bigint;
 use crate::pooled::within;
 use crate::{Database, sql};
 
@@ -72,6 +73,7 @@ fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S
 impl Database {
     /// Says what a node's live source does. Answers whether it is that node still.
     pub async fn report_live(&self, namespace: &str, node: &Instance, report: &LiveReport) -> Result<bool, ReadError> {
+        let (received, taken) = (bigint(report.received)?, bigint(report.taken)?);
         let mut conn = self.pin().await.map_err(read_error)?;
         let said = within(
             self.call_timeout,
@@ -84,8 +86,8 @@ impl Database {
                 .bind(&report.slot)
                 .bind(&report.error)
                 .bind(&report.warnings)
-                .bind(report.received as i64)
-                .bind(report.taken as i64)
+                .bind(received)
+                .bind(taken)
                 .fetch_one(&mut *conn),
         )
         .await

@@ -29,7 +29,7 @@ pub struct Migrated {
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
-const KNOWN: i64 = sql::MIGRATIONS.len() as i64;
+const KNOWN: i64 = sql::MIGRATIONS.len().cast_signed() as i64;
 
 impl Database {
     /// Brings the database's schema to this build's version; does nothing if it is there.

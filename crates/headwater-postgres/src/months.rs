@@ -4,9 +4,11 @@
 
 use chrono::{DateTime, Utc};
 use headwater_core::ReadError;
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use crate::error::read_error;
+use crate::number::{count, sequence};
 use crate::sql;
 
 /// A month to which nothing is added any more.
@@ -49,23 +51,27 @@ impl Bounds {
     }
 }
 
+/// The month of a row; `None`: nothing is sealed yet.
+fn month(row: &PgRow) -> Result<Option<Month>, sqlx::Error> {
+    let Some(ends_at) = row.try_get("ends_at")? else { return Ok(None) };
+    Ok(Some(Month {
+        ends_at,
+        high_sequence: sequence(row, "high_sequence")?,
+        complete_to: sequence(row, "complete_to")?,
+        page_events: count(row, "page_events")?.into(),
+        trimmed: row.try_get("trimmed")?,
+    }))
+}
+
 impl Months {
     pub(crate) async fn load(conn: &mut PgConnection, namespace_id: i32) -> Result<Self, ReadError> {
         let rows = sqlx::query(sql::MONTHS).bind(namespace_id).fetch_all(conn).await.map_err(read_error)?;
         let Some(first) = rows.first() else { return Ok(Months::default()) };
-        let trimmed_to = first.get::<i64, _>("trimmed_to") as u64;
-        let sealed = rows.iter().filter_map(|row| {
-            Some(Month {
-                ends_at: row.get::<Option<_>, _>("ends_at")?,
-                high_sequence: row.get::<i64, _>("high_sequence") as u64,
-                complete_to: row.get::<i64, _>("complete_to") as u64,
-                page_events: row.get::<i32, _>("page_events") as u64,
-                trimmed: row.get("trimmed"),
-            })
-        });
+        let trimmed_to = sequence(first, "trimmed_to").map_err(read_error)?;
+        let sealed = rows.iter().filter_map(|row| month(row).transpose()).collect::<Result<_, _>>();
         // Infinity is no time of chrono's: it is there as long as nothing is trimmed.
         let kept_from = (trimmed_to > 0).then(|| first.get("kept_from"));
-        Ok(Months { kept_from, trimmed_to, months: sealed.collect() })
+        Ok(Months { kept_from, trimmed_to, months: sealed.map_err(read_error)? })
     }
 
     /// Of a read after a sequence, up to one, of the first `max_events` there (`None`: of all).

@@ -10,6 +10,7 @@ use sqlx::postgres::PgRow;
 
 use crate::error::admin_error;
 use crate::months::Months;
+use crate::number::{count, int};
 use crate::row::json;
 use crate::{Database, LogOptions, PgLog, sql};
 
@@ -38,7 +39,7 @@ impl Database {
             .bind(config.ordering.map(|ordering| ordering.as_str()))
             .bind(config.notify)
             .bind(config.retention.map(|retention| retention.as_secs_f64()))
-            .bind(config.max_payload_bytes.map(|bytes| bytes as i32))
+            .bind(config.max_payload_bytes.map(int))
             .bind(config.metadata.as_ref().map(json))
             .bind(config.partitions.map(|partitions| partitions.as_str()))
             .fetch_one(&mut *conn)
@@ -63,7 +64,7 @@ impl Database {
             .bind(name)
             .bind(changes.notify)
             .bind(changes.retention.flatten().map(|retention| retention.as_secs_f64()))
-            .bind(changes.max_payload_bytes.map(|bytes| bytes as i32))
+            .bind(changes.max_payload_bytes.map(int))
             .bind(changes.metadata.as_ref().map(json))
             .bind(changes.retention == Some(None))
             .fetch_one(&mut *conn)
@@ -140,13 +141,15 @@ pub(crate) fn of_read(error: ReadError) -> AdminError {
 }
 
 fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
+    let id = row.get::<i32, _>("namespace_id");
+    let id = u16::try_from(id).map_err(|error| admin_error(sqlx::Error::Decode(error.into())))?;
     Ok(NamespaceInfo {
         name: row.get("namespace"),
-        id: row.get::<i32, _>("namespace_id") as u16,
+        id,
         ordering: row.get::<&str, _>("ordering").parse()?,
         notify: row.get("notify"),
         retention: row.get::<Option<f64>, _>("retention").map(Duration::from_secs_f64),
-        max_payload_bytes: row.get::<i32, _>("max_payload_bytes") as u32,
+        max_payload_bytes: count(row, "max_payload_bytes").map_err(admin_error)?,
         metadata: row.get::<crate::row::PgJson, _>("metadata").0,
         created_at: row.get("created_at"),
         partitions: row.get::<&str, _>("partitions").parse()?,

@@ -10,6 +10,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use crate::error::subscriber_error;
+use crate::number::{PgSequence, bound, int, sequence};
 use crate::row::PgJson;
 use crate::subscribers::call::calling;
 use crate::{Database, sql};
@@ -104,13 +105,8 @@ async fn register(
         .fetch_one(conn)
         .await
         .map_err(subscriber_error)?;
-    let read = || {
-        Ok(Registration {
-            node_id: row.try_get(0)?,
-            incarnation: row.try_get::<i64, _>(1)? as u64,
-            instance_id: row.try_get(2)?,
-        })
-    };
+    let read =
+        || Ok(Registration { node_id: row.try_get(0)?, incarnation: sequence(&row, 1)?, instance_id: row.try_get(2)? });
     read().map_err(subscriber_error)
 }
 
@@ -124,14 +120,14 @@ async fn heartbeat(
     let beat = sqlx::query(sql::HEARTBEAT)
         .bind(namespace)
         .bind(&node.node_id)
-        .bind(node.incarnation as i64)
+        .bind(bound(node.incarnation))
         .bind(event_types)
         .bind(handled);
     beat.execute(conn).await.map(drop).map_err(subscriber_error)
 }
 
 async fn stop(conn: &mut PgConnection, namespace: &str, node: &Registration) -> Result<bool> {
-    let stopping = sqlx::query_scalar(sql::STOP_NODE).bind(namespace).bind(&node.node_id).bind(node.incarnation as i64);
+    let stopping = sqlx::query_scalar(sql::STOP_NODE).bind(namespace).bind(&node.node_id).bind(bound(node.incarnation));
     stopping.fetch_one(conn).await.map_err(subscriber_error)
 }
 
@@ -146,7 +142,7 @@ fn info(row: &PgRow) -> std::result::Result<NodeInfo, sqlx::Error> {
     Ok(NodeInfo {
         namespace: row.try_get("namespace")?,
         node_id: row.try_get("node_id")?,
-        incarnation: row.try_get::<i64, _>("incarnation")? as u64,
+        incarnation: sequence(row, "incarnation")?,
         instance_id: row.try_get("instance_id")?,
         alive: row.try_get("alive")?,
         heartbeat_age: seconds("heartbeat_age")?,
@@ -164,7 +160,7 @@ fn info(row: &PgRow) -> std::result::Result<NodeInfo, sqlx::Error> {
 
 async fn forget(conn: &mut PgConnection, namespace: &str, older_than: Duration, node_id: Option<&str>) -> Result<u64> {
     let forgetting = sqlx::query_scalar(sql::FORGET_NODES).bind(namespace).bind(older_than.as_secs_f64()).bind(node_id);
-    forgetting.fetch_one(conn).await.map(|gone: i64| gone as u64).map_err(subscriber_error)
+    forgetting.fetch_one(conn).await.map(|PgSequence(gone)| gone).map_err(subscriber_error)
 }
 
 async fn reap_unhandled(
@@ -173,11 +169,11 @@ async fn reap_unhandled(
     subscriber_id: &str,
     grace: Duration,
 ) -> Result<(u64, u64)> {
-    let reaping = sqlx::query_as::<_, (i64, i64)>(sql::REAP_UNHANDLED)
+    let reaping = sqlx::query_as(sql::REAP_UNHANDLED)
         .bind(namespace)
         .bind(grace.as_secs_f64())
         .bind(subscriber_id)
-        .bind(REAPED_AT_ONCE as i32);
-    let (letters, settled) = reaping.fetch_one(conn).await.map_err(subscriber_error)?;
-    Ok((letters as u64, settled as u64))
+        .bind(int(REAPED_AT_ONCE));
+    let (PgSequence(letters), PgSequence(settled)) = reaping.fetch_one(conn).await.map_err(subscriber_error)?;
+    Ok((letters, settled))
 }

@@ -15,6 +15,7 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::error::{admin_error, sqlstate};
+use crate::number::{count, sequence, sequence_or_null};
 use crate::{Database, pooler, sql};
 
 /// How often a step is tried whose lock is not had in time.
@@ -104,7 +105,7 @@ impl Database {
         self.require_migrated().await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
         let rows = sqlx::query(sql::PARTITIONS).bind(namespace).fetch_all(&mut *conn).await.map_err(admin_error);
-        Ok(conn.end(rows, admin_error).await?.iter().map(month_info).collect())
+        month_infos(&conn.end(rows, admin_error).await?)
     }
 
     /// What was trimmed before a namespace's subscribers, or one of them, had handled it: the newest first.
@@ -113,15 +114,17 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let query = sqlx::query(sql::LOSSES).bind(namespace).bind(subscriber_id);
         let rows = query.fetch_all(&mut *conn).await.map_err(admin_error);
-        let loss = |row: &PgRow| Loss {
-            subscriber_id: row.get("subscriber_id"),
-            partition: row.get::<i32, _>("partition") as u32,
-            first_sequence: row.get::<i64, _>("first_sequence") as u64,
-            last_sequence: row.get::<i64, _>("last_sequence") as u64,
-            events: row.get::<i64, _>("events") as u64,
-            lost_at: row.get("lost_at"),
+        let loss = |row: &PgRow| {
+            Ok(Loss {
+                subscriber_id: row.get("subscriber_id"),
+                partition: count(row, "partition")?,
+                first_sequence: sequence(row, "first_sequence")?,
+                last_sequence: sequence(row, "last_sequence")?,
+                events: sequence(row, "events")?,
+                lost_at: row.get("lost_at"),
+            })
         };
-        Ok(conn.end(rows, admin_error).await?.iter().map(loss).collect())
+        conn.end(rows, admin_error).await?.iter().map(loss).collect::<Result<_, _>>().map_err(admin_error)
     }
 
     /// Makes a namespace's coming months, seals past ones, trims those that are older than it keeps events, and drops their tables. No month goes
@@ -160,7 +163,8 @@ impl Maintenance {
         }
         let namespace = self.namespace.clone();
         self.one(sqlx::query(sql::MAINTAIN_NAMESPACE).bind(&namespace)).await?;
-        done.sealed = self.one(sqlx::query(sql::SEAL_MONTHS).bind(&namespace)).await?.get::<i32, _>(0) as u32;
+        let sealed = self.one(sqlx::query(sql::SEAL_MONTHS).bind(&namespace)).await?;
+        done.sealed = count(&sealed, 0).map_err(admin_error)?;
         // Only the owner of the tables trims and drops; for others, this is where it ends.
         match self.trim(allow_loss, &mut done).await {
             Err(AdminError::NotGranted(_)) if !allow_loss => return Ok(done),
@@ -175,7 +179,7 @@ impl Maintenance {
     async fn trim(&mut self, allow_loss: bool, done: &mut Maintained) -> Result<(), AdminError> {
         let namespace = self.namespace.clone();
         let rows = self.all(sqlx::query(sql::PARTITIONS).bind(&namespace)).await?;
-        for month in rows.iter().map(month_info).filter(|month| month.due) {
+        for month in month_infos(&rows)?.into_iter().filter(|month| month.due) {
             if !month.held_by.is_empty() && !allow_loss {
                 done.held = Some((month.leaf, month.held_by));
                 return Ok(());
@@ -186,7 +190,7 @@ impl Maintenance {
             match self.one(trim).await {
                 Ok(row) => done.trimmed.push(Trimmed {
                     leaf: month.leaf,
-                    events: row.get::<i64, _>("events") as u64,
+                    events: sequence(&row, "events").map_err(admin_error)?,
                     losers: row.get("losers"),
                 }),
                 // Somebody was moved back meanwhile.
@@ -252,21 +256,24 @@ impl Maintenance {
     }
 }
 
-fn month_info(row: &PgRow) -> MonthInfo {
-    let number = |name: &str| row.get::<Option<i64>, _>(name).map(|number| number as u64);
-    MonthInfo {
+fn month_infos(rows: &[PgRow]) -> Result<Vec<MonthInfo>, AdminError> {
+    rows.iter().map(month_info).collect::<Result<_, _>>().map_err(admin_error)
+}
+
+fn month_info(row: &PgRow) -> Result<MonthInfo, sqlx::Error> {
+    Ok(MonthInfo {
         starts_at: row.get("starts_at"),
         ends_at: row.get("ends_at"),
         leaf: row.get("leaf"),
-        events: number("events"),
-        bytes: number("bytes"),
-        first_sequence: number("first_sequence"),
-        last_sequence: number("last_sequence"),
+        events: sequence_or_null(row, "events")?,
+        bytes: sequence_or_null(row, "bytes")?,
+        first_sequence: sequence_or_null(row, "first_sequence")?,
+        last_sequence: sequence_or_null(row, "last_sequence")?,
         sealed_at: row.get("sealed_at"),
         trimmed_at: row.get("trimmed_at"),
         dropped_at: row.get("dropped_at"),
         due_at: row.get("due_at"),
         due: row.get::<Option<bool>, _>("due").unwrap_or(false),
         held_by: row.get("held_by"),
-    }
+    })
 }

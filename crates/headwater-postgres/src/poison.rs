@@ -12,6 +12,7 @@ use sqlx::{PgConnection, Row};
 use crate::error::{admin_error, read_error};
 use crate::months::Months;
 use crate::namespaces::of_read;
+use crate::number::{PgCount, PgSequence, bigint, bigints, count, int, sequence};
 use crate::pooled::within;
 use crate::{Database, sql};
 
@@ -53,17 +54,17 @@ pub struct Redelivered {
 /// What a page holds that is no event.
 #[derive(Debug, Default)]
 pub(crate) struct Poisoned {
-    sequences: Vec<i64>,
+    sequences: Vec<u64>,
     errors: Vec<String>,
 }
 
 impl Poisoned {
     /// Notes a row; fails if not even its place can be told.
     pub(crate) fn add(&mut self, row: &PgRow, error: &ReadError) -> Result<u64, ReadError> {
-        let sequence: i64 = row.try_get(0).map_err(read_error)?;
+        let sequence = sequence(row, 0).map_err(read_error)?;
         self.sequences.push(sequence);
         self.errors.push(error.to_string());
-        Ok(sequence as u64)
+        Ok(sequence)
     }
 
     /// Takes the events out of rows, and notes the rest.
@@ -83,7 +84,7 @@ impl Poisoned {
 
     /// Their places.
     pub(crate) fn sequences(&self) -> Vec<u64> {
-        self.sequences.iter().map(|sequence| *sequence as u64).collect()
+        self.sequences.clone()
     }
 
     /// Says what was stepped over without being noted, in a transaction that may not write, or of somebody who may not.
@@ -100,7 +101,7 @@ impl Poisoned {
         }
         let new: i32 = sqlx::query_scalar(sql::NOTE_POISON)
             .bind(&info.name)
-            .bind(&self.sequences)
+            .bind(bigints(self.sequences.iter().copied())?)
             .bind(&self.errors)
             .fetch_one(conn)
             .await
@@ -127,29 +128,30 @@ impl Database {
         )
         .await
         .map_err(admin_error);
-        let poison = |row: &PgRow| PoisonEvent {
-            global_sequence: row.get::<i64, _>("global_sequence") as u64,
-            error: row.get("error"),
-            found_at: row.get("found_at"),
-            redelivered_at: row.get("redelivered_at"),
+        let poison = |row: &PgRow| {
+            Ok(PoisonEvent {
+                global_sequence: sequence(row, "global_sequence")?,
+                error: row.get("error"),
+                found_at: row.get("found_at"),
+                redelivered_at: row.get("redelivered_at"),
+            })
         };
-        Ok(conn.end(rows, admin_error).await?.iter().map(poison).collect())
+        conn.end(rows, admin_error).await?.iter().map(poison).collect::<Result<_, _>>().map_err(admin_error)
     }
 
     /// Has an event delivered that was poison and has been repaired, to whoever is past it: late, and in a new term. Answers how many will be told.
     pub async fn redeliver_poison(&self, namespace: &str, global_sequence: u64) -> Result<u32, AdminError> {
         let info = self.namespace(namespace).await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let sequence = i64::try_from(global_sequence).unwrap_or(i64::MAX);
-        let readable = self.is_readable(&mut conn, &info, sequence).await;
+        let readable = self.is_readable(&mut conn, &info, global_sequence).await;
         let told = match readable {
-            Ok(()) => {
-                let statement = sqlx::query_scalar::<_, i32>(sql::REDELIVER_POISON).bind(namespace).bind(sequence);
+            Ok(sequence) => {
+                let statement = sqlx::query_scalar(sql::REDELIVER_POISON).bind(namespace).bind(sequence);
                 within(self.call_timeout, statement.fetch_one(&mut *conn)).await.map_err(admin_error)
             }
             Err(error) => Err(error),
         };
-        conn.end(told, admin_error).await.map(|told| told as u32)
+        conn.end(told, admin_error).await.map(|PgCount(told)| told)
     }
 
     /// Has events delivered that were poison and have been repaired. Active subscribers that are past the first of them are moved back to just before it,
@@ -159,13 +161,14 @@ impl Database {
         let info = self.namespace(namespace).await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
         let redelivered = async {
-            let sequences = bigints(sequences);
-            for sequence in &sequences {
-                self.is_readable(&mut conn, &info, *sequence).await?;
+            let mut readable = Vec::with_capacity(sequences.len());
+            for sequence in sequences {
+                readable.push(self.is_readable(&mut conn, &info, *sequence).await?);
             }
-            let statement = sqlx::query(sql::REDELIVER_IN_ORDER).bind(namespace).bind(sequences);
+            let statement = sqlx::query(sql::REDELIVER_IN_ORDER).bind(namespace).bind(readable);
             let row = within(self.call_timeout, statement.fetch_one(&mut *conn)).await.map_err(admin_error)?;
-            Ok(Redelivered { moved: row.get::<i32, _>("moved") as u32, late: row.get::<i32, _>("late") as u32 })
+            let read = || Ok(Redelivered { moved: count(&row, "moved")?, late: count(&row, "late")? });
+            read().map_err(admin_error)
         };
         let redelivered = redelivered.await;
         conn.end(redelivered, admin_error).await
@@ -178,16 +181,19 @@ impl Database {
         namespace: &str,
         sequences: &[u64],
     ) -> Result<Vec<SubscriptionReset>, AdminError> {
+        let sequences = bigints(sequences.iter().copied())?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let statement = sqlx::query(sql::RESET_ON_POISON).bind(namespace).bind(bigints(sequences));
+        let statement = sqlx::query(sql::RESET_ON_POISON).bind(namespace).bind(sequences);
         let rows = within(self.call_timeout, statement.fetch_all(&mut *conn)).await.map_err(admin_error);
-        let reset = |row: &PgRow| SubscriptionReset {
-            subscriber_id: row.get("subscriber_id"),
-            partition: row.get::<i32, _>("partition") as u32,
-            was_at: row.get::<i64, _>("was_at") as u64,
-            stands_at: row.get::<i64, _>("stands_at") as u64,
+        let reset = |row: &PgRow| {
+            Ok(SubscriptionReset {
+                subscriber_id: row.get("subscriber_id"),
+                partition: count(row, "partition")?,
+                was_at: sequence(row, "was_at")?,
+                stands_at: sequence(row, "stands_at")?,
+            })
         };
-        Ok(conn.end(rows, admin_error).await?.iter().map(reset).collect())
+        conn.end(rows, admin_error).await?.iter().map(reset).collect::<Result<_, _>>().map_err(admin_error)
     }
 
     /// Makes a kind of notifier known: poison that is found from now on is told to it at least once, by one of the processes that have it.
@@ -201,16 +207,17 @@ impl Database {
     /// Poison that a notifier was not told of yet, the first one first.
     pub async fn poison_to_tell(&self, namespace: &str, notifier: &str, limit: u32) -> Result<Vec<u64>, AdminError> {
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let untold = sqlx::query_scalar::<_, i64>(sql::POISON_TO_TELL).bind(namespace).bind(notifier);
-        let untold = untold.bind(i32::try_from(limit).unwrap_or(i32::MAX));
+        let untold = sqlx::query_scalar(sql::POISON_TO_TELL).bind(namespace).bind(notifier);
+        let untold = untold.bind(int(limit));
         let untold = within(self.call_timeout, untold.fetch_all(&mut *conn)).await.map_err(admin_error);
-        Ok(conn.end(untold, admin_error).await?.into_iter().map(i64::unsigned_abs).collect())
+        Ok(conn.end(untold, admin_error).await?.into_iter().map(|PgSequence(sequence)| sequence).collect())
     }
 
     /// Notes that a notifier was told of poison.
     pub async fn poison_told(&self, namespace: &str, notifier: &str, sequences: &[u64]) -> Result<(), AdminError> {
+        let sequences = bigints(sequences.iter().copied())?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let told = sqlx::query(sql::POISON_TOLD).bind(namespace).bind(notifier).bind(bigints(sequences));
+        let told = sqlx::query(sql::POISON_TOLD).bind(namespace).bind(notifier).bind(sequences);
         let told = within(self.call_timeout, told.execute(&mut *conn)).await.map(drop).map_err(admin_error);
         conn.end(told, admin_error).await
     }
@@ -231,20 +238,21 @@ impl Database {
         }
     }
 
-    /// Whether the row is an event by now.
+    /// Fails unless the row is an event by now. Answers with its place, as it is stored.
     async fn is_readable(
         &self,
         conn: &mut PgConnection,
         info: &NamespaceInfo,
-        sequence: i64,
-    ) -> Result<(), AdminError> {
+        sequence: u64,
+    ) -> Result<i64, AdminError> {
+        let stored = bigint(sequence)?;
         // What is trimmed is no event any more, though its month may still be there.
         let months = Months::load(&mut *conn, i32::from(info.id)).await.map_err(of_read)?;
-        let bounds = months.forwards(sequence.unsigned_abs().saturating_sub(1), Some(sequence.unsigned_abs()), None);
+        let bounds = months.forwards(sequence.saturating_sub(1), Some(sequence), None);
         let row = sqlx::query(sql::GAP_EVENTS)
             .bind(i32::from(info.id))
-            .bind(vec![sequence])
-            .bind(vec![sequence])
+            .bind(vec![stored])
+            .bind(vec![stored])
             .bind(1)
             .bind(bounds.from)
             .bind(bounds.until)
@@ -254,11 +262,7 @@ impl Database {
             .map_err(admin_error)?;
         let row = row.ok_or_else(|| AdminError::InvalidInput(format!("there is no event {sequence}")))?;
         crate::row::event(&row)
-            .map(drop)
+            .map(|_| stored)
             .map_err(|error| AdminError::InvalidInput(format!("event {sequence} is not repaired: {error}")))
     }
-}
-
-fn bigints(sequences: &[u64]) -> Vec<i64> {
-    sequences.iter().map(|sequence| i64::try_from(*sequence).unwrap_or(i64::MAX)).collect()
 }

@@ -8,6 +8,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::error::admin_error;
+use crate::number::sequence;
 use crate::{Database, sql};
 
 /// The queue of a shared subscriber.
@@ -40,21 +41,20 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let rows = sqlx::query(sql::QUEUE_STATUS).bind(namespace).bind(subscriber_id).fetch_all(&mut *conn).await;
         let rows = conn.end(rows.map_err(admin_error), admin_error).await?;
-        Ok(rows.iter().map(of_row).collect())
+        rows.iter().map(of_row).collect::<Result<_, _>>().map_err(admin_error)
     }
 }
 
-fn of_row(row: &PgRow) -> QueueInfo {
-    let number = |column: &str| row.get::<i64, _>(column).unsigned_abs();
-    QueueInfo {
+fn of_row(row: &PgRow) -> Result<QueueInfo, sqlx::Error> {
+    Ok(QueueInfo {
         subscriber_id: row.get("subscriber_id"),
-        position: number("position"),
-        waiting: number("waiting"),
+        position: sequence(row, "position")?,
+        waiting: sequence(row, "waiting")?,
         oldest_waiting: Duration::from_secs_f64(row.get::<f64, _>("oldest_waiting").max(0.0)),
-        claims: number("claims"),
-        in_flight: number("in_flight"),
-        retries: number("retries"),
+        claims: sequence(row, "claims")?,
+        in_flight: sequence(row, "in_flight")?,
+        retries: sequence(row, "retries")?,
         left_behind: row.get("left_behind"),
-        dead_letters: number("dead_letters"),
-    }
+        dead_letters: sequence(row, "dead_letters")?,
+    })
 }

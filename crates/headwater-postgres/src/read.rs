@@ -12,13 +12,14 @@ use headwater_core::{
     Direction, Event, Gap, GapState, Gaps, History, Horizon, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE,
     NamespaceInfo, ReadError, StreamQuery, Writer, missing_runs,
 };
-use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::read_error;
 use crate::months::Months;
+use crate::number::{PgSequence, bound, int, sequence};
 use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
@@ -78,11 +79,6 @@ async fn bounded(
     Ok(read)
 }
 
-/// PostgreSQL counts in i64; what is above is beyond any event.
-fn bigint(number: u64) -> i64 {
-    number.try_into().unwrap_or(i64::MAX)
-}
-
 /// A page of a stream, and what was stepped over: in its place, the page goes on.
 pub(crate) async fn stream_page(
     conn: &mut PgConnection,
@@ -92,7 +88,7 @@ pub(crate) async fn stream_page(
 ) -> Result<(Vec<Event>, Poisoned), ReadError> {
     let backwards = query.direction == Direction::Backwards;
     let (mut events, mut poison) = (Vec::new(), Poisoned::default());
-    let (mut from, mut to) = (query.from_version.map(bigint), query.to_version.map(bigint));
+    let (mut from, mut to) = (query.from_version.map(bound), query.to_version.map(bound));
     loop {
         let asked = query.page_size as usize - events.len();
         // Which months a stream lies in is asked only where there are some.
@@ -101,7 +97,7 @@ pub(crate) async fn stream_page(
             (true, false) => sqlx::query(sql::STREAM_PAGE).bind(i32::from(info.id)),
             (true, true) => sqlx::query(sql::STREAM_PAGE_BACK).bind(i32::from(info.id)),
         };
-        let statement = statement.bind(&*query.stream_id).bind(from).bind(to).bind(asked as i32);
+        let statement = statement.bind(&*query.stream_id).bind(from).bind(to).bind(int(asked));
         let statement = if months.is_empty() { statement } else { statement.bind(backwards) };
         let rows = statement.fetch_all(&mut *conn).await.map_err(read_error)?;
         poison.sort_out(&rows, &mut events)?;
@@ -135,11 +131,11 @@ pub(crate) async fn correlated(
     limit: u32,
 ) -> Result<(Vec<Event>, Poisoned), ReadError> {
     let limit = limit.min(MAX_PAGE_SIZE) as usize;
-    let (mut events, mut poison, mut after) = (Vec::new(), Poisoned::default(), bigint(after));
+    let (mut events, mut poison, mut after) = (Vec::new(), Poisoned::default(), bound(after));
     loop {
         let asked = limit - events.len();
         let statement =
-            sqlx::query(sql::CORRELATION_PAGE).bind(namespace_id).bind(correlation_id).bind(after).bind(asked as i32);
+            sqlx::query(sql::CORRELATION_PAGE).bind(namespace_id).bind(correlation_id).bind(after).bind(int(asked));
         let rows = statement.fetch_all(&mut *conn).await.map_err(read_error)?;
         poison.sort_out(&rows, &mut events)?;
         let last = rows.last().filter(|_| rows.len() == asked && events.len() < limit);
@@ -154,7 +150,7 @@ pub(crate) async fn causation_chain(
     id: Uuid,
     limit: u32,
 ) -> Result<(Vec<Event>, Poisoned), ReadError> {
-    let limit = limit.min(MAX_PAGE_SIZE) as i32;
+    let limit = int(limit.min(MAX_PAGE_SIZE));
     let statement = sqlx::query(sql::CAUSATION_CHAIN).bind(namespace_id).bind(id).bind(limit);
     let rows = statement.fetch_all(conn).await.map_err(read_error)?;
     let (mut events, mut poison) = (Vec::new(), Poisoned::default());
@@ -185,7 +181,8 @@ pub(crate) async fn horizon(
 ) -> Result<(Horizon, Option<History>), ReadError> {
     let statement = sqlx::query(sql::HORIZON).bind(&info.name).bind(history.map(History::id));
     let row = statement.fetch_one(&mut *conn).await.map_err(read_error)?;
-    let (horizon, head) = (row.get::<i64, _>(0) as u64, row.get::<i64, _>(1) as u64);
+    let horizon = sequence(&row, 0).map_err(read_error)?;
+    let head = sequence(&row, 1).map_err(read_error)?;
     let present = row.get::<Option<Uuid>, _>(2).map(History::new);
     let writers = if horizon < head { writers(conn, info).await? } else { Vec::new() };
     Ok((Horizon { horizon, head, writers }, present))
@@ -193,20 +190,22 @@ pub(crate) async fn horizon(
 
 /// The highest sequence that can be read now.
 pub(crate) async fn log_end(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<u64, ReadError> {
-    let end: i64 = sqlx::query_scalar(sql::LOG_END).bind(&info.name).fetch_one(conn).await.map_err(read_error)?;
-    Ok(end as u64)
+    let end = sqlx::query_scalar(sql::LOG_END).bind(&info.name).fetch_one(conn).await;
+    end.map(|PgSequence(end)| end).map_err(read_error)
 }
 
 async fn writers(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Vec<Writer>, ReadError> {
     let rows = sqlx::query(sql::WRITERS).bind(i32::from(info.id)).fetch_all(conn).await.map_err(read_error)?;
-    let writer = |row: &sqlx::postgres::PgRow| Writer {
-        above_sequence: row.get::<i64, _>(0) as u64,
-        pid: row.get(1),
-        application_name: row.get(2),
-        started_at: row.get(3),
-        age: row.get::<Option<f64>, _>(4).map(|age| Duration::from_secs_f64(age.max(0.0))),
+    let writer = |row: &PgRow| {
+        Ok(Writer {
+            above_sequence: sequence(row, 0)?,
+            pid: row.get(1),
+            application_name: row.get(2),
+            started_at: row.get(3),
+            age: row.get::<Option<f64>, _>(4).map(|age| Duration::from_secs_f64(age.max(0.0))),
+        })
     };
-    Ok(rows.iter().map(writer).collect())
+    rows.iter().map(writer).collect::<Result<_, _>>().map_err(read_error)
 }
 
 /// A horizon that was proved, and in which history, if that is known.
@@ -337,9 +336,9 @@ async fn log_page_back(
     let bounds = months.backwards(top, query.after, whole_pages(query));
     let statement = sqlx::query(sql::LOG_PAGE_BACK)
         .bind(i32::from(info.id))
-        .bind(bigint(top.saturating_add(1)))
-        .bind(bigint(query.after.saturating_add(1)))
-        .bind(query.page_size as i32);
+        .bind(bound(top.saturating_add(1)))
+        .bind(bound(query.after.saturating_add(1)))
+        .bind(int(query.page_size));
     let read = bounded(conn, info, filters(statement, query).bind(bounds.from).bind(bounds.until)).await?;
     let full = read.is_full(query.page_size);
     let cursor = read.last.filter(|_| full).unwrap_or(query.after.saturating_add(1));
@@ -357,9 +356,9 @@ async fn fetch(conn: &mut PgConnection, of: Of<'_>, query: &LogQuery, up_to: Opt
     loop {
         let statement = sqlx::query(sql::LOG_PAGE)
             .bind(i32::from(of.info.id))
-            .bind(bigint(query.after))
-            .bind(up_to.map(bigint))
-            .bind(query.page_size as i32);
+            .bind(bound(query.after))
+            .bind(up_to.map(bound))
+            .bind(int(query.page_size));
         let statement = filters(statement, query).bind(bounds.from).bind(bounds.until);
         let read = bounded(conn, of.info, statement.bind(of.history.map(History::id))).await?;
         if bounds.holds(read.is_full(query.page_size), read.last) {
@@ -418,15 +417,15 @@ pub(crate) async fn long_transactions(
     let bounds = of.months.forwards(after, None, None);
     let statement = sqlx::query(sql::LONG_TRANSACTIONS)
         .bind(i32::from(of.info.id))
-        .bind(bigint(after))
-        .bind(bigint(span))
+        .bind(bound(after))
+        .bind(bound(span))
         .bind(i64::from(limit))
         .bind(bounds.from)
         .bind(bounds.until)
         .bind(of.history.map(History::id));
     let rows = statement.fetch_all(conn).await.map_err(read_error)?;
-    let number = |row: &sqlx::postgres::PgRow, at: usize| row.get::<i64, _>(at) as u64;
-    Ok(rows.iter().map(|row| (number(row, 0), number(row, 1), number(row, 2))).collect())
+    let transaction = |row: &PgRow| Ok((sequence(row, 0)?, sequence(row, 1)?, sequence(row, 2)?));
+    rows.iter().map(transaction).collect::<Result<_, _>>().map_err(read_error)
 }
 
 /// What is visible in gaps.
@@ -434,13 +433,13 @@ async fn in_gaps(conn: &mut PgConnection, of: Of<'_>, gaps: &Gaps) -> Result<Row
     let [(lowest, _), ..] = gaps.ranges() else { return Ok(Rows::default()) };
     let highest = gaps.ranges().last().map(|(_, last)| *last);
     let bounds = of.months.forwards(lowest.saturating_sub(1), highest, None);
-    let firsts: Vec<i64> = gaps.ranges().iter().map(|(first, _)| bigint(*first)).collect();
-    let lasts: Vec<i64> = gaps.ranges().iter().map(|(_, last)| bigint(*last)).collect();
+    let firsts: Vec<i64> = gaps.ranges().iter().map(|(first, _)| bound(*first)).collect();
+    let lasts: Vec<i64> = gaps.ranges().iter().map(|(_, last)| bound(*last)).collect();
     let statement = sqlx::query(sql::GAP_EVENTS)
         .bind(i32::from(of.info.id))
         .bind(firsts)
         .bind(lasts)
-        .bind(MAX_PAGE_SIZE as i32)
+        .bind(int(MAX_PAGE_SIZE))
         .bind(bounds.from)
         .bind(bounds.until)
         .bind(of.history.map(History::id));

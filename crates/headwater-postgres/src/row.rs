@@ -8,6 +8,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgRow, PgTypeInfo, PgValueFormat, PgValueRef, Postgres};
 
 use crate::error::read_error;
+use crate::number::{PgCount, PgSequence};
 
 /// A [`Json`] as jsonb.
 pub(crate) struct PgJson(pub(crate) Json);
@@ -75,12 +76,12 @@ fn decode(row: &PgRow) -> Result<Event, sqlx::Error> {
     let PgJson(data) = column(row, 6)?;
     let headers = column::<Option<PgJson>>(row, 11)?;
     Ok(Event {
-        global_sequence: Some(column::<i64>(row, 0)? as u64),
+        global_sequence: Some(column::<PgSequence>(row, 0)?.0),
         id: column(row, 1)?,
         stream_id: column::<Option<String>>(row, 2)?.map(StreamId::from),
-        stream_version: column::<Option<i64>>(row, 3)?.map(|version| version as u64),
+        stream_version: column::<Option<PgSequence>>(row, 3)?.map(|version| version.0),
         event_type: column(row, 4)?,
-        schema_version: column::<i32>(row, 5)? as u32,
+        schema_version: column::<PgCount>(row, 5)?.0,
         data: (data.as_str() != "null").then_some(data),
         key: column(row, 7)?,
         actor_id: column(row, 8)?,
@@ -92,7 +93,7 @@ fn decode(row: &PgRow) -> Result<Event, sqlx::Error> {
         },
         created_at: column::<PgTime>(row, 12)?.0,
         recorded_at: column::<Option<PgTime>>(row, 13)?.map(|time| time.0),
-        transaction_id: Some(column::<i64>(row, 14)? as u64),
+        transaction_id: Some(column::<PgSequence>(row, 14)?.0),
     })
 }
 

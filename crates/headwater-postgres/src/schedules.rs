@@ -12,6 +12,7 @@ use sqlx::query::Query;
 use uuid::Uuid;
 
 use crate::error::schedule_error;
+use crate::number::{count, int, sequence, sequence_or_null};
 use crate::row::{PgJson, json};
 use crate::{Database, PgLog, retry, sql};
 
@@ -85,9 +86,9 @@ impl PgLog {
     pub async fn run_schedule_now(&self, name: &str) -> Result<u64> {
         let event_id = Uuid::now_v7();
         let statement = || sqlx::query(sql::RUN_SCHEDULE_NOW).bind(&self.info().name).bind(name).bind(event_id);
-        let sequences = read(&self.call(statement).await?, |row| row.try_get::<i64, _>(0))?;
+        let sequences = read(&self.call(statement).await?, |row| sequence(row, 0))?;
         self.poke_appended(1);
-        Ok(sequences[0] as u64)
+        Ok(sequences[0])
     }
 
     /// Fires nothing of it until it is resumed. What is due meanwhile is not missed.
@@ -126,11 +127,6 @@ async fn call<'q>(
     retry::rows(database, retry_for, statement, schedule_error, ScheduleError::Unavailable).await
 }
 
-/// PostgreSQL counts in i32; what is above is refused there.
-fn int(number: u32) -> i32 {
-    number.try_into().unwrap_or(i32::MAX)
-}
-
 fn read<T>(rows: &[PgRow], one: impl Fn(&PgRow) -> std::result::Result<T, sqlx::Error>) -> Result<Vec<T>> {
     rows.iter().map(one).collect::<std::result::Result<_, _>>().map_err(schedule_error)
 }
@@ -166,7 +162,7 @@ fn schedule(row: &PgRow) -> std::result::Result<Schedule, sqlx::Error> {
         ends_at: row.try_get("ends_at")?,
         missed: match row.try_get("missed")? {
             "fire_once" => MissedRuns::FireOnce,
-            "fire_all" => MissedRuns::FireAll { limit: row.try_get::<i32, _>("missed_limit")? as u32 },
+            "fire_all" => MissedRuns::FireAll { limit: count(row, "missed_limit")? },
             "skip" => MissedRuns::Skip,
             other => return Err(unknown("missed", other)),
         },
@@ -174,7 +170,7 @@ fn schedule(row: &PgRow) -> std::result::Result<Schedule, sqlx::Error> {
         job_id: row.try_get("job_id")?,
         next_due_at: row.try_get::<Option<&str>, _>("next_due_local")?.map(zoned).transpose()?,
         last_due_at: row.try_get::<Option<&str>, _>("last_due_local")?.map(zoned).transpose()?,
-        failures: row.try_get::<i32, _>("failures")? as u32,
+        failures: count(row, "failures")?,
         error: row.try_get("error")?,
         created_at: row.try_get("created_at")?,
         updated_at: row.try_get("updated_at")?,
@@ -193,9 +189,9 @@ fn run(row: &PgRow) -> std::result::Result<ScheduleRun, sqlx::Error> {
         },
         ran_at: row.try_get("ran_at")?,
         event_id: row.try_get("event_id")?,
-        global_sequence: row.try_get::<Option<i64>, _>("global_sequence")?.map(|sequence| sequence as u64),
+        global_sequence: sequence_or_null(row, "global_sequence")?,
         skipped_until: row.try_get("skipped_until")?,
-        attempts: row.try_get::<i32, _>("attempts")? as u32,
+        attempts: count(row, "attempts")?,
         error: row.try_get("error")?,
     })
 }

@@ -41,11 +41,11 @@ impl Snapshot {
 
     /// Ids in the WAL are the low half of those here, and never far from the next.
     fn has_ended(&self, xid: u32) -> bool {
-        let behind = (self.next as u32).wrapping_sub(xid) as i32;
+        let behind = (self.next as u32).wrapping_sub(xid).cast_signed();
         if behind <= 0 {
             return false;
         }
-        let xid = self.next - behind as u64;
+        let xid = self.next - u64::from(behind.unsigned_abs());
         xid < self.lowest || !self.under_way.contains(&xid)
     }
 }

@@ -11,6 +11,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::delivery::{Delivery, delivery_to};
 use crate::error::subscriber_error;
+use crate::number::{bigint, bound, int};
 use crate::row::PgJson;
 use crate::subscribers::call::calling;
 use crate::{Database, sql};
@@ -89,9 +90,9 @@ impl<S: Serialize + DeserializeOwned> PgStateStore<S> {
             .bind(id)
             .bind(state.map(|state| PgJson(state.clone())))
             .bind(conditions.version)
-            .bind(fence.map(|fence| fence.partition as i32))
-            .bind(fence.and_then(|fence| fence.term).map(|term| term as i64))
-            .bind(conditions.event.map(|event| event as i64));
+            .bind(fence.map(|fence| int(fence.partition)))
+            .bind(fence.and_then(|fence| fence.term).map(bound))
+            .bind(conditions.event.map(bigint).transpose()?);
         let stored: String = statement.fetch_one(conn).await.map_err(subscriber_error)?;
         Ok(match stored.as_str() {
             "stale" => Stored::Stale,

@@ -46,7 +46,7 @@ async fn main() -> anyhow::Result<()> {
             return Err(HandlerError::permanent("a user without an address"));
         }
         let insert = sqlx::query("INSERT INTO welcomes VALUES ($1, $2)").bind(user.user_id);
-        insert.bind(event.message_id() as i64).execute(&mut *tx).await?;
+        insert.bind(i64::try_from(event.message_id())?).execute(&mut *tx).await?;
         println!("mailer-1 handles {:?}", event.envelope());
         Ok(())
     })?;
@@ -67,7 +67,7 @@ async fn main() -> anyhow::Result<()> {
     let message_id = api.emit("user.created", json!({ "userId": "123", "email": "user@example.com" })).await?;
     api.emit("user.created", json!({ "userId": "124", "email": "" })).await?;
     let welcomed = "SELECT EXISTS (SELECT FROM welcomes WHERE message_id = $1)";
-    while !sqlx::query_scalar(welcomed).bind(message_id as i64).fetch_one(&pool).await? {
+    while !sqlx::query_scalar(welcomed).bind(i64::try_from(message_id)?).fetch_one(&pool).await? {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     api.broadcast("settings.changed", json!({ "theme": "dark" })).await?;

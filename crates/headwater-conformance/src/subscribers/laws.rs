@@ -100,6 +100,7 @@ macro_rules! __with_subscriber_laws {
                 a_reset_moves_forwards,
                 a_reset_keeps_what_the_ledger_has_before_it,
                 a_reset_beyond_the_log_has_what_is_to_come_in_its_ledger,
+                a_position_that_is_no_sequence_is_refused,
                 a_reset_keeps_dead_letters,
                 one_that_is_removed_is_forgotten,
                 one_in_use_is_removed_only_by_force,

@@ -1,6 +1,6 @@
 //! Laws of management: pause, resume, reset, remove.
 
-use headwater_core::{Advance, Gaps, SubscriberError};
+use headwater_core::{Advance, Gaps, Sequence, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode};
 
 use super::TestSubscribers;
 use super::support::{LONG, dead, fenced, not_found, sequence, settled};
@@ -128,4 +128,23 @@ pub(crate) async fn a_reset_beyond_the_log_has_what_is_to_come_in_its_ledger(tes
     let loaded = test.first().position("s").await.unwrap();
     // In one piece, for a transaction that compares.
     assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (last + 2, [(last, last + 2)].as_slice()));
+}
+
+/// No backend counts that far, and no number becomes another.
+pub(crate) async fn a_position_that_is_no_sequence_is_refused(test: &TestSubscribers) {
+    let fence = test.first().begin_and_own("s").await;
+    for position in [u64::from(Sequence::MAX) + 1, u64::MAX] {
+        let (mode, start_from) = (SubscriberMode::default(), StartFrom::After(position));
+        let refused = [
+            test.first().register(&SubscriberConfig { subscriber_id: "t".into(), start_from, mode }).await,
+            test.first().reset("s", position).await,
+            test.first().advance(&fence, &Advance { position, ..Advance::default() }).await,
+        ];
+        for refused in refused {
+            let names = |message: &str| message.contains(&position.to_string());
+            assert!(matches!(&refused, Err(SubscriberError::InvalidInput(message)) if names(message)), "{refused:?}");
+        }
+    }
+    assert_eq!(test.second().position("s").await.unwrap().position, 0);
+    not_found("subscriber", test.second().subscriber("t").await);
 }

@@ -31,7 +31,7 @@ impl TokenBucket {
     /// Takes tokens, as many as are wanted and there.
     pub fn take(&mut self, wanted: usize, now: Instant) -> usize {
         self.fill(now);
-        let granted = wanted.min(self.tokens.max(0.0) as usize);
+        let granted = wanted.min(whole(self.tokens));
         self.tokens -= granted as f64;
         granted
     }
@@ -57,7 +57,7 @@ impl TokenBucket {
 
     /// Most events at once.
     pub fn burst(&self) -> usize {
-        burst(self.per_second) as usize
+        whole(burst(self.per_second))
     }
 
     fn needed(&self, events: usize) -> f64 {
@@ -69,6 +69,12 @@ impl TokenBucket {
         self.tokens = (self.tokens + elapsed.as_secs_f64() * self.per_second).min(burst(self.per_second));
         self.at = self.at.max(now);
     }
+}
+
+/// Whole tokens; of a bucket that owes some, none.
+#[expect(clippy::cast_sign_loss, reason = "a negative float becomes 0")]
+fn whole(tokens: f64) -> usize {
+    tokens as usize
 }
 
 /// A second's worth, and enough for one event.
@@ -100,7 +106,7 @@ mod tests {
         let begun = Instant::now();
         let mut bucket = TokenBucket::new(7.3, begun);
         let mut taken = 0;
-        for step in 0..10_000 {
+        for step in 0..10_000_u32 {
             let seconds = f64::from(step) * 0.013;
             taken += bucket.take(1 + step as usize % 5, after(begun, seconds));
             assert!(taken as f64 <= 7.3 + 7.3 * seconds + 1e-6, "{taken} after {seconds} s");

@@ -21,6 +21,7 @@ type Result<T> = std::result::Result<T, SubscriberError>;
 ///   a read with a [`Fence`].
 /// - A checkpoint never moves back, but by [`reset`](SubscriberStore::reset), which begins a new term.
 /// - A term has one owner. Leases end by the store's clock alone.
+/// - A position that is no [`Sequence`](crate::Sequence) is [`SubscriberError::InvalidInput`].
 #[async_trait]
 pub trait SubscriberStore: Send + Sync {
     /// Makes a subscriber, if it is not there; one that is there stays as it is.

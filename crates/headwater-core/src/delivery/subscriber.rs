@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Gaps, StartFrom};
-use crate::{Fault, History, InvalidName, ReadError};
+use crate::{Fault, History, InvalidName, InvalidSequence, ReadError};
 
 /// Why an operation on a subscriber failed.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +80,12 @@ impl SubscriberError {
 impl From<InvalidName> for SubscriberError {
     fn from(name: InvalidName) -> Self {
         SubscriberError::InvalidInput(name.to_string())
+    }
+}
+
+impl From<InvalidSequence> for SubscriberError {
+    fn from(sequence: InvalidSequence) -> Self {
+        SubscriberError::InvalidInput(sequence.to_string())
     }
 }
 

@@ -13,8 +13,8 @@ use chrono::{DateTime, SubsecRound, Utc};
 use headwater_core::names::check_subscriber_id;
 use headwater_core::{
     Advance, Ask, Attempt, AuditReport, DeadLetter, DeadLetterQuery, Fence, Gap, GapState, GroupInfo, GroupView, Held,
-    History, Instance, LastTurn, Loaded, PartitionId, ReadError, SubscriberConfig, SubscriberError, SubscriberInfo,
-    SubscriberMode, SubscriberStore,
+    History, Instance, LastTurn, Loaded, PartitionId, ReadError, Sequence, StartFrom, SubscriberConfig,
+    SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -89,6 +89,9 @@ impl SubscriberStore for MemorySubscribers {
         if config.mode != SubscriberMode::Exclusive {
             return Err(no_groups(&config.subscriber_id));
         }
+        if let StartFrom::After(position) = config.start_from {
+            Sequence::try_from(position)?;
+        }
         let mut registry = self.registry();
         registry.register(config, &self.log.state(), now());
         Ok(())
@@ -145,6 +148,7 @@ impl SubscriberStore for MemorySubscribers {
     }
 
     async fn advance(&self, fence: &Fence, advance: &Advance) -> Result<()> {
+        Sequence::try_from(advance.position)?;
         let mut registry = self.registry();
         let subscriber = registry.owned(fence)?;
         if subscriber.advance(advance, now()) {
@@ -219,6 +223,7 @@ impl SubscriberStore for MemorySubscribers {
     }
 
     async fn reset(&self, subscriber_id: &str, position: u64) -> Result<()> {
+        Sequence::try_from(position)?;
         self.registry().reset(subscriber_id, position, &self.log.state(), now())
     }
 

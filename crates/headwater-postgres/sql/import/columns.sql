@@ -1,6 +1,6 @@
 -- The columns of a table to import from, with their types; none: there is no such table.
 SELECT c.oid::regclass::text AS table_name, a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type,
-       greatest(c.reltuples, 0)::float8 AS estimate
+       greatest(c.reltuples, 0)::bigint AS estimate
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
  WHERE c.oid = to_regclass($1)
  ORDER BY a.attnum

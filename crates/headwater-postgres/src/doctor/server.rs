@@ -239,7 +239,7 @@ pub(super) fn snapshot(row: &PgRow) -> Finding {
 /// A slot that retains WAL, or has lost it.
 pub(super) fn slot(row: &PgRow, retained_bytes: u64, keep: &str) -> Option<Finding> {
     let (name, status) = (row.get::<&str, _>("slot_name"), row.get::<&str, _>("wal_status"));
-    let retained = row.get::<i64, _>("retained").max(0) as u64;
+    let retained = u64::try_from(row.get::<i64, _>("retained")).unwrap_or_default();
     let mend = format!("SELECT pg_drop_replication_slot('{}'), if nobody needs it", name.replace('\'', "''"));
     if matches!(status, "lost" | "unreserved") {
         let message = format!("replication slot {name} has lost its WAL, or is about to ({status})");

@@ -89,7 +89,7 @@ fn derived_id(import: &str, id: &str, created_at: Option<DateTime<Utc>>) -> Uuid
     let hash = Sha256::new().chain_update(import).chain_update([0]).chain_update(id).finalize();
     let mut bytes = [0; 10];
     bytes.copy_from_slice(&hash[..10]);
-    let millis = created_at.map_or(0, |time| time.timestamp_millis().max(0)) as u64;
+    let millis = created_at.and_then(|time| u64::try_from(time.timestamp_millis()).ok()).unwrap_or_default();
     uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
 }
 
@@ -106,7 +106,7 @@ impl Batch {
     pub(super) fn check_versions(&self, appended: &Appended) -> Result<(), ImportError> {
         for (imported, placed) in self.events.iter().zip(&appended.events) {
             let (Some(expected), Some(got)) = (imported.version, placed.stream_version) else { continue };
-            if expected != got as i64 {
+            if u64::try_from(expected) != Ok(got) {
                 let stream = imported.event.stream_id.as_deref().unwrap_or_default();
                 let reason = format!("it is version {expected} of stream {stream:?}, and would become version {got}");
                 return Err(ImportError::Row { id: imported.id.clone(), reason });

@@ -21,6 +21,7 @@ use sqlx::{ConnectOptions, Connection, Row};
 pub use self::error::ImportError;
 use self::source::Reader;
 pub use self::source::{ImportField, ImportSource};
+use crate::number::{bigints, sequence};
 use crate::row::json;
 use crate::{PgLog, Servers, sql};
 
@@ -129,7 +130,7 @@ impl Import<'_> {
         if !row.get::<bool, _>("is_same") {
             return Err(ImportError::Differs(self.options.name.clone()));
         }
-        Ok((row.get("cursor"), row.get::<i64, _>("events") as u64))
+        Ok((row.get("cursor"), sequence(&row, "events").map_err(ImportError::target)?))
     }
 
     /// Appends a batch and moves the import on, together.
@@ -138,15 +139,16 @@ impl Import<'_> {
         let appended = self.log.append_in(&mut tx, &batch.events()).await;
         let appended = appended.map_err(|error| ImportError::Append { first: batch.first_id(), source: error })?;
         batch.check_versions(&appended)?;
-        let places = || appended.events.iter().map(|placed| placed.global_sequence as i64);
+        let places = bigints(appended.events.iter().map(|placed| placed.global_sequence));
+        let places = places.map_err(|error| ImportError::Target(error.into()))?;
         let moved = sqlx::query(sql::IMPORT_ADVANCE)
             .bind(self.id())
             .bind(&self.options.name)
             .bind(cursor)
             .bind(&batch.cursor)
-            .bind(appended.events.len() as i64)
-            .bind(places().min())
-            .bind(places().max())
+            .bind(i64::try_from(appended.events.len()).unwrap_or(i64::MAX))
+            .bind(places.iter().min())
+            .bind(places.iter().max())
             .execute(&mut *tx)
             .await
             .map_err(ImportError::target)?;
@@ -166,12 +168,12 @@ impl Import<'_> {
             .bind(range.get::<i64, _>("first_sequence"))
             .bind(range.get::<i64, _>("last_sequence"));
         let found = self.row(found).await?;
-        let found: (i64, String) = (found.get("events"), found.get("checksum"));
-        if expected != found || found.0 != range.get::<i64, _>("events") {
+        let found = (sequence(&found, "events").map_err(ImportError::target)?, found.get("checksum"));
+        if expected != found || found.0 != sequence(&range, "events").map_err(ImportError::target)? {
             return Err(ImportError::Mismatch {
                 name: self.options.name.clone(),
-                in_source: expected.0 as u64,
-                imported: found.0 as u64,
+                in_source: expected.0,
+                imported: found.0,
             });
         }
         let mut conn = self.log.database().pin().await.map_err(ImportError::target)?;

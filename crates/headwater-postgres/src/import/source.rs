@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::batch::{Batch, imported};
 use super::{ImportError, ImportOptions};
+use crate::number::sequence;
 use crate::sql;
 
 /// A batch of more is cut: payloads may be large.
@@ -138,7 +139,7 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) async fn new(conn: &mut PgConnection, options: &ImportOptions) -> Result<Self, ImportError> {
         let source = &options.source;
-        let (mut tables, mut types, mut estimate) = (Vec::new(), HashMap::new(), 0.0);
+        let (mut tables, mut types, mut estimate) = (Vec::new(), HashMap::new(), 0);
         for table in &source.tables {
             let rows = sqlx::query(sql::IMPORT_COLUMNS)
                 .bind(table)
@@ -149,7 +150,7 @@ impl Reader {
                 return Err(ImportError::Invalid(format!("there is no table {table:?} in the source")));
             };
             tables.push(first.get::<String, _>("table_name"));
-            estimate += first.get::<f64, _>("estimate");
+            estimate += sequence(first, "estimate").map_err(ImportError::source)?;
             types = rows.iter().map(|row| (row.get::<String, _>("name"), row.get::<String, _>("type"))).collect();
             if let Some(missing) = source.columns().find(|column| !types.contains_key(*column)) {
                 let mut there: Vec<_> = types.keys().map(String::as_str).collect();
@@ -166,7 +167,7 @@ impl Reader {
             next_page: texts.page(&texts.after(), options.batch),
             checksum: texts.fill(sql::IMPORT_SOURCE_CHECKSUM),
             keep_ids: source.keep_ids,
-            estimate: estimate as u64,
+            estimate,
         })
     }
 
@@ -195,14 +196,14 @@ impl Reader {
     }
 
     /// How many rows there are, and the sum of their hashes.
-    pub(super) async fn checksum(&self, conn: &mut PgConnection) -> Result<(i64, String), ImportError> {
+    pub(super) async fn checksum(&self, conn: &mut PgConnection) -> Result<(u64, String), ImportError> {
         let query = sqlx::query(AssertSqlSafe(self.checksum.clone()));
         let row = query.fetch_one(conn).await.map_err(ImportError::source)?;
         if row.get::<i64, _>("unordered") > 0 {
             let reason = "a column by which rows are ordered is NULL".into();
             return Err(ImportError::Row { id: String::new(), reason });
         }
-        Ok((row.get("events"), row.get("checksum")))
+        Ok((sequence(&row, "events").map_err(ImportError::source)?, row.get("checksum")))
     }
 }
 

@@ -9,8 +9,9 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Inner, Result, Transaction, bigint, settle};
+use super::{Inner, Result, Transaction, settle};
 use crate::error::subscriber_error;
+use crate::number::{PgSequence, bound, count, int, sequence};
 use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
@@ -61,7 +62,7 @@ async fn take(
     types: Types,
     transaction: Transaction,
 ) -> Result<Claimed> {
-    let per_claim = request.per_claim.map(|events| i32::try_from(events).unwrap_or(i32::MAX));
+    let per_claim = request.per_claim.map(int);
     let mut claimed = Claimed::default();
     let statement = match types {
         Types::Patterns => matching(queue, request, transaction),
@@ -80,8 +81,8 @@ async fn take(
     // A claim's events come one after the other.
     for row in &fetch(conn, statement.bind(per_claim)).await? {
         let claim_id = row.try_get(CLAIM_ID).map_err(subscriber_error)?;
-        let redelivery_count = row.try_get::<i32, _>(REDELIVERY_COUNT).map_err(subscriber_error)?;
-        claimed.add(row, claim_id, redelivery_count as u32)?;
+        let redelivery_count = count(row, REDELIVERY_COUNT).map_err(subscriber_error)?;
+        claimed.add(row, claim_id, redelivery_count)?;
     }
     Ok(claimed)
 }
@@ -95,20 +96,20 @@ fn matching<'q>(
         .bind(transaction == Transaction::Own)
         .bind(&queue.info.name)
         .bind(&queue.subscriber_id)
-        .bind(i32::try_from(request.max_events).unwrap_or(i32::MAX))
+        .bind(int(request.max_events))
         .bind(request.visibility.as_secs_f64())
         .bind(&request.event_types)
         .bind((!request.worker.is_empty()).then_some(&request.worker))
-        .bind(i32::try_from(request.max_attempts).unwrap_or(i32::MAX))
+        .bind(int(request.max_attempts))
         .bind((!request.acks.is_empty()).then_some(&request.acks))
 }
 
 fn events_of(queue: &Inner, range: ClaimedRange) -> Query<'static, Postgres, PgArguments> {
-    let sequences: Option<Vec<i64>> = range.sequences.map(|sequences| sequences.into_iter().map(bigint).collect());
+    let sequences: Option<Vec<i64>> = range.sequences.map(|sequences| sequences.into_iter().map(bound).collect());
     sqlx::query(sql::CLAIMED_EVENTS)
         .bind(i32::from(queue.info.id))
-        .bind(bigint(range.first))
-        .bind(bigint(range.last))
+        .bind(bound(range.first))
+        .bind(bound(range.last))
         .bind(range.event_types)
         .bind(sequences)
 }
@@ -152,13 +153,13 @@ pub(super) async fn claim_ranges(
 }
 
 fn range(row: &PgRow) -> std::result::Result<ClaimedRange, sqlx::Error> {
-    let sequences: Option<Vec<i64>> = row.try_get(4)?;
+    let sequences: Option<Vec<PgSequence>> = row.try_get(4)?;
     Ok(ClaimedRange {
         claim_id: row.try_get(0)?,
-        redelivery_count: row.try_get::<i32, _>(1)? as u32,
-        first: row.try_get::<i64, _>(2)? as u64,
-        last: row.try_get::<i64, _>(3)? as u64,
-        sequences: sequences.map(|sequences| sequences.into_iter().map(|sequence| sequence as u64).collect()),
+        redelivery_count: count(row, 1)?,
+        first: sequence(row, 2)?,
+        last: sequence(row, 3)?,
+        sequences: sequences.map(|sequences| sequences.into_iter().map(|sequence| sequence.0).collect()),
         event_types: row.try_get(5)?,
         visible_at: row.try_get(6)?,
     })
@@ -175,12 +176,12 @@ fn statement<'q>(
         .bind(transaction == Transaction::Own)
         .bind(&queue.info.name)
         .bind(&queue.subscriber_id)
-        .bind(i32::try_from(request.max_events).unwrap_or(i32::MAX))
+        .bind(int(request.max_events))
         .bind(request.visibility.as_secs_f64())
         .bind((!request.event_types.is_empty()).then_some(&request.event_types))
         .bind((!request.worker.is_empty()).then_some(&request.worker))
-        .bind(i32::try_from(request.max_attempts).unwrap_or(i32::MAX))
-        .bind(request.settled.map(bigint))
+        .bind(int(request.max_attempts))
+        .bind(request.settled.map(bound))
         .bind((!request.acks.is_empty()).then_some(&request.acks))
 }
 

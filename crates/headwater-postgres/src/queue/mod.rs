@@ -23,6 +23,7 @@ use self::claim::Types;
 pub use self::connection::QueueConnection;
 use self::returns::{HandedBack, Return};
 use crate::Database;
+use crate::number::bigints;
 use crate::subscribers::call::{calling, in_time};
 
 type Result<T> = std::result::Result<T, SubscriberError>;
@@ -100,7 +101,7 @@ impl PgQueue {
     }
 
     async fn hand_back(&self, claim_id: Uuid, sequences: Option<&[u64]>, why: HandedBack<'_>) -> Result<()> {
-        returns::hand_back(&self.inner, Return::new(claim_id, sequences, why)).await
+        returns::hand_back(&self.inner, Return::new(claim_id, sequences, why)?).await
     }
 
     /// Keeps a claim for `visibility` from now on, never shorter than it is. Answers when it expires, by the database's clock.
@@ -129,16 +130,12 @@ impl PgQueue {
         delay: Duration,
         error: &str,
     ) -> Result<()> {
-        let back = Return::new(claim_id, sequences, HandedBack::Failed { delay, error });
+        let back = Return::new(claim_id, sequences, HandedBack::Failed { delay, error })?;
         in_time(&self.inner.database, returns::nack(conn, &self.inner, &[back])).await
     }
 }
 
-fn bigints(sequences: Option<&[u64]>) -> Option<Vec<i64>> {
-    sequences.map(|sequences| sequences.iter().copied().map(bigint).collect())
-}
-
-/// PostgreSQL counts in i64; what is above is beyond any event.
-fn bigint(number: u64) -> i64 {
-    number.try_into().unwrap_or(i64::MAX)
+/// The sequences of some events of a claim; `None`: all of it.
+fn some_of(sequences: Option<&[u64]>) -> Result<Option<Vec<i64>>> {
+    Ok(sequences.map(|sequences| bigints(sequences.iter().copied())).transpose()?)
 }

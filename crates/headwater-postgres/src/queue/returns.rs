@@ -11,8 +11,9 @@ use sqlx::PgConnection;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{Inner, Result, bigints};
+use super::{Inner, Result, some_of};
 use crate::error::subscriber_error;
+use crate::number::int;
 use crate::sql;
 use crate::subscribers::call::{calling, no_answer};
 use crate::subscribers::storable;
@@ -44,20 +45,20 @@ pub(super) struct Return {
 }
 
 impl Return {
-    pub(super) fn new(claim_id: Uuid, sequences: Option<&[u64]>, why: HandedBack<'_>) -> Self {
+    pub(super) fn new(claim_id: Uuid, sequences: Option<&[u64]>, why: HandedBack<'_>) -> Result<Self> {
         let (delay, error) = match why {
             HandedBack::Failed { delay, error } => (delay, error),
             HandedBack::Hopeless { error } => (Duration::ZERO, error),
             HandedBack::Untouched => (Duration::ZERO, "handed back untouched"),
         };
-        Return {
+        Ok(Return {
             claim_id,
-            sequences: bigints(sequences),
+            sequences: some_of(sequences)?,
             delay,
             error: storable(error),
             permanent: matches!(why, HandedBack::Hopeless { .. }),
             tried: !matches!(why, HandedBack::Untouched),
-        }
+        })
     }
 }
 
@@ -163,7 +164,7 @@ pub(super) async fn nack(conn: &mut PgConnection, queue: &Inner, returns: &[Retu
     for one in returns {
         let first = sequences.len();
         sequences.extend(one.sequences.iter().flatten());
-        let place = |nth: usize| one.sequences.as_ref().map(|_| i32::try_from(nth).unwrap_or(i32::MAX));
+        let place = |nth: usize| one.sequences.as_ref().map(|_| int(nth));
         firsts.push(place(first + 1));
         lasts.push(place(sequences.len()));
     }

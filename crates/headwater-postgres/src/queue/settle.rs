@@ -8,7 +8,7 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Inner, Result, Transaction, bigints};
+use super::{Inner, Result, Transaction, some_of};
 use crate::error::subscriber_error;
 use crate::sql;
 
@@ -19,7 +19,7 @@ pub(super) async fn ack(
     sequences: Option<&[u64]>,
     transaction: Transaction,
 ) -> Result<()> {
-    run(conn, statement(sql::ACK_CLAIM, queue, claim_id, transaction).bind(bigints(sequences))).await
+    run(conn, statement(sql::ACK_CLAIM, queue, claim_id, transaction).bind(some_of(sequences)?)).await
 }
 
 /// In a transaction of the caller's: what was settled before is an error.
@@ -29,7 +29,7 @@ pub(super) async fn ack_once(
     claim_id: Uuid,
     sequences: Option<&[u64]>,
 ) -> Result<()> {
-    run(conn, of_claim(sqlx::query(sql::ACK_ONCE), queue, claim_id).bind(bigints(sequences))).await
+    run(conn, of_claim(sqlx::query(sql::ACK_ONCE), queue, claim_id).bind(some_of(sequences)?)).await
 }
 
 pub(super) async fn extend(

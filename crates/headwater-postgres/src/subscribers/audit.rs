@@ -5,6 +5,7 @@ use sqlx::{PgConnection, Row};
 
 use super::Result;
 use crate::error::subscriber_error;
+use crate::number::{PgSequence, sequence, sequence_or_null};
 use crate::sql;
 
 /// Most events in permanent gaps that a report names.
@@ -23,13 +24,14 @@ pub(super) async fn audit(
         .await
         .map_err(subscriber_error)?;
     for row in &subscribers {
-        let number = |column: &str| row.get::<i64, _>(column) as u64;
-        let (in_log, settled) = (number("in_log"), number("settled"));
-        let (subscriber_id, after, position) = (row.get("subscriber_id"), number("after_sequence"), number("position"));
+        let number = |column: &str| sequence(row, column).map_err(subscriber_error);
+        let (in_log, settled) = (number("in_log")?, number("settled")?);
+        let subscriber_id = row.get("subscriber_id");
+        let (after, position) = (number("after_sequence")?, number("position")?);
         report.subscribers += 1;
         report.events += in_log;
         if in_log != settled {
-            let missing = row.get::<Option<i64>, _>("missing").map(|sequence| sequence as u64);
+            let missing = sequence_or_null(row, "missing").map_err(subscriber_error)?;
             report.findings.push(AuditFinding::CountDiffers {
                 subscriber_id,
                 after,
@@ -49,20 +51,20 @@ pub(super) async fn audit(
         .await
         .map_err(subscriber_error)?;
     for row in &queues {
-        let number = |column: &str| row.get::<i64, _>(column) as u64;
+        let number = |column: &str| sequence(row, column).map_err(subscriber_error);
         report.findings.push(AuditFinding::QueueContradicts {
             subscriber_id: row.get("subscriber_id"),
             problem: row.get("problem"),
-            first: number("first_sequence"),
-            last: number("last_sequence"),
-            events: number("events"),
+            first: number("first_sequence")?,
+            last: number("last_sequence")?,
+            events: number("events")?,
         });
     }
-    let gaps = sqlx::query_scalar::<_, i64>(sql::COUNT_GAPS).bind(i32::from(info.id));
-    report.permanent_gaps = gaps.fetch_one(&mut *conn).await.map_err(subscriber_error)? as u64;
+    let gaps = sqlx::query_scalar(sql::COUNT_GAPS).bind(i32::from(info.id));
+    PgSequence(report.permanent_gaps) = gaps.fetch_one(&mut *conn).await.map_err(subscriber_error)?;
     let events = sqlx::query(sql::AUDIT_GAPS).bind(&info.name).bind(MAX_GAP_EVENTS);
     for row in events.fetch_all(conn).await.map_err(subscriber_error)? {
-        let global_sequence = row.get::<i64, _>("global_sequence") as u64;
+        let global_sequence = sequence(&row, "global_sequence").map_err(subscriber_error)?;
         report.findings.push(AuditFinding::EventInPermanentGap { global_sequence, event_id: row.get("event_id") });
     }
     Ok(report)

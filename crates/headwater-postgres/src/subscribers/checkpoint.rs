@@ -6,30 +6,31 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Result, bigint, missing, refused};
+use super::{Result, missing, refused};
 use crate::error::subscriber_error;
+use crate::number::{bigint, bigints, bound, count, int, sequence, sequence_or_null, sequences};
 use crate::sql;
 
 pub(super) async fn load(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<Loaded> {
     let statement = sqlx::query(sql::LOAD_SUBSCRIBER)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(fence.partition as i32)
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id));
     let row = statement.fetch_optional(conn).await.map_err(subscriber_error)?.ok_or_else(|| missing(fence))?;
     check(&row, fence)?;
-    let sequences = row.get::<Vec<i64>, _>("buried_sequences").into_iter().map(|sequence| sequence as u64);
-    let buried = sequences.zip(row.get::<Vec<Option<Uuid>>, _>("buried_ids")).collect();
-    let repairs = row.get::<i64, _>("repairs") as u64;
+    let buried = sequences(&row, "buried_sequences").map_err(subscriber_error)?.into_iter();
+    let buried = buried.zip(row.get::<Vec<Option<Uuid>>, _>("buried_ids")).collect();
+    let repairs = sequence(&row, "repairs").map_err(subscriber_error)?;
     let history = fence.history;
-    Ok(Loaded { parked_keys: row.get("parked_keys"), history, buried, repairs, ..loaded(&row) })
+    Ok(Loaded { parked_keys: row.get("parked_keys"), history, buried, repairs, ..loaded(&row)? })
 }
 
 /// The lowest position of its partitions, and all that is in their ledgers.
 pub(super) async fn position(conn: &mut PgConnection, namespace_id: i32, subscriber_id: &str) -> Result<Loaded> {
     let rows = positions(conn, namespace_id, subscriber_id, None, None).await?;
-    let partitions = rows.iter().map(|row| Loaded { history: history(row), ..loaded(row) });
-    let whole = partitions.reduce(|mut one, other| {
+    let partitions = rows.iter().map(|row| Ok(Loaded { history: history(row), ..loaded(row)? }));
+    let whole = partitions.collect::<Result<Vec<_>>>()?.into_iter().reduce(|mut one, other| {
         one.position = one.position.min(other.position);
         other.pending_gaps.ranges().iter().for_each(|(first, last)| one.pending_gaps.insert(*first, *last));
         one
@@ -47,7 +48,7 @@ async fn positions(
     let statement = sqlx::query(sql::SUBSCRIBER_POSITION)
         .bind(namespace_id)
         .bind(subscriber_id)
-        .bind(partition.map(|partition| partition as i32))
+        .bind(partition.map(int))
         .bind(history.map(History::id));
     statement.fetch_all(conn).await.map_err(subscriber_error)
 }
@@ -55,7 +56,7 @@ async fn positions(
 /// Whether the row's term is the fence's.
 pub(super) fn check(row: &PgRow, fence: &Fence) -> Result<()> {
     match fence.term {
-        Some(term) if row.get::<i64, _>("term") as u64 != term => {
+        Some(term) if sequence(row, "term").map_err(subscriber_error)? != term => {
             Err(SubscriberError::Fenced(fence.subscriber_id.clone()))
         }
         _ => Ok(()),
@@ -73,26 +74,29 @@ pub(super) async fn check_fence(conn: &mut PgConnection, namespace_id: i32, fenc
     check(rows.first().ok_or_else(|| missing(fence))?, fence)
 }
 
-fn loaded(row: &PgRow) -> Loaded {
-    Loaded {
-        position: row.get::<i64, _>("position") as u64,
-        pending_gaps: pairs(row).into_iter().collect::<Gaps>(),
-        paused: row.get("paused"),
-        term: row.get::<i64, _>("term") as u64,
-        partitions: row.get::<i32, _>("partitions") as u32,
-        barrier: row.get::<Option<i64>, _>("barrier").map(|barrier| barrier as u64),
-        ..Loaded::default()
-    }
+fn loaded(row: &PgRow) -> Result<Loaded> {
+    let read = || {
+        Ok(Loaded {
+            position: sequence(row, "position")?,
+            pending_gaps: pairs(row)?.into_iter().collect::<Gaps>(),
+            paused: row.try_get("paused")?,
+            term: sequence(row, "term")?,
+            partitions: count(row, "partitions")?,
+            barrier: sequence_or_null(row, "barrier")?,
+            ..Loaded::default()
+        })
+    };
+    read().map_err(subscriber_error)
 }
 
 /// The ledger: first, last, first, last, …
-pub(super) fn pairs(row: &PgRow) -> Vec<(u64, u64)> {
-    let flat: Vec<i64> = row.get("pending_gaps");
-    flat.chunks_exact(2).map(|pair| (pair[0] as u64, pair[1] as u64)).collect()
+pub(super) fn pairs(row: &PgRow) -> std::result::Result<Vec<(u64, u64)>, sqlx::Error> {
+    let flat = sequences(row, "pending_gaps")?;
+    Ok(flat.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
 }
 
-fn flat(gaps: &Gaps) -> Vec<i64> {
-    gaps.ranges().iter().flat_map(|(first, last)| [bigint(*first), bigint(*last)]).collect()
+fn flat(gaps: &Gaps) -> Result<Vec<i64>> {
+    Ok(bigints(gaps.ranges().iter().flat_map(|(first, last)| [*first, *last]))?)
 }
 
 /// The parameters that both forms of a move have.
@@ -101,18 +105,18 @@ fn movement<'q>(
     namespace_id: i32,
     fence: &'q Fence,
     advance: &Advance,
-) -> Query<'q, Postgres, PgArguments> {
-    sqlx::query(text)
+) -> Result<Query<'q, Postgres, PgArguments>> {
+    Ok(sqlx::query(text)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(fence.term.map(bigint))
-        .bind(bigint(advance.position))
+        .bind(fence.term.map(bound))
+        .bind(bigint(advance.position)?)
         .bind(advance.last_event_id)
-        .bind(flat(&advance.pending_gaps))
-        .bind(bigint(advance.events))
+        .bind(flat(&advance.pending_gaps)?)
+        .bind(bigint(advance.events)?)
         .bind(advance.sequence_sum.to_string())
-        .bind(bigint(advance.late_events))
-        .bind(advance.late_sequence_sum.to_string())
+        .bind(bigint(advance.late_events)?)
+        .bind(advance.late_sequence_sum.to_string()))
 }
 
 pub(super) async fn advance(
@@ -121,8 +125,8 @@ pub(super) async fn advance(
     fence: &Fence,
     advance: &Advance,
 ) -> Result<()> {
-    let statement = movement(sql::ADVANCE, namespace_id, fence, advance)
-        .bind(fence.partition as i32)
+    let statement = movement(sql::ADVANCE, namespace_id, fence, advance)?
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id));
     moved(conn, namespace_id, fence, statement).await
 }
@@ -133,10 +137,10 @@ pub(super) async fn advance_in(
     fence: &Fence,
     advance: &Advance,
 ) -> Result<()> {
-    let statement = movement(sql::ADVANCE_IN, namespace_id, fence, advance)
-        .bind(bigint(advance.from_position))
-        .bind(flat(&advance.from_gaps))
-        .bind(fence.partition as i32)
+    let statement = movement(sql::ADVANCE_IN, namespace_id, fence, advance)?
+        .bind(bigint(advance.from_position)?)
+        .bind(flat(&advance.from_gaps)?)
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id));
     moved(conn, namespace_id, fence, statement).await
 }
@@ -151,18 +155,18 @@ pub(super) async fn settle_ahead_in(
     let statement = sqlx::query(sql::SETTLE_AHEAD_IN)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(fence.partition as i32)
-        .bind(fence.term.map(bigint))
-        .bind(sequences.iter().copied().map(bigint).collect::<Vec<_>>())
-        .bind(bigint(from.0))
-        .bind(flat(from.1))
+        .bind(int(fence.partition))
+        .bind(fence.term.map(bound))
+        .bind(bigints(sequences.iter().copied())?)
+        .bind(bigint(from.0)?)
+        .bind(flat(from.1)?)
         .bind(fence.history.map(History::id));
     moved(conn, namespace_id, fence, statement).await
 }
 
 pub(super) async fn forget_ahead(conn: &mut PgConnection, namespace_id: i32, fence: &Fence) -> Result<()> {
     let statement =
-        sqlx::query(sql::FORGET_AHEAD).bind(namespace_id).bind(&fence.subscriber_id).bind(fence.partition as i32);
+        sqlx::query(sql::FORGET_AHEAD).bind(namespace_id).bind(&fence.subscriber_id).bind(int(fence.partition));
     statement.execute(conn).await.map(drop).map_err(subscriber_error)
 }
 

@@ -5,8 +5,9 @@ use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
-use super::{Result, bigint, checkpoint, decode_error, missing, not_json, refused, storable};
+use super::{Result, checkpoint, decode_error, missing, not_json, refused, storable};
 use crate::error::subscriber_error;
+use crate::number::{bigint, bound, int, sequence};
 use crate::row::PgJson;
 use crate::sql;
 
@@ -24,17 +25,18 @@ pub(super) async fn bury(
         return Ok(());
     }
     let each = || letters.iter();
-    let sequence = |letter: &DeadLetter| {
-        let stored = letter.event.global_sequence.map(bigint);
-        stored.ok_or_else(|| SubscriberError::InvalidInput(format!("event {} is not stored", letter.event.id)))
+    let place = |letter: &DeadLetter| {
+        let stored = letter.event.global_sequence;
+        let missing = || SubscriberError::InvalidInput(format!("event {} is not stored", letter.event.id));
+        Ok(bigint(stored.ok_or_else(missing)?)?)
     };
     let attempts = |letter: &DeadLetter| text(&letter.attempts.iter().map(storable_attempt).collect::<Vec<_>>());
     let node = |letter: &DeadLetter| letter.attempts.last().map_or(String::new(), |attempt| storable(&attempt.node));
     let fenced: i64 = sqlx::query_scalar(sql::BURY)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(fence.term.map(bigint))
-        .bind(each().map(sequence).collect::<Result<Vec<_>>>()?)
+        .bind(fence.term.map(bound))
+        .bind(each().map(place).collect::<Result<Vec<_>>>()?)
         .bind(each().map(|letter| letter.event.id).collect::<Vec<_>>())
         .bind(each().map(|letter| letter.event.event_type.as_str()).collect::<Vec<_>>())
         .bind(each().map(|letter| letter.order_key.as_str()).collect::<Vec<_>>())
@@ -44,7 +46,7 @@ pub(super) async fn bury(
         .bind(each().map(node).collect::<Vec<_>>())
         .bind(each().map(attempts).collect::<Result<Vec<_>>>()?)
         .bind(each().map(|letter| text(&letter.event)).collect::<Result<Vec<_>>>()?)
-        .bind(fence.partition as i32)
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id))
         .fetch_one(&mut *conn)
         .await
@@ -65,12 +67,12 @@ pub(super) async fn redriven(
     let row = sqlx::query(sql::REDRIVEN)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(fence.term.map(bigint))
-        .bind(bigint(global_sequence))
+        .bind(fence.term.map(bound))
+        .bind(bigint(global_sequence)?)
         .bind(failure.as_ref().map(text).transpose()?)
         .bind(error)
         .bind(failure.as_ref().map(|attempt| attempt.node.as_str()))
-        .bind(fence.partition as i32)
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id))
         .fetch_one(&mut *conn)
         .await
@@ -106,8 +108,8 @@ pub(super) async fn redrives(
     let statement = sqlx::query(sql::REDRIVABLE_LETTERS)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(limit.min(MAX_LETTERS) as i32)
-        .bind(fence.partition as i32)
+        .bind(int(limit.min(MAX_LETTERS)))
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id));
     letters(conn, statement).await
 }
@@ -122,7 +124,7 @@ pub(super) async fn is_parked(
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
         .bind(order_key)
-        .bind(fence.partition as i32)
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id));
     let row = statement.fetch_optional(conn).await.map_err(subscriber_error)?;
     let row = row.ok_or_else(|| missing(fence))?;
@@ -154,7 +156,7 @@ pub(super) async fn discard(
 }
 
 async fn count(conn: &mut PgConnection, statement: Query<'_, Postgres, PgArguments>) -> Result<u64> {
-    statement.fetch_one(conn).await.map(|row| row.get::<i64, _>(0) as u64).map_err(subscriber_error)
+    statement.fetch_one(conn).await.and_then(|row| sequence(&row, 0)).map_err(subscriber_error)
 }
 
 fn filters<'q>(
@@ -165,11 +167,11 @@ fn filters<'q>(
     statement
         .bind(query.subscriber_id.as_deref())
         .bind((!states.is_empty()).then_some(states))
-        .bind(query.global_sequence.map(bigint))
+        .bind(query.global_sequence.map(bound))
         .bind(query.event_type.as_deref())
         .bind(query.order_key.as_deref())
         .bind(query.error_contains.as_deref())
-        .bind(bigint(query.after))
+        .bind(bound(query.after))
 }
 
 async fn letters(conn: &mut PgConnection, statement: Query<'_, Postgres, PgArguments>) -> Result<Vec<DeadLetter>> {

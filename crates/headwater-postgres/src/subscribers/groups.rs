@@ -7,6 +7,7 @@ use sqlx::{PgConnection, Row};
 use super::manage::{owner, report, seconds};
 use super::{Result, checkpoint};
 use crate::error::subscriber_error;
+use crate::number::{PgCount, count, int, sequence, sequence_or_null};
 use crate::sql;
 
 pub(super) async fn leave(
@@ -25,8 +26,7 @@ pub(super) async fn resize(
     subscriber_id: &str,
     partitions: u32,
 ) -> Result<()> {
-    let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
-    let statement = sqlx::query(sql::RESIZE_GROUP).bind(namespace).bind(subscriber_id).bind(partitions);
+    let statement = sqlx::query(sql::RESIZE_GROUP).bind(namespace).bind(subscriber_id).bind(int(partitions));
     statement.execute(conn).await.map(drop).map_err(subscriber_error)
 }
 
@@ -40,24 +40,31 @@ pub(super) async fn group(
     let rows = statement.fetch_all(&mut *conn).await.map_err(subscriber_error)?;
     let statement = sqlx::query(sql::GROUP_MEMBERS).bind(namespace_id).bind(subscriber_id);
     let members = statement.fetch_all(conn).await.map_err(subscriber_error)?;
-    Ok(GroupInfo {
-        subscriber_id: subscriber_id.to_owned(),
-        members: members.iter().map(|row| Instance { node: row.get(0), incarnation: row.get(1) }).collect(),
-        resize_to: rows.first().and_then(|row| row.get::<Option<i32>, _>("resize_to")).map(|count| count as u32),
-        barrier: rows.first().and_then(|row| row.get::<Option<i64>, _>("barrier")).map(|barrier| barrier as u64),
-        partitions: rows.iter().map(partition).collect(),
-    })
+    let read = || {
+        let (resize_to, barrier) = match rows.first() {
+            Some(row) => (row.try_get::<Option<PgCount>, _>("resize_to")?, sequence_or_null(row, "barrier")?),
+            None => (None, None),
+        };
+        Ok(GroupInfo {
+            subscriber_id: subscriber_id.to_owned(),
+            members: members.iter().map(|row| Instance { node: row.get(0), incarnation: row.get(1) }).collect(),
+            resize_to: resize_to.map(|PgCount(partitions)| partitions),
+            barrier,
+            partitions: rows.iter().map(partition).collect::<std::result::Result<_, _>>()?,
+        })
+    };
+    read().map_err(subscriber_error)
 }
 
-fn partition(row: &PgRow) -> PartitionInfo {
-    PartitionInfo {
-        partition: row.get::<i32, _>("partition") as u32,
-        position: row.get::<i64, _>("position") as u64,
-        pending_gaps: checkpoint::pairs(row),
+fn partition(row: &PgRow) -> std::result::Result<PartitionInfo, sqlx::Error> {
+    Ok(PartitionInfo {
+        partition: count(row, "partition")?,
+        position: sequence(row, "position")?,
+        pending_gaps: checkpoint::pairs(row)?,
         owner: owner(row),
-        term: row.get::<i64, _>("term") as u64,
+        term: sequence(row, "term")?,
         lease_left: row.get::<Option<f64>, _>("lease_left").map(seconds),
         report: report(row),
-        lag_events: row.get::<i64, _>("lag_events") as u64,
-    }
+        lag_events: sequence(row, "lag_events")?,
+    })
 }

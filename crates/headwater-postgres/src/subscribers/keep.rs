@@ -9,12 +9,14 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use headwater_core::{Ask, GroupView, Held, Instance, Json, PartitionId, Report};
+use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::{PgSubscribers, Result, calling, checkpoint, no_answer, not_json, storable};
 use crate::error::{is_disconnect, subscriber_error};
+use crate::number::{bound, count, int, milliseconds, sequence_or_null};
 use crate::sql;
 
 /// The session of an instance. It is taken out while it is in use: what is dropped then is closed.
@@ -219,29 +221,29 @@ async fn call_keep(
         .bind(namespace)
         .bind(&instance.node)
         .bind(instance.incarnation)
-        .bind(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+        .bind(milliseconds(lease))
         .bind(asks.iter().map(|ask| ask.subscriber_id.as_str()).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.partition as i32).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.term.map(|term| term as i64)).collect::<Vec<_>>())
-        .bind(asks.iter().map(|ask| ask.share.map(|share| share as i32)).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| int(ask.partition)).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| ask.term.map(bound)).collect::<Vec<_>>())
+        .bind(asks.iter().map(|ask| ask.share.map(int)).collect::<Vec<_>>())
         .bind(asks.iter().map(report).collect::<Result<Vec<_>>>()?)
         .bind(asks.iter().map(holds).collect::<Vec<_>>())
         .bind(use_locks)
         .fetch_all(conn)
         .await
         .map_err(subscriber_error)?;
-    let answer = |row: &sqlx::postgres::PgRow| Answer {
-        held: Held {
+    let answer = |row: &PgRow| {
+        let held = Held {
             subscriber_id: row.get(0),
-            partition: row.get::<i32, _>(1) as u32,
-            term: row.get::<Option<i64>, _>(2).map(|term| term as u64),
+            partition: count(row, 1)?,
+            term: sequence_or_null(row, 2)?,
             history: checkpoint::history(row),
             paused: row.get(3),
             redrives: row.get(4),
-        },
-        holds_lock: row.get(5),
+        };
+        Ok(Answer { held, holds_lock: row.get(5) })
     };
-    Ok(rows.iter().map(answer).collect())
+    rows.iter().map(answer).collect::<std::result::Result<_, _>>().map_err(subscriber_error)
 }
 
 /// The groups as they are, and whether the session holds the member's lock.
@@ -258,21 +260,20 @@ async fn call_join(
         .bind(namespace)
         .bind(&instance.node)
         .bind(instance.incarnation)
-        .bind(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
+        .bind(milliseconds(lease))
         .bind(groups)
         .bind(locked)
         .bind(use_locks)
         .fetch_all(conn)
         .await
         .map_err(subscriber_error)?;
-    let view = |row: &sqlx::postgres::PgRow| GroupView {
-        subscriber_id: row.get(0),
-        partitions: row.get::<i32, _>(1) as u32,
-        members: row.get(2),
-        halted: row.get(3),
+    let view = |row: &PgRow| {
+        let partitions = count(row, 1)?;
+        Ok(GroupView { subscriber_id: row.get(0), partitions, members: row.get(2), halted: row.get(3) })
     };
+    let views = rows.iter().map(view).collect::<std::result::Result<_, _>>().map_err(subscriber_error)?;
     // Without a row, what became of the lock is not known: it is asked for again.
-    Ok((rows.iter().map(view).collect(), rows.first().map_or(locked, |row| row.get(4))))
+    Ok((views, rows.first().map_or(locked, |row| row.get(4))))
 }
 
 async fn call_release(
@@ -286,7 +287,7 @@ async fn call_release(
         .bind(namespace)
         .bind(instance.incarnation)
         .bind(partitions.iter().map(|id| id.subscriber_id.as_str()).collect::<Vec<_>>())
-        .bind(partitions.iter().map(|id| id.partition as i32).collect::<Vec<_>>())
+        .bind(partitions.iter().map(|id| int(id.partition)).collect::<Vec<_>>())
         .bind(partitions.iter().map(|id| locked.contains(id)).collect::<Vec<_>>())
         .execute(conn)
         .await

@@ -12,8 +12,9 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
 use super::keep::reported;
-use super::{Result, bigint, checkpoint, refused, storable};
+use super::{Result, checkpoint, refused, storable};
 use crate::error::subscriber_error;
+use crate::number::{PgSequence, bigint, bigints, bound, count, int, milliseconds, sequence};
 use crate::row::PgJson;
 use crate::sql;
 
@@ -22,7 +23,7 @@ pub(super) async fn register(conn: &mut PgConnection, namespace: &str, config: &
     let (start_from, position, time) = match config.start_from {
         StartFrom::Beginning => ("beginning", None, None),
         StartFrom::Now => ("now", None, None),
-        StartFrom::After(position) => ("after", Some(bigint(position)), None),
+        StartFrom::After(position) => ("after", Some(bigint(position)?), None),
         StartFrom::Time(time) => ("time", None, Some(time)),
     };
     let statement = sqlx::query(sql::REGISTER_SUBSCRIBER)
@@ -32,7 +33,7 @@ pub(super) async fn register(conn: &mut PgConnection, namespace: &str, config: &
         .bind(position)
         .bind(time)
         .bind(config.mode.name())
-        .bind(config.mode.partitions() as i32);
+        .bind(int(config.mode.partitions()));
     run(conn, statement).await.map(drop)
 }
 
@@ -54,8 +55,8 @@ pub(super) async fn attend_alone(
 ) -> Result<()> {
     let ids: Vec<&str> = subscribers.iter().map(|(id, _)| id.as_str()).collect();
     let reports = subscribers.iter().map(|(_, report)| reported(report)).collect::<Result<Vec<_>>>()?;
-    let lease = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
-    run(conn, sqlx::query(sql::ATTEND_ALONE).bind(namespace).bind(ids).bind(reports).bind(lease)).await.map(drop)
+    let statement = sqlx::query(sql::ATTEND_ALONE).bind(namespace).bind(ids).bind(reports).bind(milliseconds(lease));
+    run(conn, statement).await.map(drop)
 }
 
 pub(super) async fn set_paused(
@@ -72,9 +73,9 @@ pub(super) async fn pause_self(conn: &mut PgConnection, namespace_id: i32, fence
     let statement = sqlx::query(sql::PAUSE_SELF)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(fence.term.map(bigint))
+        .bind(fence.term.map(bound))
         .bind(storable(reason))
-        .bind(fence.partition as i32)
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id));
     match run(conn, statement).await? {
         0 => Err(refused(conn, namespace_id, fence).await),
@@ -83,7 +84,7 @@ pub(super) async fn pause_self(conn: &mut PgConnection, namespace_id: i32, fence
 }
 
 pub(super) async fn reset(conn: &mut PgConnection, namespace: &str, subscriber_id: &str, position: u64) -> Result<()> {
-    let statement = sqlx::query(sql::RESET_SUBSCRIBER).bind(namespace).bind(subscriber_id).bind(bigint(position));
+    let statement = sqlx::query(sql::RESET_SUBSCRIBER).bind(namespace).bind(subscriber_id).bind(bigint(position)?);
     run(conn, statement).await.map(drop)
 }
 
@@ -92,8 +93,8 @@ pub(super) async fn remove(conn: &mut PgConnection, namespace: &str, subscriber_
 }
 
 pub(super) async fn position_at(conn: &mut PgConnection, namespace: &str, time: DateTime<Utc>) -> Result<u64> {
-    let statement = sqlx::query_scalar::<_, i64>(sql::POSITION_AT).bind(namespace).bind(time);
-    statement.fetch_one(conn).await.map(|position| position as u64).map_err(subscriber_error)
+    let statement = sqlx::query_scalar(sql::POSITION_AT).bind(namespace).bind(time);
+    statement.fetch_one(conn).await.map(|PgSequence(position)| position).map_err(subscriber_error)
 }
 
 pub(super) async fn record_gaps(
@@ -102,11 +103,9 @@ pub(super) async fn record_gaps(
     history: Option<History>,
     gaps: &[Gap],
 ) -> Result<()> {
-    let (first, last): (Vec<_>, Vec<_>) = gaps
-        .iter()
-        .filter(|gap| gap.state == GapState::Permanent)
-        .map(|gap| (bigint(gap.first), bigint(gap.last)))
-        .unzip();
+    let permanent = || gaps.iter().filter(|gap| gap.state == GapState::Permanent);
+    let first = bigints(permanent().map(|gap| gap.first))?;
+    let last = bigints(permanent().map(|gap| gap.last))?;
     if first.is_empty() {
         return Ok(());
     }
@@ -125,36 +124,36 @@ pub(super) async fn status(
 ) -> Result<Vec<SubscriberInfo>> {
     let statement = sqlx::query(sql::SUBSCRIBER_STATUS).bind(namespace).bind(subscriber_id);
     let rows = statement.fetch_all(conn).await.map_err(subscriber_error)?;
-    Ok(rows.iter().map(info).collect())
+    rows.iter().map(info).collect::<std::result::Result<_, _>>().map_err(subscriber_error)
 }
 
-fn info(row: &PgRow) -> SubscriberInfo {
-    SubscriberInfo {
+fn info(row: &PgRow) -> std::result::Result<SubscriberInfo, sqlx::Error> {
+    Ok(SubscriberInfo {
         subscriber_id: row.get("subscriber_id"),
-        mode: mode(row),
-        position: row.get::<i64, _>("position") as u64,
+        mode: mode(row)?,
+        position: sequence(row, "position")?,
         last_event_id: row.get("last_event_id"),
-        pending_gaps: checkpoint::pairs(row),
+        pending_gaps: checkpoint::pairs(row)?,
         owner: owner(row),
-        term: row.get::<i64, _>("term") as u64,
+        term: sequence(row, "term")?,
         lease_left: row.get::<Option<f64>, _>("lease_left").map(seconds),
         report: report(row),
         paused: row.get("paused"),
         pause_reason: row.get("pause_reason"),
-        lag_events: row.get::<i64, _>("lag_events") as u64,
+        lag_events: sequence(row, "lag_events")?,
         lag: seconds(row.get("lag")),
-        dead_letters: row.get::<i64, _>("dead_letters") as u64,
+        dead_letters: sequence(row, "dead_letters")?,
         created_at: row.get("created_at"),
         updated_at: row.get("updated_at"),
-    }
+    })
 }
 
-fn mode(row: &PgRow) -> SubscriberMode {
-    match row.get("mode") {
-        "partitioned" => SubscriberMode::Partitioned { partitions: row.get::<i32, _>("partitions") as u32 },
+fn mode(row: &PgRow) -> std::result::Result<SubscriberMode, sqlx::Error> {
+    Ok(match row.get("mode") {
+        "partitioned" => SubscriberMode::Partitioned { partitions: count(row, "partitions")? },
         "shared" => SubscriberMode::Shared,
         _ => SubscriberMode::Exclusive,
-    }
+    })
 }
 
 pub(super) fn seconds(seconds: f64) -> Duration {

@@ -167,11 +167,6 @@ impl PgSubscribers {
     }
 }
 
-/// PostgreSQL counts in i64; what is above is beyond any event.
-fn bigint(number: u64) -> i64 {
-    number.try_into().unwrap_or(i64::MAX)
-}
-
 #[async_trait]
 impl SubscriberStore for PgSubscribers {
     async fn register(&self, config: &SubscriberConfig) -> Result<()> {

@@ -6,16 +6,17 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Result, bigint, refused};
+use super::{Result, refused};
 use crate::error::subscriber_error;
+use crate::number::{bound, count, int};
 use crate::sql;
 
 fn fenced<'q>(text: &'static str, namespace_id: i32, fence: &'q Fence) -> Query<'q, Postgres, PgArguments> {
     sqlx::query(text)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
-        .bind(fence.term.map(bigint))
-        .bind(fence.partition as i32)
+        .bind(fence.term.map(bound))
+        .bind(int(fence.partition))
         .bind(fence.history.map(History::id))
 }
 
@@ -25,7 +26,7 @@ pub(super) async fn begin(conn: &mut PgConnection, namespace_id: i32, fence: &Fe
         return Err(refused(conn, namespace_id, fence).await);
     };
     let died = row.get("died");
-    let times = row.get::<i32, _>("begun_times").unsigned_abs();
+    let times = count(&row, "begun_times").map_err(subscriber_error)?;
     let begun = row.get::<Option<Uuid>, _>("begun_event").filter(|_| died).map(|event_id| (event_id, times));
     Ok(LastTurn { died, begun })
 }
@@ -38,7 +39,7 @@ pub(super) async fn begin_event(
 ) -> Result<u32> {
     let statement = fenced(sql::BEGIN_EVENT, namespace_id, fence).bind(event_id);
     match statement.fetch_optional(&mut *conn).await.map_err(subscriber_error)? {
-        Some(row) => Ok(row.get::<i32, _>(0).unsigned_abs()),
+        Some(row) => count(&row, 0).map_err(subscriber_error),
         None => Err(refused(conn, namespace_id, fence).await),
     }
 }

@@ -1,5 +1,8 @@
 //! All integration tests of `headwater-postgres`, as one binary: it is linked once, and nextest runs each test in a process of its own.
 
+// Numbers in tests are small.
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+
 mod append;
 mod audit;
 mod audit_queues;
@@ -48,6 +51,7 @@ mod retention;
 mod roles;
 mod roles_catalogue;
 mod schedules;
+mod sequences;
 mod session_settings;
 mod sql_docs;
 mod subscribers;

@@ -134,7 +134,7 @@ async fn a_position_beyond_the_log_is_refused() {
     let (_db, a, _session, _open) = log().await;
     let beyond = SubscriberConfig {
         subscriber_id: "totals".into(),
-        start_from: StartFrom::After(u64::MAX),
+        start_from: StartFrom::After(i64::MAX.unsigned_abs()),
         mode: SubscriberMode::default(),
     };
     let refused = a.store.register(&beyond).await;

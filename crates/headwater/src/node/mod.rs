@@ -326,7 +326,7 @@ impl Node {
     /// let node = system.register_node(NodeOptions::new("api-server-1").display_name("API Server")).await?;
     /// node.on_event("user.created", |event, mut tx| async move {
     ///     let insert = sqlx::query("INSERT INTO user_events (event_id, payload) VALUES ($1, $2::jsonb)");
-    ///     insert.bind(event.message_id() as i64).bind(event.data_text()).execute(&mut *tx).await?;
+    ///     insert.bind(i64::try_from(event.message_id())?).bind(event.data_text()).execute(&mut *tx).await?;
     ///     Ok(())
     /// })?;
     /// node.start().await?;

@@ -1,5 +1,8 @@
 //! All integration tests of `headwater`, as one binary: it is linked once, and nextest runs each test in a process of its own.
 
+// Numbers in tests are small.
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+
 mod at_most;
 mod care;
 mod cdc;

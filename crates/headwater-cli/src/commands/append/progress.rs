@@ -69,7 +69,8 @@ impl Progress {
 
     /// Events a second, so far.
     pub(super) fn rate(&self) -> u64 {
-        ((self.new_events() + self.known_events()) as f64 / self.seconds().max(0.001)) as u64
+        let millis = u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        (self.new_events() + self.known_events()).saturating_mul(1_000) / millis.max(1)
     }
 
     fn text(&self) -> String {

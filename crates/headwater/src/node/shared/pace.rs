@@ -40,14 +40,19 @@ impl Pace {
     /// How many events so many handlers shall find ready. Nothing is known at first: none.
     pub(super) fn ahead(&self, handlers: u32) -> usize {
         let events = self.seconds.map_or(0.0, |seconds| AHEAD.as_secs_f64() * f64::from(handlers) / seconds.max(1e-9));
-        self.limit(events.min(MOST) as usize)
+        self.limit(whole(events.min(MOST)))
     }
 
     /// So many events, unless they are large.
     pub(super) fn limit(&self, events: usize) -> usize {
         let fit = self.bytes.map_or(BYTES, |bytes| BYTES / bytes.max(1.0));
-        events.min(fit as usize)
+        events.min(whole(fit))
     }
+}
+
+#[expect(clippy::cast_sign_loss, reason = "events are never negative")]
+fn whole(events: f64) -> usize {
+    events as usize
 }
 
 fn mean(before: Option<f64>, now: f64) -> f64 {
