@@ -232,7 +232,7 @@ impl<'a> Batch<'a> {
             .bind(self.correlation_id.array())
             .bind(self.causation_id.array())
             .bind(self.headers.array())
-            .bind(manner.patience_ms.unwrap_or(0).to_string())
+            .bind(manner.patience_ms.unwrap_or(0))
     }
 
     /// `None`: each is 1.

@@ -70,14 +70,14 @@ pub(crate) struct Coalescer {
 }
 
 impl Coalescer {
-    pub(crate) fn start(database: &Database, namespace: &NamespaceInfo, is_owner: bool, options: &LogOptions) -> Self {
+    pub(crate) fn start(database: &Database, namespace: &NamespaceInfo, options: &LogOptions) -> Self {
         let (queue, jobs) = mpsc::unbounded_channel();
         let flusher = Arc::new(Flusher {
             notifier: Notifier::start(database.clone(), namespace.name.clone()),
             database: database.clone(),
             namespace: namespace.name.clone(),
             // In a transaction, as a pooler needs it, its failure could not be followed by the long way.
-            short_way: is_owner && namespace.ordering == headwater_core::Ordering::Sequence && !database.pooler,
+            short_way: namespace.ordering == headwater_core::Ordering::Sequence && !database.pooler,
             jobs: Mutex::new(jobs),
             retry_for: options.retry_for,
             loners: Semaphore::new(LONERS),

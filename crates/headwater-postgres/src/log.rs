@@ -121,15 +121,8 @@ macro_rules! reading {
 }
 
 impl PgLog {
-    /// `is_owner`: the role owns Headwater's tables, so that appends may take the short way.
-    pub(crate) fn start(
-        database: Database,
-        info: NamespaceInfo,
-        is_owner: bool,
-        months: Months,
-        options: LogOptions,
-    ) -> Self {
-        let coalescer = Coalescer::start(&database, &info, is_owner, &options);
+    pub(crate) fn start(database: Database, info: NamespaceInfo, months: Months, options: LogOptions) -> Self {
+        let coalescer = Coalescer::start(&database, &info, &options);
         PgLog {
             inner: Arc::new(Inner {
                 database,

@@ -120,7 +120,7 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let row = sqlx::query(sql::NAMESPACE).bind(name).fetch_one(&mut *conn).await.map_err(admin_error);
         let row = conn.end(row, admin_error).await?;
-        let (info, is_owner) = (namespace_info(&row)?, row.get("is_owner"));
+        let info = namespace_info(&row)?;
         let mut conn = self.pin().await.map_err(admin_error)?;
         let maintained = sqlx::query(sql::MAINTAIN_NAMESPACE).bind(name).execute(&mut *conn).await.map_err(admin_error);
         let months = match maintained {
@@ -128,7 +128,7 @@ impl Database {
             Err(error) => Err(error),
         };
         let months = conn.end(months, admin_error).await?;
-        Ok(PgLog::start(self.clone(), info, is_owner, months, options))
+        Ok(PgLog::start(self.clone(), info, months, options))
     }
 }
 

@@ -135,6 +135,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "drop_steps",
     "emit",
     "emit_at",
+    "emit_batch",
     "end_claim",
     "end_maintenance",
     "end_turn",
