@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use async_trait::async_trait;
-use headwater_core::{HandlerError, Json, NamespaceInfo, StateChange, StateStore, SubscriberError};
+use headwater_core::{HandlerError, History, Json, NamespaceInfo, StateChange, StateStore, SubscriberError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::{PgConnection, Row};
@@ -92,7 +92,8 @@ impl<S: Serialize + DeserializeOwned> PgStateStore<S> {
             .bind(conditions.version)
             .bind(fence.map(|fence| int(fence.partition)))
             .bind(fence.and_then(|fence| fence.term).map(bound))
-            .bind(conditions.event.map(bigint).transpose()?);
+            .bind(conditions.event.map(bigint).transpose()?)
+            .bind(fence.and_then(|fence| fence.history).map(History::id));
         let stored: String = statement.fetch_one(conn).await.map_err(subscriber_error)?;
         Ok(match stored.as_str() {
             "stale" => Stored::Stale,
@@ -105,11 +106,13 @@ impl<S: Serialize + DeserializeOwned> PgStateStore<S> {
     async fn put_if(&self, id: &str, state: Option<&Json>, conditions: &Conditions) -> Result<Stored, HandlerError> {
         let stored: Result<_, SubscriberError> =
             async { calling!(self.database, conn => self.store(conn, id, state, conditions)) }.await;
-        match stored? {
-            Stored::Fenced => {
+        match stored {
+            Ok(Stored::Fenced) => {
                 Err(HandlerError::not_handled("the subscriber was taken over or removed: its state was not written"))
             }
-            stored => Ok(stored),
+            // The event may not be in the log that the server has now.
+            Err(error) if error.is_other_history() => Err(HandlerError::not_handled(error.to_string())),
+            stored => Ok(stored?),
         }
     }
 }

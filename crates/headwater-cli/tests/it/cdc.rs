@@ -57,6 +57,7 @@ async fn a_consumer_that_is_killed_leaves_no_slot_behind() {
     assert!(status.contains("shop n1") && status.contains("temporary"), "{status}");
     let slot = slots[0]["slot"].as_str().unwrap();
     cli.run(["cdc", "drop-slot", slot, "--yes"]).fails(5, "is being read");
+    nodes_until(&cli, |nodes| nodes[0]["state"] == "streaming");
     consumer.stop(Signal::KILL);
     slots_until(&cli, <[Value]>::is_empty);
     assert_eq!(lines(&cli, "node")[0]["state"], "interrupted", "it cannot say so itself");

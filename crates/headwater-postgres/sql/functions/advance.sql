@@ -3,7 +3,7 @@
 -- (its answer was lost) counts nothing again: settling in order moves the position, settling late shrinks the ledger, so no other move
 -- ends at the same place with the same ledger. An owner that gets on is alive: its lease is renewed, for its own row is what it locks while
 -- keep_leases skips it.
--- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
+-- Raises: WH001, WH002, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.advance(
     namespace_id int, subscriber_id text, term bigint, to_position bigint, last_event_id uuid, ledger bigint[],
     settled bigint, settled_sum text, late bigint, late_sum text, partition int,
@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION headwater.advance(
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
-    PERFORM headwater_private.require_in_log($1, greatest($4, $6[cardinality($6)]));
+    PERFORM headwater_private.check_advance($1, $4, $6, $7, $8::numeric, $9, $10::numeric);
     RETURN QUERY
     UPDATE headwater_private.subscribers s
        SET position = $4, last_event_id = coalesce($5, s.last_event_id), pending_gaps = $6,

@@ -2,7 +2,7 @@
 -- Moves a checkpoint in a transaction with effects: in its owner's term only, from where its writer knows it to be ($11, $12), or not at all. The
 -- same move a second time must fail: the commit of the first may have been slow, and both would have their effects. The rest is as in
 -- advance.sql.
--- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
+-- Raises: WH001, WH002, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.advance_in(
     namespace_id int, subscriber_id text, term bigint, to_position bigint, last_event_id uuid, ledger bigint[],
     settled bigint, settled_sum text, late bigint, late_sum text, from_position bigint, from_ledger bigint[],
@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION headwater.advance_in(
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
-    PERFORM headwater_private.require_in_log($1, greatest($4, $6[cardinality($6)]));
+    PERFORM headwater_private.check_advance($1, $4, $6, $7, $8::numeric, $9, $10::numeric);
     RETURN QUERY
     UPDATE headwater_private.subscribers s
        SET position = $4, last_event_id = coalesce($5, s.last_event_id), pending_gaps = $6,

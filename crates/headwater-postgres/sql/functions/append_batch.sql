@@ -60,10 +60,22 @@ BEGIN
     IF NOT FOUND OR pg_has_role(caller, current_user, 'USAGE') IS NOT TRUE THEN
         ns := headwater_private.open_namespace(namespace, caller, 'producer');
     END IF;
+    IF request[cardinality(request)] > cardinality(request)
+       OR write_stream IS NOT NULL
+          AND (EXISTS (SELECT FROM unnest(write_request, write_count) AS w(number, events)
+                        WHERE (w.number BETWEEN 1 AND coalesce(request[cardinality(request)], 1) AND w.events > 0) IS NOT TRUE)
+               OR (SELECT sum(w.events) FROM unnest(write_count) AS w(events)) <> (SELECT count(w.place) FROM unnest(write) AS w(place))) THEN
+        PERFORM headwater_private.fail('WH002', 'invalid requests or writes', jsonb_build_object('what', 'write_count', 'value', write_count),
+            'requests are numbered from 1; a write names its request, and how many events it has');
+    END IF;
     retried := false;
     transaction_id := pg_current_xact_id()::text::bigint;
-    IF octet_length(data[1]) > ns.max_payload_bytes OR cardinality(data) > 1 THEN
-        SELECT max(octet_length(d)) INTO too_big FROM unnest(data) d WHERE octet_length(d) > ns.max_payload_bytes;
+    IF octet_length(data[1]) > ns.max_payload_bytes OR cardinality(data) > 1 OR headers IS NOT NULL THEN
+        SELECT max(p.bytes) INTO too_big
+          FROM (SELECT octet_length(d) AS bytes, ns.max_payload_bytes AS most FROM unnest(data) d
+                 UNION ALL
+                SELECT octet_length(h), greatest(ns.max_payload_bytes, 65536) FROM unnest(headers) h) p
+         WHERE p.bytes > p.most;
         IF too_big IS NOT NULL THEN
             PERFORM headwater_private.fail('WH004',
                 format('payload of %s bytes is larger than the %s that namespace %L allows', too_big, ns.max_payload_bytes, namespace),

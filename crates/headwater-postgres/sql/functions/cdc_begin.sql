@@ -16,6 +16,7 @@ BEGIN
         PERFORM headwater_private.fail('WH002', 'slot, system_identifier and timeline are needed',
             jsonb_build_object('what', 'slot', 'value', slot), 'the server tells them: IDENTIFY_SYSTEM');
     END IF;
+    PERFORM headwater_private.check_slot(ns.namespace_id, slot);
     PERFORM headwater_private.cdc_fence(ns.namespace_id, cdc_begin.term);
     SELECT s.* INTO before FROM headwater_private.cdc_slots s WHERE s.namespace_id = ns.namespace_id;
     cdc_begin.kept := before.system_identifier IS NULL OR (before.slot, before.system_identifier, before.timeline)

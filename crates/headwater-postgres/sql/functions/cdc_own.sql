@@ -25,6 +25,7 @@ BEGIN
         PERFORM headwater_private.fail('WH002', 'slot, node and instance are needed', jsonb_build_object('what', 'slot', 'value', slot),
             'say which slot, and who wishes to own it');
     END IF;
+    PERFORM headwater_private.check_slot(ns.namespace_id, slot);
     cdc_own.wal_end := CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END;
     SELECT s.* INTO there FROM headwater_private.cdc_slots s WHERE s.namespace_id = ns.namespace_id;
     IF cdc_own.term IS NOT NULL THEN

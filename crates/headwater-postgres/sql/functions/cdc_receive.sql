@@ -18,6 +18,7 @@ BEGIN
         PERFORM headwater_private.fail('WH002', 'the lists must be of the same length, and the slot given',
             jsonb_build_object('what', 'commit_lsns', 'value', cardinality(commit_lsns)), 'give one of each for every row');
     END IF;
+    PERFORM headwater_private.check_slot(ns.namespace_id, slot);
     INSERT INTO headwater_private.cdc_inbox (namespace_id, slot, commit_lsn, nth, global_sequence, event, error, status)
     SELECT ns.namespace_id, cdc_receive.slot, r.commit_lsn, r.nth, r.global_sequence, r.event::json, r.error,
            CASE WHEN r.error IS NULL THEN 'RECEIVED' ELSE 'POISON' END

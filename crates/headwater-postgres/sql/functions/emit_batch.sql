@@ -51,6 +51,8 @@ BEGIN
                           AND '9999-12-31 23:59:59.999999+00'::timestamptz >= ALL (emit_batch.created_at), true)
              AND (pg_column_size(emit_batch.data) <= w.max_payload_bytes
                   OR w.max_payload_bytes >= ALL (SELECT octet_length(d) FROM unnest(emit_batch.data) d))
+             AND (emit_batch.headers IS NULL
+                  OR greatest(w.max_payload_bytes, 65536) >= ALL (SELECT octet_length(h) FROM unnest(emit_batch.headers) h WHERE h IS NOT NULL))
       ) e
     RETURNING global_sequence;
 END

@@ -1,7 +1,7 @@
 -- headwater.heartbeat(namespace, node_id, incarnation, event_types)
 -- Public: in docs/sql.md.
 -- A node says that it lives, and which event types it handles (NULL: as before).
--- Raises: WH001, WH002, WH018 if it is not the node's incarnation any more, or was forgotten. Locks, writes: the node.
+-- Raises: WH001, WH002, WH015, WH018 if it is not the node's incarnation any more, or was forgotten. Locks, writes: the node.
 CREATE OR REPLACE FUNCTION headwater.heartbeat(namespace text, node_id text, incarnation bigint, event_types text[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -9,6 +9,7 @@ DECLARE
     ns headwater_private.namespaces := headwater_private.open_namespace(heartbeat.namespace, caller, NULL);
 BEGIN
     PERFORM headwater_private.check_patterns(heartbeat.event_types);
+    PERFORM headwater_private.check_node(ns.namespace_id, heartbeat.node_id, caller);
     UPDATE headwater_private.nodes n
        SET last_heartbeat = clock_timestamp(), stopped_at = NULL, missed_at = NULL, event_types = coalesce(heartbeat.event_types, n.event_types)
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = heartbeat.node_id AND n.incarnation = heartbeat.incarnation;

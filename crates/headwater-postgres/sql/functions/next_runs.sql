@@ -3,7 +3,7 @@
 -- The next due times of a cron expression, to look at before it is scheduled: as moments, and as the clocks of the time zone show them.
 -- Raises: WH002 (bad expression, unknown time zone, after, count not 1 to 1,000). Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.next_runs(expression text, timezone text DEFAULT 'UTC', after timestamptz DEFAULT NULL, count int DEFAULT 5)
-RETURNS TABLE (due_at timestamptz, local_time text) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS TABLE (due_at timestamptz, local_time text) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     c headwater_private.cron := headwater_private.cron_fields(next_runs.expression);

@@ -1,7 +1,7 @@
 -- headwater.note_poison(namespace, sequences, errors)
 -- Notes rows of the log that a reader could not turn into events, and why: they are permanent gaps from now on, which hold nobody up. What is
 -- noted already stays as it is. Answers how many are new.
--- Raises: WH001, WH002 (lists that are NULL or differ in length). Locks: nothing. Writes: poison, permanent gaps, and what notifiers are to be told.
+-- Raises: WH001, WH002 (lists that are NULL or differ in length), WH016. Locks: nothing. Writes: poison, permanent gaps, and what notifiers are to be told.
 CREATE OR REPLACE FUNCTION headwater.note_poison(namespace text, sequences bigint[], errors text[], caller headwater.caller DEFAULT current_user)
 RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -13,6 +13,10 @@ BEGIN
         PERFORM headwater_private.fail('WH002', 'sequences and errors must be lists of the same length',
             jsonb_build_object('what', 'sequences', 'value', cardinality(sequences)), 'give one error for each sequence');
     END IF;
+    IF EXISTS (SELECT FROM unnest(sequences) AS s(sequence) WHERE (s.sequence > 0) IS NOT TRUE) THEN
+        PERFORM headwater_private.fail('WH002', 'invalid sequences', jsonb_build_object('what', 'sequences'), 'a sequence is 1 or more');
+    END IF;
+    PERFORM headwater_private.require_in_log(ns.namespace_id, (SELECT max(s) FROM unnest(sequences) s));
     WITH new AS (
         INSERT INTO headwater_private.poison_events (namespace_id, global_sequence, error)
         SELECT ns.namespace_id, p.global_sequence, left(p.error, 2000)

@@ -3,7 +3,7 @@
 -- The partition of a key: the first four bytes of its MD5, as a number, modulo the number of partitions. Events have the partition of their
 -- key, else of their stream, else of their id.
 -- Raises: WH002 (partitions). Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater.partition_of(key text, partitions int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+CREATE OR REPLACE FUNCTION headwater.partition_of(key text, partitions int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF partitions < 1 THEN

@@ -4,7 +4,7 @@
 --   partition              the subscriber has it (in this term, if that is given): who was replaced or removed writes no state
 --   global_sequence        the event has not changed this state before, which is noted
 -- Answers: 'stored', 'stale' (it was changed since it was read), 'applied' (the event has changed it before), 'fenced'.
--- Raises: WH001, WH015. Locks: the state's row; the subscriber's row against removal. Writes: states, applied_events.
+-- Raises: WH001, WH002, WH015, WH016. Locks: the state's row; the subscriber's row against removal. Writes: states, applied_events.
 CREATE OR REPLACE FUNCTION headwater.put_state(
     namespace_id    int,
     owner           text,
@@ -29,6 +29,7 @@ BEGIN
         END IF;
     END IF;
     IF put_state.global_sequence IS NOT NULL THEN
+        PERFORM headwater_private.check_sequences(put_state.namespace_id, ARRAY[put_state.global_sequence], false);
         INSERT INTO headwater_private.applied_events (namespace_id, owner, global_sequence, state_id)
         VALUES (put_state.namespace_id, put_state.owner, put_state.global_sequence, put_state.state_id)
             ON CONFLICT DO NOTHING;

@@ -5,7 +5,7 @@
 -- groups, its broadcasts) can be taken at once; what it still writes there is fenced by its term.
 --   heartbeat_every  how often it says that it lives, 100 ms to 1 hour: it counts as dead when it was silent for three of them
 --   event_types      that it handles, as patterns: * stands for any characters
--- Raises: WH001, WH002. Locks: the node, what its predecessor owned. Writes: nodes, subscribers, members.
+-- Raises: WH001, WH002, WH015. Locks: the node, what its predecessor owned. Writes: nodes, subscribers, members.
 CREATE OR REPLACE FUNCTION headwater.register_node(
     namespace       text,
     INOUT node_id   text DEFAULT NULL,
@@ -31,15 +31,16 @@ BEGIN
             'metadata is a JSON object');
     END IF;
     PERFORM headwater_private.check_patterns(register_node.event_types);
+    PERFORM headwater_private.check_node(ns.namespace_id, id, caller);
     LOOP
         SELECT n.instance_id INTO former FROM headwater_private.nodes n WHERE n.namespace_id = ns.namespace_id AND n.node_id = id FOR UPDATE;
         EXIT WHEN FOUND;
         at := clock_timestamp();
         INSERT INTO headwater_private.nodes AS n (namespace_id, node_id, incarnation, instance_id, display_name, description, metadata, event_types,
-                                          heartbeat_every, registered_at, started_at, last_heartbeat)
+                                          heartbeat_every, registered_at, started_at, last_heartbeat, role)
         VALUES (ns.namespace_id, id, nextval('headwater_private.incarnations'), headwater.uuid_v7(), register_node.display_name,
                 register_node.description, coalesce(register_node.metadata, '{}'), coalesce(register_node.event_types, '{}'),
-                register_node.heartbeat_every, at, at, at)
+                register_node.heartbeat_every, at, at, at, caller)
         ON CONFLICT DO NOTHING
         RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
         IF FOUND THEN
@@ -51,7 +52,7 @@ BEGIN
        SET incarnation = nextval('headwater_private.incarnations'), instance_id = headwater.uuid_v7(), display_name = register_node.display_name,
            description = register_node.description, metadata = coalesce(register_node.metadata, '{}'),
            event_types = coalesce(register_node.event_types, '{}'), heartbeat_every = register_node.heartbeat_every, started_at = at,
-           last_heartbeat = at, stopped_at = NULL, missed_at = NULL
+           last_heartbeat = at, stopped_at = NULL, missed_at = NULL, role = caller
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = id
     RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
     -- A role that only produces owned nothing.

@@ -2,7 +2,7 @@
 -- Notes a group as settled ahead of the checkpoint, in a transaction with its effects: in its owner's term only, while the checkpoint is where its writer
 -- knows it to be ($6, $7), and once: the same group a second time must fail, as in advance_in.sql. A group that begins before a barrier may end behind it: what one
 -- transaction appended is not split. An owner that gets on is alive, as in advance.sql.
--- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
+-- Raises: WH001, WH002, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.settle_ahead_in(
     namespace_id int, subscriber_id text, partition int, term bigint, sequences bigint[], from_position bigint,
     from_ledger bigint[], caller headwater.caller DEFAULT current_user
@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION headwater.settle_ahead_in(
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
-    PERFORM headwater_private.require_in_log($1, $5[cardinality($5)]);
+    PERFORM headwater_private.check_sequences($1, $5, false);
     RETURN QUERY
     WITH owned AS (
         UPDATE headwater_private.subscribers s

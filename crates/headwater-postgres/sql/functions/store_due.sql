@@ -42,6 +42,9 @@ BEGIN
     END IF;
     PERFORM headwater_private.check_time('due_at', due_at);
     PERFORM headwater_private.check_time('created_at', created_at);
+    IF octet_length(headers::text) > greatest(ns.max_payload_bytes, 65536) THEN
+        bytes := octet_length(headers::text);
+    END IF;
     IF bytes > ns.max_payload_bytes THEN
         PERFORM headwater_private.fail('WH004',
             format('payload of %s bytes is larger than the %s that namespace %L allows', bytes, ns.max_payload_bytes, namespace),

@@ -33,12 +33,13 @@ async fn two() -> TestDatabase {
          WHERE namespace = 'bank';
         INSERT INTO headwater_private.states SELECT namespace_id, 'totals', 'k', '1' FROM headwater_private.namespaces WHERE namespace = 'bank';
         INSERT INTO headwater_private.permanent_gaps SELECT namespace_id, 900, 901, 'aborted' FROM headwater_private.namespaces WHERE namespace = 'bank';
+        SELECT setval(n.sequence, 902) FROM headwater_private.namespaces n WHERE n.namespace = 'bank';
         SELECT headwater.note_poison('bank', ARRAY[902], ARRAY['Secret']);
-        SELECT headwater.cdc_own('bank', 'slot', 'node', '018f0000-0000-7000-8000-000000000009', NULL, 3600000);
-        SELECT headwater.cdc_begin('bank', 'slot', s.term, '1', 1) FROM headwater_private.cdc_slots s;
+        SELECT headwater.cdc_own('bank', 'headwater_n' || (headwater_private.namespace_row('bank')).namespace_id || '_d1', 'node', '018f0000-0000-7000-8000-000000000009', NULL, 3600000);
+        SELECT headwater.cdc_begin('bank', 'headwater_n' || (headwater_private.namespace_row('bank')).namespace_id || '_d1', s.term, '1', 1) FROM headwater_private.cdc_slots s;
         INSERT INTO headwater_private.cdc_nodes SELECT (headwater_private.namespace_row('bank')).namespace_id, r.node_id, r.instance_id, 'inbox', 'streaming', now(), now(), 0, 0,
                NULL, NULL, '{}' FROM headwater.register_node('bank', 'secret-node') r;
-        SELECT headwater.cdc_receive('bank', 'slot', (SELECT s.term FROM headwater_private.cdc_slots s), ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL])";
+        SELECT headwater.cdc_receive('bank', 'headwater_n' || (headwater_private.namespace_row('bank')).namespace_id || '_d1', (SELECT s.term FROM headwater_private.cdc_slots s), ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL])";
     run(&mut db.session().await, fill).await;
     db
 }
@@ -539,6 +540,7 @@ async fn a_consumer_notes_poison_and_has_the_inbox() {
         "SELECT headwater.note_poison('shop', ARRAY[7], ARRAY['bad'])",
         "SELECT headwater.redeliver_poison('shop', 7)",
     );
+    db.hand_out("shop", 7).await;
     let mut session = role.session().await;
     let noted: i32 = sqlx::query_scalar(note).fetch_one(&mut session).await.unwrap();
     assert_eq!((noted, database.poison("shop", true, 10).await.unwrap().len()), (1, 1));

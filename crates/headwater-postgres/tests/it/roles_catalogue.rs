@@ -58,10 +58,11 @@ async fn two() -> TestDatabase {
         SELECT headwater.register_node('bank', 'vault', event_types => ARRAY['Secret']);
         SELECT headwater.schedule('bank', 'nightly', 'Secret', '0 2 * * *', payload => '\"hush\"');
         SELECT headwater.run_schedule_now('bank', 'nightly');
+        SELECT setval(n.sequence, 902) FROM headwater_private.namespaces n WHERE n.namespace = 'bank';
         SELECT headwater.note_poison('bank', ARRAY[902], ARRAY['Secret']);
-        SELECT headwater.cdc_own('bank', 'slot', 'node', '018f0000-0000-7000-8000-000000000004', NULL, 60000);
-        SELECT headwater.cdc_begin('bank', 'slot', term, '1', 1) FROM headwater_private.cdc_slots;
-        SELECT headwater.cdc_receive('bank', 'slot', term, ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL]) FROM headwater_private.cdc_slots";
+        SELECT headwater.cdc_own('bank', 'headwater_n' || (headwater_private.namespace_row('bank')).namespace_id || '_d1', 'node', '018f0000-0000-7000-8000-000000000004', NULL, 60000);
+        SELECT headwater.cdc_begin('bank', 'headwater_n' || (headwater_private.namespace_row('bank')).namespace_id || '_d1', term, '1', 1) FROM headwater_private.cdc_slots;
+        SELECT headwater.cdc_receive('bank', 'headwater_n' || (headwater_private.namespace_row('bank')).namespace_id || '_d1', term, ARRAY['0/1'::pg_lsn], ARRAY[0], ARRAY[1], ARRAY['{\"type\": \"Secret\"}'], ARRAY[NULL]) FROM headwater_private.cdc_slots";
     run(&mut db.session().await, fill).await;
     db
 }

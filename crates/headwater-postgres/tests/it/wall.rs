@@ -346,3 +346,68 @@ async fn no_position_or_gap_beyond_the_head_is_written() {
     let beyond = sqlx::query(AssertSqlSafe("SELECT FROM headwater_private.subscribers WHERE position > 0"));
     assert_eq!(beyond.fetch_all(&mut session).await.unwrap().len(), 0);
 }
+
+/// Lists that are in no order, or are no lists: their last element says nothing of the others.
+#[tokio::test]
+async fn no_list_hides_a_sequence_beyond_the_head() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    for _ in 0..3 {
+        emit(&mut session, "shop", "A").await;
+    }
+    run(&mut session, "SELECT headwater.register_subscriber('shop', 'mailer')").await;
+    for (script, code) in [
+        ("SELECT headwater.settle_ahead_in(1, 'mailer', 0, NULL, '{5,6,7,1}', 0, '{}')", "WH016"),
+        ("SELECT headwater.settle_ahead_in(1, 'mailer', 0, NULL, '{2,1}', 0, '{}')", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{1000,2000,1,1}', 0, '0', 0, '0', 0)", "WH016"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '[5:6]={1,1}', 0, '0', 0, '0', 0)", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{-9223372036854775808,1}', 0, '0', 0, '0', 0)", "WH016"),
+        ("SELECT headwater.advance_in(1, 'mailer', NULL, 1, NULL, '{{1,1}}', 0, '0', 0, '0', 0, '{}', 0)", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{}', 1, 'NaN', 0, '0', 0)", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{}', 9223372036854775807, '1', 0, '0', 0)", "WH002"),
+        ("SELECT headwater.note_poison('shop', '{1000}', '{x}')", "WH016"),
+        ("SELECT headwater.note_poison('shop', '{-1}', '{x}')", "WH002"),
+        ("SELECT headwater.put_state(1, 'mailer', 'k', '1', global_sequence => 1000)", "WH016"),
+        (
+            "SELECT headwater.append_batch('shop', NULL, '{}', '{}', '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                           '{2147483647}', '{x}', '{1}', '{1}', false, NULL)",
+            "WH002",
+        ),
+        (
+            "SELECT headwater.append_batch('shop', NULL, '{}', '{}', '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                           '{1}', '{x}', '{-2}', NULL, false, NULL)",
+            "WH002",
+        ),
+        ("SELECT headwater.emit('shop', 'A', headers => jsonb_build_object('x', repeat('y', 2000000)))", "WH004"),
+        ("SELECT headwater.cdc_own('shop', 'headwater_n2_d1', 'n', gen_random_uuid(), NULL, 1000)", "WH002"),
+    ] {
+        assert_eq!(sqlstate_of(&mut session, script).await, code, "{script}");
+    }
+}
+
+/// A producer has nodes of its own, and speaks for no other.
+#[tokio::test]
+async fn a_producer_does_not_speak_for_the_node_of_a_consumer() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    run(&mut db.session().await, "SELECT headwater.register_node('shop', 'worker')").await;
+    let role = db.role().await;
+    db.database.grant("shop", &role.name, GrantKind::Producer).await.unwrap();
+    let mut session = role.session().await;
+    run(&mut session, "SELECT headwater.register_node('shop', 'own'); SELECT headwater.touch_node_heartbeat('own')")
+        .await;
+    for script in [
+        "SELECT headwater.register_node('shop', 'worker')",
+        "SELECT headwater.heartbeat('shop', 'worker', 1, '{}')",
+        "SELECT headwater.note_handled('shop', 'worker', 1, '{}')",
+        "SELECT headwater.stop_node('shop', 'worker', 1)",
+        "SELECT headwater.touch_node_heartbeat('worker')",
+    ] {
+        assert_eq!(sqlstate_of(&mut session, script).await, "WH015", "{script}");
+    }
+    run(&mut session, "SELECT * FROM headwater.next_runs('0 * * * *')").await;
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.partition_of('k', 0)").await, "WH002");
+    drop(session);
+    db.drop_role(role).await;
+}

@@ -239,3 +239,32 @@ async fn a_projection_that_was_removed_writes_no_state_for_who_comes_next() {
     node.shutdown().await.unwrap();
     assert_eq!(states.get(ONE).await.unwrap(), None);
 }
+
+/// As after a failover: an event with the same sequence may be another one there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_state_of_another_history_is_not_written() {
+    let shop = Shop::open().await;
+    let last = shop.emit(&["first"]).await;
+    let (begun, began) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let (node, states) = counter(&shop, {
+        let may_go_on = Mutex::new(may_go_on);
+        move || {
+            _ = begun.send(());
+            tokio::task::block_in_place(|| _ = may_go_on.lock().unwrap().recv());
+        }
+    });
+    let begins = || {
+        tokio::task::block_in_place(|| began.recv_timeout(Duration::from_secs(60))).expect("the event comes");
+    };
+    let node = node.config(quick()).start().await.unwrap();
+    begins();
+    sqlx::query("DELETE FROM headwater_private.histories").execute(&mut shop.db.session().await).await.unwrap();
+    go_on.send(()).unwrap();
+    begins();
+    assert_eq!(states.get(ONE).await.unwrap(), None);
+    drop(go_on);
+    until(|| async { states.get(ONE).await.unwrap() == Some(1) }).await;
+    soon(node.wait_for("counter", last)).await.unwrap();
+    node.shutdown().await.unwrap();
+}
