@@ -409,5 +409,6 @@ async fn a_producer_does_not_speak_for_the_node_of_a_consumer() {
     run(&mut session, "SELECT * FROM headwater.next_runs('0 * * * *')").await;
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.partition_of('k', 0)").await, "WH002");
     drop(session);
+    db.database.revoke("shop", &role.name, None).await.unwrap();
     db.drop_role(role).await;
 }
