@@ -223,7 +223,7 @@ impl PgInbox {
         conn.end(stored, read_error).await.map(|PgCount(stored)| stored)
     }
 
-    /// What was stored after a number, at most `limit` rows, and no more once they have [`PAGE_BYTES`], read in a history (`None`: any).
+    /// What was stored after a number, at most `limit` rows, and fewer if they are large, read in a history (`None`: any).
     pub async fn page(&self, history: Option<History>, after: i64, limit: u32) -> Result<InboxPage, ReadError> {
         let mut conn = self.database.pin().await.map_err(read_error)?;
         let page = async {
