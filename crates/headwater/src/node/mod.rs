@@ -27,6 +27,7 @@ mod subscription;
 mod tail;
 mod transaction;
 mod turn;
+mod writing;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

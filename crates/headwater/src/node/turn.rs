@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_core::{
-    Admitted, CheckpointMode, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gaps, Gate, Groups, Hold, LastTurn,
-    Late, Loaded, Progress, RunnerState, SubscriberError, order_key, partition_of,
+    Admitted, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gaps, Gate, Groups, Hold, LastTurn, Late, Loaded,
+    Progress, RunnerState, SubscriberError, order_key, partition_of,
 };
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -22,8 +22,6 @@ use super::places::{Place, Places};
 use super::ring::{sequence, weight};
 use super::runner::{GivenUp, Runner, Stop};
 
-/// How long progress over events that are not the subscriber's may stay unwritten.
-const SKIPS_DELAY: Duration = Duration::from_secs(1);
 /// Between deletions of notes of events that have changed states.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
 /// Between looks at passed gaps.
@@ -64,18 +62,18 @@ pub(super) struct Turn<'r> {
     holes_seen: u64,
     /// Handled since the last checkpoint.
     pub(super) unwritten: u64,
-    unwritten_since: Option<Instant>,
+    pub(super) unwritten_since: Option<Instant>,
     redrives_seen: u64,
     late_at: Option<Instant>,
     /// Whether what progress notes is written already is unknown, or depends on a transaction: then it is written again as it is, or not at
     /// all.
     pub(super) in_doubt: bool,
     /// A checkpoint that is being written while events are handled. It tells how long that took.
-    writing: Option<JoinHandle<Result<Duration, Stop>>>,
+    pub(super) writing: Option<JoinHandle<Result<Duration, Stop>>>,
     /// How long the last one took.
-    write_took: Duration,
+    pub(super) write_took: Duration,
     /// When events were last begun to be counted for the next.
-    counting_since: Instant,
+    pub(super) counting_since: Instant,
     keyed: Keyed,
     pub(super) groups: Groups,
     /// Groups are settled ahead of the checkpoint at present.
@@ -651,140 +649,6 @@ impl<'r> Turn<'r> {
         });
     }
 
-    fn write_deadline(&self) -> Option<Instant> {
-        let delay = match self.runner.subscription.config.checkpoint_mode {
-            _ if self.unwritten == 0 => SKIPS_DELAY,
-            CheckpointMode::Synchronous => Duration::ZERO,
-            CheckpointMode::Batched { max_delay_ms, .. } => Duration::from_millis(max_delay_ms),
-        };
-        self.unwritten_since.map(|since| since + delay)
-    }
-
-    /// Writes the checkpoint, if it is time. Batched ones are written in halves: one is written while the events of the other are handled,
-    /// so no more than a batch comes again after a crash. Where a batch is handled in less time than it takes to write, halves would only be
-    /// written twice as often: then it is written whole.
-    pub(super) async fn write_if_due(&mut self) -> Result<(), Stop> {
-        if self.writing.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.finish_writing().await?;
-        }
-        let CheckpointMode::Batched { batch_size, .. } = self.runner.subscription.config.checkpoint_mode else {
-            return if self.unwritten > 0 || self.is_write_due() { self.write().await } else { Ok(()) };
-        };
-        let half = u64::from(batch_size) / 2;
-        if matches!(self.runner.subscription.work, Work::Transaction(..)) || self.unwritten > half {
-            let full = self.unwritten >= u64::from(batch_size);
-            return if full || self.is_write_due() || self.writing.is_some() { self.write().await } else { Ok(()) };
-        }
-        if self.unwritten > 0 && self.unwritten == half {
-            let handled_in = self.counting_since.elapsed();
-            self.finish_writing().await?;
-            if handled_in.saturating_mul(2) >= self.write_took || self.is_write_due() {
-                self.begin_writing().await;
-            }
-        } else if self.writing.is_none() && self.is_write_due() {
-            self.begin_writing().await;
-        }
-        Ok(())
-    }
-
-    fn is_write_due(&self) -> bool {
-        self.write_deadline().is_some_and(|at| at <= Instant::now())
-    }
-
-    async fn begin_writing(&mut self) {
-        self.publish();
-        let advance = self.progress.unwritten_advance().cloned();
-        self.wrote();
-        if let Some(advance) = advance {
-            self.in_doubt = true;
-            let (runner, fence) = (self.runner.clone(), self.fence.clone());
-            self.writing = Some(tokio::spawn(async move {
-                let began = Instant::now();
-                runner.insist(&fence, || runner.store.advance(&fence, &advance)).await?;
-                Ok(began.elapsed())
-            }));
-            // A task that was just spawned waits for the one that spawned it: nobody else takes it.
-            tokio::task::yield_now().await;
-        }
-    }
-
-    /// Waits for a handler, or for its next try. Batched progress of events before is written meanwhile, when it is time. A write that fails ends
-    /// the turn, but not the handler.
-    pub(super) async fn writing_meanwhile<T>(
-        &mut self,
-        handling: impl Future<Output = Result<T, Stop>>,
-    ) -> Result<T, Stop> {
-        let mut handling = std::pin::pin!(handling);
-        let mut failed = None;
-        loop {
-            let due = self.write_deadline().filter(|_| self.writing.is_none() && failed.is_none() && !self.in_doubt);
-            let alarm = async {
-                match due {
-                    Some(due) => tokio::time::sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let written = async {
-                match &mut self.writing {
-                    Some(writing) => writing.await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                done = &mut handling => return failed.map_or(done, Err),
-                written = written => failed = failed.or(self.note_written(written).err()),
-                () = alarm => self.begin_writing().await,
-            }
-        }
-    }
-
-    /// Waits for the checkpoint that is being written.
-    pub(super) async fn finish_writing(&mut self) -> Result<(), Stop> {
-        match self.writing.take() {
-            Some(writing) => self.note_written(writing.await),
-            None => Ok(()),
-        }
-    }
-
-    fn note_written(&mut self, written: Result<Result<Duration, Stop>, JoinError>) -> Result<(), Stop> {
-        self.writing = None;
-        self.write_took = written.map_err(ended)??;
-        self.in_doubt = false;
-        Ok(())
-    }
-
-    /// Writes the checkpoint.
-    pub(super) async fn write(&mut self) -> Result<(), Stop> {
-        self.finish_writing().await?;
-        self.publish();
-        if let Some(advance) = self.progress.unwritten_advance() {
-            let (runner, fence) = (self.runner, self.fence);
-            self.in_doubt = true;
-            let began = Instant::now();
-            runner.insist(fence, || runner.store.advance(fence, advance)).await?;
-            self.write_took = began.elapsed();
-        }
-        self.wrote();
-        Ok(())
-    }
-
-    pub(super) fn wrote(&mut self) {
-        self.progress.written();
-        self.in_doubt = false;
-        (self.unwritten, self.unwritten_since) = (0, None);
-        self.counting_since = Instant::now();
-    }
-
-    /// Writes what is left, when the turn has ended: tried once.
-    pub(super) async fn write_last(&mut self) -> Result<(), Stop> {
-        if let Some(advance) = self.progress.unwritten_advance().filter(|_| !self.in_doubt) {
-            self.runner.store.advance(self.fence, advance).await?;
-            self.wrote();
-        }
-        Ok(())
-    }
-
     /// Deletes notes of events that have changed states, once the checkpoint has passed them. Notes that are left do no harm.
     async fn forget_applied(&mut self) {
         let Some(postgres) = &self.runner.postgres else { return };
@@ -865,7 +729,7 @@ impl<'r> Turn<'r> {
 }
 
 /// A task that did not end by itself: the runtime is shutting down.
-fn ended(error: JoinError) -> Stop {
+pub(super) fn ended(error: JoinError) -> Stop {
     let fault = Fault { message: format!("a task of the subscriber ended: {error}"), retryable: true, source: None };
     Stop::Failed(SubscriberError::Unavailable(fault))
 }

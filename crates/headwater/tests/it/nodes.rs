@@ -19,6 +19,16 @@ use tokio::sync::{Semaphore, watch};
 struct Witness(watch::Sender<Vec<(String, EventEnvelope)>>);
 
 impl Witness {
+    /// Records every broadcast that the node hears.
+    fn hears_broadcasts(&self, node: &Node) {
+        let heard = self.clone();
+        node.on_broadcast("*", move |event, _tx| {
+            heard.saw("broadcast", &event);
+            async { Ok(()) }
+        })
+        .unwrap();
+    }
+
     fn new() -> Self {
         Witness(watch::Sender::new(Vec::new()))
     }
@@ -167,13 +177,7 @@ async fn a_process_that_is_the_node_again_hears_broadcasts_again() {
     let often = || options("one").heartbeat(Duration::from_millis(100));
     let first = shop.shop.register_node(often()).await.unwrap();
     witness.on(&first, "a");
-    let heard = witness.clone();
-    first
-        .on_broadcast("*", move |event, _tx| {
-            heard.saw("broadcast", &event);
-            async { Ok(()) }
-        })
-        .unwrap();
+    witness.hears_broadcasts(&first);
     first.start().await.unwrap();
     let successor = shop.shop.register_node(often()).await.unwrap();
     until(|| async { first.status().replaced }).await;
@@ -193,13 +197,7 @@ async fn a_process_that_becomes_the_node_hears_broadcasts() {
     let witness = Witness::new();
     let often = || options("one").heartbeat(Duration::from_millis(100));
     let first = shop.shop.register_node(often()).await.unwrap();
-    let heard = witness.clone();
-    first
-        .on_broadcast("*", move |event, _tx| {
-            heard.saw("broadcast", &event);
-            async { Ok(()) }
-        })
-        .unwrap();
+    witness.hears_broadcasts(&first);
     let successor = shop.shop.register_node(often()).await.unwrap();
     first.start().await.unwrap();
     until(|| async { first.status().replaced }).await;
@@ -217,12 +215,7 @@ async fn a_registration_that_the_server_has_lost_is_made_again() {
     let witness = Witness::new();
     // Nobody waits for a heartbeat.
     let node = shop.shop.register_node(options("one").heartbeat(Duration::from_secs(3600))).await.unwrap();
-    let heard = witness.clone();
-    node.on_broadcast("*", move |event, _tx| {
-        heard.saw("broadcast", &event);
-        async { Ok(()) }
-    })
-    .unwrap();
+    witness.hears_broadcasts(&node);
     node.start().await.unwrap();
     let lose = "UPDATE headwater_private.nodes SET incarnation = 0, instance_id = gen_random_uuid();
                 UPDATE headwater_private.subscribers SET term = nextval('headwater_private.terms')";
@@ -240,12 +233,7 @@ async fn a_node_that_was_forgotten_and_lives_hears_broadcasts_again() {
     let witness = Witness::new();
     let often = options("one").heartbeat(Duration::from_millis(100));
     let node = shop.shop.register_node(often).await.unwrap();
-    let heard = witness.clone();
-    node.on_broadcast("*", move |event, _tx| {
-        heard.saw("broadcast", &event);
-        async { Ok(()) }
-    })
-    .unwrap();
+    witness.hears_broadcasts(&node);
     node.start().await.unwrap();
     let first = shop.shop.subscribers().subscriber("broadcast:one").await.unwrap();
     let forget = "UPDATE headwater_private.nodes SET last_heartbeat = '-infinity';
