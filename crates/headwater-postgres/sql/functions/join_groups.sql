@@ -50,12 +50,11 @@ BEGIN
                    AND m.incarnation = other.incarnation AND m.member_until = other.member_until;
             END IF;
         END LOOP;
-        IF EXISTS (SELECT FROM headwater_private.subscribers s
+        join_groups.halted := EXISTS (SELECT FROM headwater_private.subscribers s
                     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = join_groups.subscriber_id AND s.partition = 0
-                      AND s.resize_to IS NOT NULL) THEN
-            PERFORM headwater_private.settle_resize(join_groups.namespace, join_groups.subscriber_id, join_groups.incarnation);
-        END IF;
-        SELECT s.partitions, s.resize_to IS NOT NULL AND s.barrier IS NULL INTO join_groups.partitions, join_groups.halted
+                      AND s.resize_to IS NOT NULL)
+            AND headwater_private.settle_resize(join_groups.namespace, join_groups.subscriber_id, join_groups.incarnation);
+        SELECT s.partitions, s.resize_to IS NOT NULL AND (s.barrier IS NULL OR join_groups.halted) INTO join_groups.partitions, join_groups.halted
           FROM headwater_private.subscribers s
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = join_groups.subscriber_id AND s.partition = 0;
         CONTINUE WHEN NOT FOUND;

@@ -36,6 +36,5 @@ BEGIN
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = resize_group.subscriber_id;
     END IF;
     PERFORM headwater_private.settle_resize(resize_group.namespace, resize_group.subscriber_id);
-    PERFORM headwater_private.settle_resize(resize_group.namespace, resize_group.subscriber_id);
 END
 $$;

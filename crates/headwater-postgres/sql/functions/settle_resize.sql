@@ -1,16 +1,18 @@
 -- headwater_private.settle_resize(namespace, subscriber_id, incarnation)
--- The next step of a change of the number of partitions, if it is time for it:
---   halted     when nobody owns a partition any more, the barrier is where the furthest has come, with what it has settled ahead; then partitions are owned again, and none goes
---              past the barrier
---   draining   when all have come to the barrier, with the same ledger (late events are settled by each in its own time), the new
---              partitions take their place, in a new term: what an owner of the old ones still writes matches nothing. What was settled ahead and
---              is behind the barrier, as the end of a group that began before it, or in the ledger, is noted for all of the new partitions (-1)
+-- The next steps of a change of the number of partitions, if it is time for them. Answers whether owners shall give their partitions up for it.
+--   halted     when nobody owns a partition any more, the barrier is where the furthest has come, with what it has settled
+--              ahead; then partitions are owned again, and none goes past the barrier
+--   draining   when all have come to the barrier, with the same ledger (late events are settled by each in its own time), the
+--              new partitions take their place, in a new term: what an owner of the old ones still writes matches nothing.
+--              Whoever owns one may have an event of the ledger in hand, so that unless the ledger is empty, all are given up
+--              first. What was settled ahead and is behind the barrier, as the end of a group that began before it, or in the
+--              ledger, is noted for all of the new partitions (-1)
 -- Whoever calls it with the session that holds an instance's locks names that instance: of the others, locks tell sooner than leases that they
 -- are gone.
 -- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows,
 -- what was settled ahead.
 CREATE OR REPLACE FUNCTION headwater_private.settle_resize(namespace text, subscriber_id text, incarnation uuid DEFAULT NULL)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ns       headwater_private.namespaces := headwater_private.namespace_row(settle_resize.namespace);
     sub      headwater_private.subscribers;
@@ -25,7 +27,7 @@ BEGIN
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition = 0
        FOR UPDATE SKIP LOCKED;
     IF NOT FOUND OR sub.resize_to IS NULL THEN
-        RETURN;
+        RETURN false;
     END IF;
     SELECT count(*) AS locked, max(l.position) AS furthest, min(l.position) AS nearest, count(DISTINCT l.pending_gaps) AS ledgers,
            bool_or(l.owned) AS owned
@@ -37,20 +39,25 @@ BEGIN
               FROM headwater_private.subscribers s, headwater_private.subscriber_lock(settle_resize.namespace, s.subscriber_id, s.partition) k
              WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id
                FOR UPDATE OF s SKIP LOCKED) l;
-    IF standing.locked < sub.partitions THEN
-        RETURN;
+    IF standing.locked < sub.partitions OR sub.barrier IS NULL AND standing.owned THEN
+        RETURN sub.barrier IS NULL;
     END IF;
     IF sub.barrier IS NULL THEN
-        IF NOT standing.owned THEN
+        WITH halted AS (
             UPDATE headwater_private.subscribers s
                -- No event that was settled ahead is left to a partition that does not know of it.
                SET barrier = (SELECT greatest(standing.furthest, max(a.sequences[cardinality(a.sequences)])) FROM headwater_private.settled_ahead a
                                WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id),
                    owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
                    locked = false, report = NULL, term = nextval('headwater_private.terms')
-             WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id;
+             WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id
+            RETURNING s.barrier)
+        SELECT max(h.barrier) INTO sub.barrier FROM halted h;
+    END IF;
+    IF standing.nearest >= sub.barrier AND standing.ledgers = 1 THEN
+        IF standing.owned AND sub.pending_gaps <> '{}' THEN
+            RETURN true;
         END IF;
-    ELSIF standing.nearest >= sub.barrier AND standing.ledgers = 1 THEN
         new_term := nextval('headwater_private.terms');
         DELETE FROM headwater_private.settled_ahead a
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id
@@ -75,5 +82,6 @@ BEGIN
           FROM headwater_private.subscribers s, generate_series(sub.partitions, sub.resize_to - 1) AS p(partition)
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition = 0;
     END IF;
+    RETURN false;
 END
 $$;

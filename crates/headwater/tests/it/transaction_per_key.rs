@@ -117,6 +117,49 @@ async fn the_events_of_a_key_share_a_transaction_in_order() {
     node.shutdown().await.unwrap();
 }
 
+/// The change comes while the group of `a` is handled; then that of `b`, which the checkpoint has passed, is in the ledger.
+#[tokio::test]
+async fn a_group_in_the_ledger_is_not_handled_twice_for_a_change_of_partitions() {
+    let shop = with_table().await;
+    let s = emit_all(&shop, [("first", "a"), ("second", "b"), ("done", "a")].map(|(name, key)| keyed(name, key))).await;
+    let (begun, mut seen) = tokio::sync::watch::channel(false);
+    let (go, gone) = tokio::sync::watch::channel(false);
+    let handled = Arc::new(AtomicU32::new(0));
+    let (store, count) = (shop.shop.subscribers(), handled.clone());
+    let node = shop.shop.node("n1").subscribe_transactional("keyed", move |event: Arc<Event>, tx| {
+        let (begun, mut gone, store, count) = (begun.clone(), gone.clone(), store.clone(), count.clone());
+        Box::pin(async move {
+            if event.event_type == "first" {
+                begun.send_replace(true);
+                _ = gone.wait_for(|go| *go).await;
+            } else if event.event_type == "second" {
+                count.fetch_add(1, Ordering::SeqCst);
+                // Long enough for the change, if it does not wait for this.
+                let is_changed = || async { store.group("keyed").await.unwrap().resize_to.is_none() };
+                _ = tokio::time::timeout(Duration::from_secs(3), until(is_changed)).await;
+            }
+            effect(&event, tx).await
+        })
+    });
+    let config = ReliableDeliveryConfig { hold_for: Duration::MAX, ..quick() };
+    let node = node.transaction_per(TransactionScope::Key).config(config).partitioned(1).lease(Duration::from_secs(2));
+    let node = node.start().await.unwrap();
+    soon(seen.wait_for(|begun| *begun)).await.unwrap();
+    shop.shop.subscribers().resize("keyed", 3).await.unwrap();
+    // The node has heard of it by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    go.send_replace(true);
+    until(|| async {
+        let group = shop.shop.subscribers().group("keyed").await.unwrap();
+        group.partitions.len() == 3 && group.partitions.iter().all(|p| p.position >= s[2] && p.pending_gaps.is_empty())
+    })
+    .await;
+    assert_eq!(handled.load(Ordering::SeqCst), 1);
+    assert_eq!(effects(&shop).await, [vec![s[0], s[2]], vec![s[1]]]);
+    assert_exactly_once(&shop, 3).await;
+    node.shutdown().await.unwrap();
+}
+
 #[tokio::test]
 async fn without_a_key_the_stream_is_one_and_without_a_stream_the_event() {
     let shop = with_table().await;
