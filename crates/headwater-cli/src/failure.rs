@@ -199,6 +199,7 @@ impl From<ScheduleError> for Failure {
                 .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
             ScheduleError::NotFound(name) => Failure::new(Exit::NotFound, format!("schedule {name:?} does not exist"))
                 .help("see which there are with `headwater schedules list --namespace NAME`"),
+            ScheduleError::NotGranted(message) => Failure::unexpected(message),
             ScheduleError::Unavailable(unavailable) => fault("", unavailable),
             _ => Failure::unexpected(&error),
         };

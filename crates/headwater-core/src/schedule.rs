@@ -294,6 +294,9 @@ pub enum ScheduleError {
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
+    /// The database's role has no grant for this (WH015).
+    #[error("{0}")]
+    NotGranted(String),
     /// The database could not be reached, or failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
@@ -311,6 +314,7 @@ impl ScheduleError {
             ScheduleError::NamespaceNotFound(_) => Some("WH001"),
             ScheduleError::InvalidInput(_) => Some("WH002"),
             ScheduleError::PayloadTooLarge { .. } => Some("WH004"),
+            ScheduleError::NotGranted(_) => Some("WH015"),
             ScheduleError::NotFound(_) => Some("WH030"),
             ScheduleError::PgCronUnavailable(_) => Some("WH031"),
             ScheduleError::Unavailable(_) => None,

@@ -155,6 +155,7 @@ pub(crate) fn schedule_error(error: sqlx::Error) -> ScheduleError {
         "WH001" => ScheduleError::NamespaceNotFound(detail.namespace),
         "WH002" => ScheduleError::InvalidInput(message(raised)),
         "WH004" => ScheduleError::PayloadTooLarge { bytes: detail.bytes, limit: detail.limit },
+        "WH015" | "42501" => ScheduleError::NotGranted(not_granted(raised)),
         "WH030" => ScheduleError::NotFound(detail.schedule),
         "WH031" => ScheduleError::PgCronUnavailable(message(raised)),
         code if code.starts_with("22") => ScheduleError::InvalidInput(message(raised)),

@@ -2,7 +2,7 @@
 -- Keeps dead letters, in their owner's term only; answers 1 if it was. The row of the subscriber is locked first, so that no other owner
 -- can come in between. A letter that is there gets the attempts that it does not have yet. An event that comes again after a crash may find its
 -- key parked by itself: it must not wait behind itself, so a letter that is not done with stays as it is when it should be parked.
--- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
+-- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.bury(
     namespace_id int, subscriber_id text, term bigint, sequences bigint[], event_ids uuid[], event_types text[],
     order_keys text[], states text[], parks_keys boolean[], errors text[], nodes text[], attempts text[],
@@ -13,6 +13,7 @@ DECLARE
     done bigint;
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
+    PERFORM headwater_private.require_in_log($1, u.sequence) FROM unnest($4) AS u(sequence);
     WITH fenced AS (
         UPDATE headwater_private.subscribers s SET letters_epoch = s.letters_epoch + 1
          WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $14 AND ($3::bigint IS NULL OR s.term = $3)

@@ -23,11 +23,10 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_c
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
+    ns  headwater_private.namespaces := headwater_private.open_namespace(claim.namespace, caller, 'consumer');
     run record;
-    ns  headwater_private.namespaces;
     r   record;
 BEGIN
-    PERFORM headwater_private.open_namespace(claim.namespace, caller, 'consumer');
     IF claim.event_types IS NULL AND claim.settled IS NULL THEN
         run := headwater_private.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
                                    claim.acks, claim.per_claim);
@@ -44,7 +43,6 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    ns := headwater_private.namespace_row(claim.namespace);
     PERFORM headwater_private.check_per_claim(claim.per_claim);
     -- The events in statements of their own: they see all that the claim saw.
     FOR r IN SELECT * FROM headwater_private.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim),

@@ -26,9 +26,9 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_c
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
+    ns  headwater_private.namespaces := headwater_private.open_namespace(claim_ranges.namespace, caller, 'consumer');
     run record;
 BEGIN
-    PERFORM headwater_private.open_namespace(claim_ranges.namespace, caller, 'consumer');
     IF claim_ranges.event_types IS NULL AND claim_ranges.settled IS NULL THEN
         run := headwater_private.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
                                    claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks, NULL);

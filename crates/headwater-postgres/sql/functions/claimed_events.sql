@@ -11,7 +11,9 @@ DECLARE
     from_at  timestamptz;
     until_at timestamptz := 'infinity';
 BEGIN
-    PERFORM headwater_private.authorize(claimed_events.namespace_id, caller, 'consumer');
+    IF NOT headwater_private.authorize(claimed_events.namespace_id, caller, 'consumer') THEN
+        RETURN;
+    END IF;
     SELECT n.tail_from INTO from_at FROM headwater_private.namespaces n
      WHERE n.namespace_id = claimed_events.namespace_id AND n.tail_after < claimed_events.first_sequence;
     IF from_at IS NULL THEN

@@ -2,23 +2,15 @@
 -- Appends events without streams to a namespace with a sequence: what headwater.append_batch does, for batches that need none of its
 -- care, in one statement, since the steps of a function cost a lone event as much as its insert. It is a transaction of its own.
 -- Answers a row with the sequence of each event, in their order; no row, with nothing written, when care is needed: no such namespace,
--- a gapless one, a lock that somebody holds against it, a payload too large, a created_at that nobody could read, a month whose leaf or seal is not there yet, an id
--- that may lie in a sealed month.
+-- a gapless one, a lock that somebody holds against it, a payload too large, a name or headers or a created_at that nobody could
+-- read, a month whose leaf or seal is not there yet, an id that may lie in a sealed month.
 -- Raises: WH001, WH015; 23505 if events are stored already. Locks: shared advisory lock of the horizon. Writes: one row an event.
 CREATE OR REPLACE FUNCTION headwater.emit_batch(
     namespace text, event_id uuid[], event_type text[], data text[], created_at timestamptz[], schema_version int[], key text[], actor_id text[],
     correlation_id uuid[], causation_id uuid[], headers text[], patience_ms int, caller headwater.caller DEFAULT current_user
 ) RETURNS SETOF bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
-DECLARE
-    ns headwater_private.namespaces;
 BEGIN
-    IF pg_has_role(caller, current_user, 'USAGE') IS NOT TRUE
-       AND NOT EXISTS (SELECT FROM headwater_private.namespaces n JOIN headwater_private.grants g ON g.namespace_id = n.namespace_id
-                        WHERE n.namespace = emit_batch.namespace AND g.kind IN ('producer', 'admin') AND pg_has_role(caller, g.role::oid, 'USAGE')) THEN
-        -- It says what is wrong.
-        ns := headwater_private.open_namespace(emit_batch.namespace, caller, 'producer');
-    END IF;
     RETURN QUERY
     INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, schema_version,
                                   event_id, correlation_id, causation_id, event_type, key, actor_id, headers, data)
@@ -40,7 +32,12 @@ BEGIN
                              pg_try_advisory_xact_lock_shared(
                                  (18519::bigint << 48) | (n.namespace_id::bigint << 32)
                                  | (pg_sequence_last_value(n.sequence) & 4294967295)) AS is_locked
-                        FROM headwater_private.namespaces n WHERE n.namespace = emit_batch.namespace AND pg_sequence_last_value(n.sequence) IS NOT NULL
+                        FROM headwater_private.namespaces n
+                       WHERE n.namespace = emit_batch.namespace AND pg_sequence_last_value(n.sequence) IS NOT NULL
+                         AND (pg_has_role(caller, current_user, 'USAGE')
+                              OR EXISTS (SELECT FROM headwater_private.grants g
+                                          WHERE g.namespace_id = n.namespace_id AND g.kind IN ('producer', 'admin')
+                                            AND pg_has_role(caller, g.role::oid, 'USAGE')))
                       OFFSET 0
                   ) l
                 OFFSET 0
@@ -51,9 +48,17 @@ BEGIN
                           AND '9999-12-31 23:59:59.999999+00'::timestamptz >= ALL (emit_batch.created_at), true)
              AND (pg_column_size(emit_batch.data) <= w.max_payload_bytes
                   OR w.max_payload_bytes >= ALL (SELECT octet_length(d) FROM unnest(emit_batch.data) d))
+             AND array_to_string(emit_batch.event_type || emit_batch.key || emit_batch.actor_id, '') !~ E'[\\x01-\\x1f\\x7f]'
              AND (emit_batch.headers IS NULL
-                  OR greatest(w.max_payload_bytes, 65536) >= ALL (SELECT octet_length(h) FROM unnest(emit_batch.headers) h WHERE h IS NOT NULL))
+                  OR NOT EXISTS (SELECT FROM unnest(emit_batch.headers) AS h(text)
+                                  WHERE octet_length(h.text) > greatest(w.max_payload_bytes, 65536)
+                                     OR jsonb_typeof(h.text::jsonb) <> 'object'
+                                     OR jsonb_path_exists(h.text::jsonb, 'strict $.* ? (@.type() != "string")')))
       ) e
     RETURNING global_sequence;
+    IF NOT FOUND THEN
+        -- It says what is wrong, if the caller may not append at all.
+        PERFORM headwater_private.open_namespace(emit_batch.namespace, caller, 'producer');
+    END IF;
 END
 $$;

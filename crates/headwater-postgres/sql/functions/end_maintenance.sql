@@ -6,6 +6,8 @@ RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, NULL);
-    UPDATE headwater_private.latches l SET held_until = NULL WHERE l.namespace_id = $1 AND l.what = 'maintenance';
+    UPDATE headwater_private.latches l SET held_until = NULL
+     WHERE l.namespace_id = $1
+       AND l.what = CASE WHEN pg_has_role(caller, current_user, 'USAGE') THEN 'maintenance' ELSE 'maintenance by a granted role' END;
 END
 $$;

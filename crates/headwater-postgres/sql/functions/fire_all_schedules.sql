@@ -2,7 +2,8 @@
 -- Public: in docs/sql.md.
 -- headwater.fire_schedules for every namespace that has something due: for a server without nodes, called by `headwater up`, or by a job. Answers as
 -- fire_schedules does, of all namespaces.
--- A namespace that a writer's open transaction holds up (a gapless one) is left for the next call, after a second.
+-- A namespace that a writer's open transaction holds up (a gapless one) is left for the next call, after a second. Namespaces
+-- come in no order, and after a second those that have not come are left for the next call.
 -- Raises: WH002 (max_events). Locks, writes: see fire_schedules.
 CREATE OR REPLACE FUNCTION headwater.fire_all_schedules(max_events int DEFAULT 1000, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (fired int, next_due_in interval, failed int) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -19,9 +20,9 @@ BEGIN
     FOR ns IN SELECT n.namespace FROM headwater_private.namespaces n
                WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'producer'))
                  AND EXISTS (SELECT FROM headwater_private.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at <= at)
-               ORDER BY n.namespace LOOP
+               ORDER BY random() LOOP
         BEGIN
-            PERFORM set_config('lock_timeout', '1000', true);
+            PERFORM set_config('lock_timeout', '250', true);
             SELECT f.* INTO r FROM headwater.fire_schedules(ns, fire_all_schedules.max_events) f;
             fired := fired + r.fired;
             failed := failed + r.failed;
@@ -31,6 +32,11 @@ BEGIN
             next_due_in := least(next_due_in, interval '1 second');
         END;
         PERFORM set_config('lock_timeout', timeout, true);
+        -- All that was fired waits for the commit: what is left goes out with the next call, and nobody is always the last.
+        IF clock_timestamp() > at + interval '1 second' THEN
+            next_due_in := interval '0';
+            EXIT;
+        END IF;
     END LOOP;
     SELECT least(next_due_in, min(greatest(x.fire_at - clock_timestamp(), interval '0'))) INTO next_due_in
       FROM headwater_private.namespaces n,

@@ -9,7 +9,9 @@ CREATE OR REPLACE FUNCTION headwater.log_page(
     caller headwater.caller DEFAULT current_user
 ) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM headwater_private.authorize(log_page.namespace_id, caller, 'consumer');
+    IF NOT headwater_private.authorize(log_page.namespace_id, caller, 'consumer') THEN
+        RETURN;
+    END IF;
     RETURN QUERY
     SELECT e.* FROM headwater_private.events e
      WHERE e.namespace_id = log_page.namespace_id

@@ -12,7 +12,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN headwater_private.namespace_row(open_namespace.namespace);
     ELSIF pg_has_role(caller, current_user, 'USAGE') IS NOT TRUE THEN
-        PERFORM headwater_private.check_granted(ns.namespace_id, quote_literal(open_namespace.namespace), caller, kind);
+        IF NOT EXISTS (SELECT FROM headwater_private.grants g
+                        WHERE g.namespace_id = ns.namespace_id AND g.kind IN (open_namespace.kind, 'admin') AND open_namespace.kind <> 'owner'
+                          AND pg_has_role(open_namespace.caller, g.role::oid, 'USAGE')) THEN
+            PERFORM headwater_private.check_granted(ns.namespace_id, quote_literal(open_namespace.namespace), caller, kind);
+        END IF;
     END IF;
     RETURN ns;
 END

@@ -11,10 +11,9 @@ DECLARE
     ns   headwater_private.namespaces;
     done record;
 BEGIN
-    SELECT x.* INTO s FROM headwater_private.schedules x WHERE x.task_id = run_scheduled_task.task_id;
-    IF FOUND THEN
-        PERFORM headwater_private.authorize(s.namespace_id, caller, 'producer');
-    END IF;
+    -- A task of a namespace in which the caller may not append is as none.
+    SELECT x.* INTO s FROM headwater_private.schedules x
+     WHERE x.task_id = run_scheduled_task.task_id AND x.namespace_id = ANY (headwater_private.granted_to(caller, 'producer'));
     IF s.task_id IS NULL THEN
         IF pg_has_role(caller, current_user, 'USAGE') AND headwater_private.drop_cron_job(run_scheduled_task.task_id) THEN
             RETURN 'gone';

@@ -9,7 +9,9 @@ CREATE OR REPLACE FUNCTION headwater.settle_ahead_in(
 ) RETURNS SETOF int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM headwater_private.authorize($1, caller, 'consumer');
+    IF NOT headwater_private.authorize($1, caller, 'consumer') THEN
+        RETURN;
+    END IF;
     PERFORM headwater_private.check_sequences($1, $5, false);
     RETURN QUERY
     WITH owned AS (

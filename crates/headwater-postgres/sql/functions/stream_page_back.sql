@@ -7,7 +7,9 @@ CREATE OR REPLACE FUNCTION headwater.stream_page_back(
     caller headwater.caller DEFAULT current_user
 ) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM headwater_private.authorize(stream_page_back.namespace_id, caller, 'consumer');
+    IF NOT headwater_private.authorize(stream_page_back.namespace_id, caller, 'consumer') THEN
+        RETURN;
+    END IF;
     RETURN QUERY
     SELECT e.* FROM headwater_private.events e
      WHERE e.namespace_id = stream_page_back.namespace_id AND e.stream_id = stream_page_back.stream_id

@@ -7,7 +7,9 @@ CREATE OR REPLACE FUNCTION headwater.subscriber_position(
                barrier bigint) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM headwater_private.authorize($1, caller, 'consumer');
+    IF NOT headwater_private.authorize($1, caller, 'consumer') THEN
+        RETURN;
+    END IF;
     RETURN QUERY
     SELECT s.term, coalesce(q.position, s.position) AS position, coalesce(q.gaps, s.pending_gaps) AS pending_gaps, s.paused, s.partitions,
            s.barrier

@@ -11,6 +11,7 @@ use headwater_postgres::PgStateStore;
 async fn owner() -> (TestDatabase, Process, Fence) {
     let db = TestDatabase::create().await;
     let log = db.log("shop").await;
+    db.hand_out("shop", 100).await;
     let a = Process::start(&db, &log, "a").await;
     a.register("totals", StartFrom::Beginning).await;
     let fence = fence("totals", a.take("totals").await);

@@ -412,3 +412,82 @@ async fn a_producer_does_not_speak_for_the_node_of_a_consumer() {
     db.database.revoke("shop", &role.name, None).await.unwrap();
     db.drop_role(role).await;
 }
+
+#[tokio::test]
+async fn a_task_of_another_namespace_is_as_none() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    db.log("other").await;
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let task: uuid::Uuid = sqlx::query_scalar("SELECT headwater.schedule('other', 'nightly', 'Night', '0 3 * * *')")
+        .fetch_one(&mut db.session().await)
+        .await
+        .unwrap();
+    let mut session = role.session().await;
+    let [foreign, none] = [task, uuid::Uuid::nil()].map(|id| format!("SELECT headwater.run_scheduled_task('{id}')"));
+    for script in [&foreign, &none] {
+        assert_eq!(sqlstate_of(&mut session, script).await, "WH030", "{script}");
+    }
+    drop(session);
+    end(&db, role).await;
+}
+
+#[tokio::test]
+async fn a_granted_roles_lease_of_maintenance_does_not_hold_up_the_owner() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let role = granted(&db, "shop", GrantKind::Producer).await;
+    let begin = format!("SELECT headwater.begin_maintenance({}, '1 hour')", db.log("shop").await.info().id);
+    let take = async |mut session: PgConnection| -> bool {
+        sqlx::query_scalar(AssertSqlSafe(begin.clone())).fetch_one(&mut session).await.unwrap()
+    };
+    assert!(take(role.session().await).await);
+    assert!(!take(role.session().await).await, "a role's lease counts among those of roles");
+    assert!(take(db.session().await).await);
+    assert!(!take(db.session().await).await);
+    end(&db, role).await;
+}
+
+/// What nobody could read is left to the careful append, which says what is wrong.
+#[tokio::test]
+async fn a_batch_with_names_or_headers_that_nobody_could_read_is_not_taken() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    let emit = async |session: &mut PgConnection,
+                      event_type: &str,
+                      key: Option<&str>,
+                      headers: Option<&str>|
+           -> usize {
+        let emit = "SELECT headwater.emit_batch('shop', ARRAY[headwater.uuid_v7()], ARRAY[$1], ARRAY['{}'], ARRAY[now()], NULL, ARRAY[$2],
+                                                NULL, NULL, NULL, ARRAY[$3], 1000)";
+        let emit = sqlx::query(emit).bind(event_type).bind(key).bind(headers);
+        emit.fetch_all(session).await.unwrap().len()
+    };
+    assert_eq!(emit(&mut session, "Paid", Some("k"), Some(r#"{"a": "b"}"#)).await, 1);
+    assert_eq!(emit(&mut session, "Paid", None, None).await, 1);
+    assert_eq!(emit(&mut session, "Pa\nid", None, None).await, 0);
+    assert_eq!(emit(&mut session, "Paid", Some("\u{7f}"), None).await, 0);
+    for headers in ["[]", "1", "null", r#"{"a": 1}"#, r#"{"a": "b", "c": {"d": "e"}}"#, r#"{"a": null}"#] {
+        assert_eq!(emit(&mut session, "Paid", None, Some(headers)).await, 0, "{headers}");
+    }
+}
+
+#[tokio::test]
+async fn no_letter_of_an_event_beyond_the_head_is_kept() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    run(&mut session, "SELECT headwater.emit('shop', 'A'); SELECT headwater.register_subscriber('shop', 's')").await;
+    let id = db.log("shop").await.info().id;
+    let bury = |sequence: i64| {
+        format!(
+            "SELECT headwater.bury({id}, 's', NULL, ARRAY[{sequence}], ARRAY[headwater.uuid_v7()], ARRAY['A'], ARRAY['k'], ARRAY['dead'], ARRAY[false],
+                                   ARRAY['e'], ARRAY['n'], ARRAY['[]'], ARRAY['{{}}'], 0)"
+        )
+    };
+    for sequence in [2, -1, i64::MAX] {
+        assert_eq!(sqlstate_of(&mut session, &bury(sequence)).await, "WH016", "{sequence}");
+    }
+    run(&mut session, &bury(1)).await;
+}
