@@ -40,6 +40,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0023_state_versions",
     "0024_missed_nodes",
     "0025_poison_told",
+    "0026_checked_at_the_door",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -60,6 +61,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_streams",
     "append_writes",
     "apply_grants",
+    "are_readable",
     "attend_alone",
     "audit_gaps",
     "audit_queues",

@@ -17,7 +17,7 @@
 -- sequences and versions are those of then); echoes, requests of several that failed but are stored: send them alone;
 -- recorded_at; transaction_id.
 --
--- Raises: WH001 (no namespace), WH002 (created_at), WH004 (payload too large), WH005 (event id used again).
+-- Raises: WH001 (no namespace), WH002 (a name, headers, schema_version or created_at; writes that do not fit), WH004 (payload too large), WH005 (event id used again).
 --     23505 if a batch of several requests holds events that are stored already: send them one by one.
 -- Locks: shared advisory lock of the horizon; the rows of existing streams, in order of their ids; the counter row (gapless).
 -- Writes: one row an event, one a stream.
@@ -61,9 +61,12 @@ BEGIN
         ns := headwater_private.open_namespace(namespace, caller, 'producer');
     END IF;
     IF request[cardinality(request)] > cardinality(request)
-       OR write_stream IS NOT NULL
+       OR (write_stream IS NOT NULL OR stream_id IS NOT NULL OR write IS NOT NULL)
           AND (EXISTS (SELECT FROM unnest(write_request, write_count) AS w(number, events)
                         WHERE (w.number BETWEEN 1 AND coalesce(request[cardinality(request)], 1) AND w.events > 0) IS NOT TRUE)
+               OR EXISTS (SELECT FROM unnest(stream_id, write, write_offset) AS e(stream, write, place)
+                           WHERE (e.stream IS NOT NULL OR e.write IS NOT NULL OR e.place IS NOT NULL)
+                             AND (e.stream = write_stream[e.write] AND e.place BETWEEN 1 AND cardinality(event_id)) IS NOT TRUE)
                OR (SELECT sum(w.events) FROM unnest(write_count) AS w(events)) <> (SELECT count(w.place) FROM unnest(write) AS w(place))) THEN
         PERFORM headwater_private.fail('WH002', 'invalid requests or writes', jsonb_build_object('what', 'write_count', 'value', write_count),
             'requests are numbered from 1; a write names its request, and how many events it has');
@@ -82,6 +85,14 @@ BEGIN
                 jsonb_build_object('bytes', too_big, 'limit', ns.max_payload_bytes),
                 'keep large data elsewhere and refer to it, or raise max_payload_bytes with headwater.alter_namespace');
         END IF;
+    END IF;
+    -- Short names without headers, as most have, are looked at here, as in emit_batch.
+    IF NOT (headers IS NULL AND schema_version IS NULL AND octet_length(array_to_string(event_type || key || actor_id, '')) <= 255
+            AND array_to_string(event_type || key || actor_id, '') !~ E'[\\x01-\\x1f\\x7f]'
+            AND '' <> ALL (event_type) AND coalesce('' <> ALL (key), true) AND coalesce('' <> ALL (actor_id), true)
+            OR headwater_private.are_readable(event_type, key, actor_id, headers, schema_version)) THEN
+        PERFORM headwater_private.check_event(e.event_type, e.key, e.actor_id, e.headers::jsonb, e.schema_version)
+           FROM unnest(event_type, key, actor_id, headers, schema_version) AS e(event_type, key, actor_id, headers, schema_version);
     END IF;
     IF NOT coalesce('0001-01-01 00:00:00+00' <= ALL (created_at) AND '9999-12-31 23:59:59.999999+00' >= ALL (created_at), true) THEN
         PERFORM headwater_private.check_time('created_at', c) FROM unnest(created_at) c;

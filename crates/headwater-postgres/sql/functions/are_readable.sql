@@ -1,0 +1,17 @@
+-- headwater_private.are_readable(event_type, key, actor_id, headers, schema_version)
+-- Whether every reader can read events with these: the rules of check_event, for a batch. Nobody writes events but emit_batch and
+-- append_batch, which ask here, so that the table needs no check of its own: each statement would have to parse it.
+-- Raises: 22 if headers are no JSON. Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater_private.are_readable(
+    event_type text[], key text[], actor_id text[], headers text[], schema_version int[]
+) RETURNS boolean LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN array_to_string(event_type || key || actor_id, '') !~ E'[\\x01-\\x1f\\x7f]'
+       AND NOT EXISTS (SELECT FROM unnest(event_type, key, actor_id, schema_version) AS e(event_type, key, actor_id, schema_version)
+                        WHERE (octet_length(e.event_type) BETWEEN 1 AND 255) IS NOT TRUE OR octet_length(e.key) NOT BETWEEN 1 AND 512
+                           OR octet_length(e.actor_id) NOT BETWEEN 1 AND 512 OR e.schema_version < 1)
+       AND NOT EXISTS (SELECT FROM unnest(headers) AS h(headers)
+                        WHERE jsonb_typeof(h.headers::jsonb) <> 'object'
+                           OR jsonb_path_exists(h.headers::jsonb, 'strict $.* ? (@.type() != "string")'));
+END
+$$;
