@@ -40,10 +40,12 @@ pub(crate) async fn append_batch(
     let batch = Batch::new(requests);
     if manner.short_way && batch.writes.is_empty() {
         match batch.bind_emit(namespace, manner).fetch_all(&mut *conn).await {
-            Ok(rows) if rows.is_empty() => {}
             Ok(rows) => {
-                let sequences = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-                return batch.answers(requests, &Reply { sequences, ..Reply::default() });
+                let sequences: Vec<Option<PgSequence>> =
+                    rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+                if !matches!(sequences[..], [] | [None]) {
+                    return batch.answers(requests, &Reply { sequences, ..Reply::default() });
+                }
             }
             // One of the events is stored already: the function tells which requests are retries.
             Err(error) if sqlstate(&error) == Some("23505") => {}
@@ -220,6 +222,21 @@ impl<'a> Batch<'a> {
         namespace: &'q str,
         manner: Manner,
     ) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
+        if self.event_id.len() == 1 {
+            return sqlx::query(sql::EMIT_ONE)
+                .bind(namespace)
+                .bind(self.event_id[0])
+                .bind(self.event_type[0])
+                .bind(self.data[0])
+                .bind(self.created_at[0])
+                .bind(self.schema_version[0])
+                .bind(self.key.values[0])
+                .bind(self.actor_id.values[0])
+                .bind(self.correlation_id.values[0])
+                .bind(self.causation_id.values[0])
+                .bind(self.headers.values[0].as_deref())
+                .bind(manner.patience_ms.unwrap_or(0));
+        }
         sqlx::query(sql::EMIT_BATCH)
             .bind(namespace)
             .bind(&self.event_id)

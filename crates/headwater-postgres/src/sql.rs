@@ -142,6 +142,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "emit",
     "emit_at",
     "emit_batch",
+    "emit_one",
     "end_claim",
     "end_maintenance",
     "end_turn",
@@ -381,6 +382,7 @@ pub(crate) const DROP_SLOT: &str = sql!("statements", "drop_slot");
 pub(crate) const DROP_STEPS: &str = sql!("statements", "drop_steps");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
+pub(crate) const EMIT_ONE: &str = sql!("statements", "emit_one");
 pub(crate) const HISTORY: &str = sql!("statements", "history");
 pub(crate) const END_TURN: &str = sql!("statements", "end_turn");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");

@@ -86,7 +86,7 @@ BEGIN
                 'keep large data elsewhere and refer to it, or raise max_payload_bytes with headwater.alter_namespace');
         END IF;
     END IF;
-    -- Short names without headers, as most have, are looked at here, as in emit_batch.
+    -- Short names without headers, as most have, are looked at here.
     IF NOT (headers IS NULL AND schema_version IS NULL AND octet_length(array_to_string(event_type || key || actor_id, '')) <= 255
             AND array_to_string(event_type || key || actor_id, '') !~ E'[\\x01-\\x1f\\x7f]'
             AND '' <> ALL (event_type) AND coalesce('' <> ALL (key), true) AND coalesce('' <> ALL (actor_id), true)

@@ -1,6 +1,7 @@
 -- headwater_private.are_readable(event_type, key, actor_id, headers, schema_version)
 -- Whether every reader can read events with these: the rules of check_event, for a batch. Nobody writes events but emit_batch and
--- append_batch, which ask here, so that the table needs no check of its own: each statement would have to parse it.
+-- append_batch, which ask here, and emit_one, which does the same for one: so the table needs no check of its own, which each
+-- statement would have to parse.
 -- Raises: 22 if headers are no JSON. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.are_readable(
     event_type text[], key text[], actor_id text[], headers text[], schema_version int[]

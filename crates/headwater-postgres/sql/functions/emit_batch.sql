@@ -51,14 +51,8 @@ BEGIN
              AND (emit_batch.headers IS NULL
                   OR NOT EXISTS (SELECT FROM unnest(emit_batch.headers) AS h(headers)
                                   WHERE octet_length(h.headers) > greatest(w.max_payload_bytes, 65536)))
-             -- Short names without headers, as most have, are looked at here.
-             AND (emit_batch.headers IS NULL AND emit_batch.schema_version IS NULL
-                  AND octet_length(array_to_string(emit_batch.event_type || emit_batch.key || emit_batch.actor_id, '')) <= 255
-                  AND array_to_string(emit_batch.event_type || emit_batch.key || emit_batch.actor_id, '') !~ E'[\\x01-\\x1f\\x7f]'
-                  AND '' <> ALL (emit_batch.event_type) AND coalesce('' <> ALL (emit_batch.key), true)
-                  AND coalesce('' <> ALL (emit_batch.actor_id), true)
-                  OR headwater_private.are_readable(emit_batch.event_type, emit_batch.key, emit_batch.actor_id, emit_batch.headers,
-                                                    emit_batch.schema_version))
+             AND headwater_private.are_readable(emit_batch.event_type, emit_batch.key, emit_batch.actor_id, emit_batch.headers,
+                                                emit_batch.schema_version)
       ) e
     RETURNING global_sequence;
     IF NOT FOUND THEN

@@ -459,15 +459,27 @@ async fn a_batch_with_names_or_headers_that_nobody_could_read_is_not_taken() {
                       key: Option<&str>,
                       headers: Option<&str>|
            -> usize {
+        let one = "SELECT headwater.emit_one('shop', headwater.uuid_v7(), $1, '{}', now(), NULL, $2, NULL, NULL, NULL, $3, 1000)";
+        let one = sqlx::query_scalar(one).bind(event_type).bind(key).bind(headers);
+        let one: Option<i64> = one.fetch_one(&mut *session).await.unwrap();
         let emit = "SELECT headwater.emit_batch('shop', ARRAY[headwater.uuid_v7()], ARRAY[$1], ARRAY['{}'], ARRAY[now()], NULL, ARRAY[$2],
                                                 NULL, NULL, NULL, ARRAY[$3], 1000)";
         let emit = sqlx::query(emit).bind(event_type).bind(key).bind(headers);
-        emit.fetch_all(session).await.unwrap().len()
+        let taken = emit.fetch_all(session).await.unwrap().len();
+        assert_eq!(usize::from(one.is_some()), taken, "one is as a batch of one");
+        taken
     };
     assert_eq!(emit(&mut session, "Paid", Some("k"), Some(r#"{"a": "b"}"#)).await, 1);
     assert_eq!(emit(&mut session, "Paid", None, None).await, 1);
     assert_eq!(emit(&mut session, "Pa\nid", None, None).await, 0);
     assert_eq!(emit(&mut session, "Paid", Some("\u{7f}"), None).await, 0);
+    for (name, taken) in [("", 0), ("é", 1)] {
+        assert_eq!(emit(&mut session, name, None, None).await, taken, "{name:?}");
+        assert_eq!(emit(&mut session, "Paid", Some(name), None).await, taken, "{name:?}");
+    }
+    assert_eq!(emit(&mut session, &"é".repeat(127), Some(&"é".repeat(256)), None).await, 1);
+    assert_eq!(emit(&mut session, &"é".repeat(128), None, None).await, 0);
+    assert_eq!(emit(&mut session, "Paid", Some(&"é".repeat(257)), None).await, 0);
     for headers in ["[]", "1", "null", r#"{"a": 1}"#, r#"{"a": "b", "c": {"d": "e"}}"#, r#"{"a": null}"#] {
         assert_eq!(emit(&mut session, "Paid", None, Some(headers)).await, 0, "{headers}");
     }
