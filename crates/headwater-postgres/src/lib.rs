@@ -41,6 +41,7 @@ mod subscribers;
 mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
+pub use delivery::Delivery;
 pub use doctor::{DoctorOptions, Finding, Severity};
 pub use due::{Due, DueEvent, Fired};
 pub use grants::{Grant, GrantKind};

@@ -41,6 +41,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0024_missed_nodes",
     "0025_poison_told",
     "0026_checked_at_the_door",
+    "0027_present_history",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.

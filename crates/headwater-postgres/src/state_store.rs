@@ -83,7 +83,7 @@ impl<S: Serialize + DeserializeOwned> PgStateStore<S> {
         state: Option<&Json>,
         conditions: &Conditions,
     ) -> Result<Stored, SubscriberError> {
-        let fence = conditions.delivery.as_ref().map(|delivery| &delivery.fence);
+        let fence = conditions.delivery.as_ref().map(|delivery| delivery.fence());
         let statement = sqlx::query_scalar(sql::PUT_STATE)
             .bind(self.namespace_id)
             .bind(&self.owner)

@@ -1,17 +1,18 @@
--- headwater.advance(namespace_id, subscriber_id, term, to_position, last_event_id, ledger, settled, settled_sum, late, late_sum, partition)
--- Moves a checkpoint, in its owner's term only, and never back; where the position stays, the ledger only shrinks. The same move a second time
+-- headwater.advance(namespace_id, subscriber_id, term, to_position, last_event_id, ledger, settled, settled_sum, late, late_sum, partition, history)
+-- Moves a checkpoint, in its owner's term and history only, and never back; where the position stays, the ledger only shrinks. The same move a second time
 -- (its answer was lost) counts nothing again: settling in order moves the position, settling late shrinks the ledger, so no other move
 -- ends at the same place with the same ledger. An owner that gets on is alive: its lease is renewed, for its own row is what it locks while
 -- keep_leases skips it.
--- Raises: WH001, WH002, WH015, WH016. Locks: the rows that it writes. Writes: as it says.
+-- Raises: WH001, WH002, WH015, WH016, WH050. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.advance(
     namespace_id int, subscriber_id text, term bigint, to_position bigint, last_event_id uuid, ledger bigint[],
-    settled bigint, settled_sum text, late bigint, late_sum text, partition int,
+    settled bigint, settled_sum text, late bigint, late_sum text, partition int, history uuid,
     caller headwater.caller DEFAULT current_user
 ) RETURNS SETOF int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     IF $6 <> '{}' THEN
+        PERFORM headwater.require_history($12);
         PERFORM headwater_private.authorize($1, caller, 'consumer');
         PERFORM headwater_private.check_sequences($1, $6, true);
     END IF;
@@ -32,6 +33,7 @@ BEGIN
        AND (pg_has_role(caller, current_user, 'USAGE')
             OR EXISTS (SELECT FROM headwater_private.grants g
                         WHERE g.namespace_id = $1 AND g.kind IN ('consumer', 'admin') AND pg_has_role(caller, g.role::oid, 'USAGE')))
+       AND ($12::uuid IS NULL OR $12 = (SELECT p.history FROM headwater_private.present_history p))
        AND $4 BETWEEN 0 AND (SELECT coalesce(pg_sequence_last_value(n.sequence), c.last_sequence, 0)
                                FROM headwater_private.namespaces n
                                LEFT JOIN headwater_private.counters c ON c.namespace_id = n.namespace_id AND n.sequence IS NULL
@@ -40,6 +42,7 @@ BEGIN
        AND $8::text::numeric BETWEEN 0 AND 1e40 AND $10::text::numeric BETWEEN 0 AND 1e40
     RETURNING 1;
     IF NOT FOUND THEN
+        PERFORM headwater.require_history($12);
         PERFORM headwater_private.authorize($1, caller, 'consumer');
         PERFORM headwater_private.check_advance($1, $4, $7, $8::numeric, $9, $10::numeric);
     END IF;

@@ -29,6 +29,6 @@ BEGIN
         DELETE FROM headwater_private.cdc_inbox i WHERE i.namespace_id = ns.namespace_id;
     END IF;
     cdc_begin.wal_end := pg_current_wal_flush_lsn();
-    PERFORM pg_notify('headwater_' || cdc_begin.namespace, '');
+    PERFORM pg_notify('headwater_' || cdc_begin.namespace, '') WHERE headwater_private.may_notify();
 END
 $$;

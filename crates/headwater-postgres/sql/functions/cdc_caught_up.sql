@@ -12,6 +12,6 @@ BEGIN
     END IF;
     PERFORM headwater_private.cdc_fence(ns.namespace_id, cdc_caught_up.term);
     UPDATE headwater_private.cdc_slots s SET caught_up = cdc_caught_up.caught_up WHERE s.namespace_id = ns.namespace_id;
-    PERFORM pg_notify('headwater_' || cdc_caught_up.namespace, '');
+    PERFORM pg_notify('headwater_' || cdc_caught_up.namespace, '') WHERE headwater_private.may_notify();
 END
 $$;

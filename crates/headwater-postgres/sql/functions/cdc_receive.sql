@@ -31,7 +31,7 @@ BEGIN
     UPDATE headwater_private.cdc_slots s SET received_lsn = greatest(s.received_lsn, (SELECT max(l) FROM unnest(commit_lsns) l))
      WHERE s.namespace_id = ns.namespace_id;
     IF stored > 0 THEN
-        PERFORM pg_notify('headwater_' || cdc_receive.namespace, '');
+        PERFORM pg_notify('headwater_' || cdc_receive.namespace, '') WHERE headwater_private.may_notify();
     END IF;
     RETURN stored;
 END

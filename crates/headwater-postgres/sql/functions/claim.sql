@@ -23,13 +23,13 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_c
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns  headwater_private.namespaces := headwater_private.open_namespace(claim.namespace, caller, 'consumer');
+    ns  headwater_private.namespaces;
     run record;
     r   record;
 BEGIN
     IF claim.event_types IS NULL AND claim.settled IS NULL THEN
         run := headwater_private.claim_run(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, claim.worker, claim.max_attempts,
-                                   claim.acks, claim.per_claim);
+                                   claim.acks, claim.per_claim, caller);
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_ids IS NOT NULL THEN
@@ -43,6 +43,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    ns := headwater_private.open_namespace(claim.namespace, caller, 'consumer');
     PERFORM headwater_private.check_per_claim(claim.per_claim);
     -- The events in statements of their own: they see all that the claim saw.
     FOR r IN SELECT * FROM headwater_private.claim_with_care(claim.namespace, claim.subscriber_id, least(claim.max_events, claim.per_claim),

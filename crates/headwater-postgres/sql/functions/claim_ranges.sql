@@ -26,12 +26,11 @@ LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_c
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns  headwater_private.namespaces := headwater_private.open_namespace(claim_ranges.namespace, caller, 'consumer');
     run record;
 BEGIN
     IF claim_ranges.event_types IS NULL AND claim_ranges.settled IS NULL THEN
         run := headwater_private.claim_run(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events, claim_ranges.visibility,
-                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks, NULL);
+                                   claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.acks, NULL, caller);
         IF run.idle THEN
             RETURN;
         ELSIF run.claim_ids IS NOT NULL THEN
@@ -44,6 +43,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    PERFORM headwater_private.open_namespace(claim_ranges.namespace, caller, 'consumer');
     RETURN QUERY SELECT * FROM headwater_private.claim_with_care(claim_ranges.namespace, claim_ranges.subscriber_id, claim_ranges.max_events,
         claim_ranges.visibility, claim_ranges.event_types, claim_ranges.worker, claim_ranges.max_attempts, claim_ranges.settled,
         claim_ranges.acks, false);

@@ -1,13 +1,14 @@
--- headwater_private.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks, per_claim)
+-- headwater_private.claim_run(namespace, subscriber_id, max_events, visibility, worker, max_attempts, acks, per_claim, caller)
 -- What headwater_private.claim_with_care does where there is nothing to care for but the next events of the log, in few steps, since these cost more
 -- than its rows. Answers the claims, of per_claim events each, or one if that is NULL: all events in their range, which ends before a hole in
--- the log. `idle`: there is nothing to claim, to ack or to note. Neither, with nothing written, when care is needed: input that is wrong, a subscriber that is paused, not shared or new, letters to
+-- the log. `idle`: there is nothing to claim, to ack or to note. Neither, with nothing written, when care is needed: a caller without the
+-- grant, input that is wrong, a subscriber that is paused, not shared or new, letters to
 -- queue, time to look for what has expired or is due, a newest claim that is done, gaps, open ranges, a hole in the log that comes next, sealed months, acks
 -- and no events. Callers set what keeps its plans to the indexes.
 -- Raises: WH014 if one of the acks is lost. Locks: the queue. Writes: claims, acked letters.
 CREATE OR REPLACE FUNCTION headwater_private.claim_run(
     namespace text, subscriber_id text, max_events int, visibility interval, worker text, max_attempts int, acks uuid[], per_claim int,
-    OUT namespace_id int, OUT claim_ids uuid[], OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz,
+    caller name DEFAULT current_user, OUT namespace_id int, OUT claim_ids uuid[], OUT first_sequence bigint, OUT last_sequence bigint, OUT visible_at timestamptz,
     OUT idle boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -22,30 +23,53 @@ DECLARE
     tail_after bigint;
     tail_from  timestamptz;
 BEGIN
-    SELECT n.namespace_id, n.tail_after, n.tail_from,
-           CASE WHEN coalesce(cardinality(claim_run.acks), 0) > 0 THEN false
-                ELSE headwater_private.is_idle(n.namespace_id, claim_run.subscriber_id, n.tail_after, n.tail_from) END
-      INTO claim_run.namespace_id, tail_after, tail_from, claim_run.idle
-      FROM headwater_private.namespaces n
-      JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
-     WHERE n.namespace = claim_run.namespace AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked
-       AND claim_run.max_events BETWEEN 1 AND 100000 AND claim_run.visibility > interval '0' AND claim_run.visibility <= interval '30 days'
-       AND extract(year FROM claim_run.visibility) = 0 AND extract(day FROM claim_run.visibility) BETWEEN -1000 AND 1000
-       AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
-       AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ E'[\\x01-\\x1f\\x7f]', true)
-       AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery();
-    IF claim_run.idle IS DISTINCT FROM false THEN
+    IF (claim_run.max_events BETWEEN 1 AND 100000 AND claim_run.visibility > interval '0' AND claim_run.visibility <= interval '30 days'
+        AND extract(year FROM claim_run.visibility) = 0 AND extract(day FROM claim_run.visibility) BETWEEN -1000 AND 1000
+        AND claim_run.max_attempts >= 1 AND coalesce(claim_run.per_claim >= 1, true) AND array_position(claim_run.acks, NULL) IS NULL
+        AND coalesce(octet_length(claim_run.worker) BETWEEN 1 AND 255 AND claim_run.worker !~ E'[\\x01-\\x1f\\x7f]', true)
+        AND current_setting('transaction_isolation') = 'read committed' AND NOT pg_is_in_recovery()) IS NOT TRUE THEN
         RETURN;
     END IF;
-    -- As lock_queue does. The next statement has a snapshot of its own, in which all is visible that others have claimed.
-    PERFORM FROM headwater_private.queues l
-      WHERE l.namespace_id = claim_run.namespace_id AND l.subscriber_id = claim_run.subscriber_id
-        FOR UPDATE;
+    IF coalesce(cardinality(claim_run.acks), 0) = 0 THEN
+        SELECT headwater_private.is_idle(n.namespace_id, claim_run.subscriber_id, n.tail_after, n.tail_from) INTO claim_run.idle
+          FROM headwater_private.namespaces n
+          JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
+         WHERE n.namespace = claim_run.namespace
+           AND (pg_has_role(claim_run.caller, current_user, 'USAGE')
+                OR EXISTS (SELECT FROM headwater_private.grants g
+                            WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
+                              AND pg_has_role(claim_run.caller, g.role::oid, 'USAGE')))
+           AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked;
+        IF claim_run.idle THEN
+            RETURN;
+        END IF;
+    END IF;
+    -- The lock is that of lock_queue. The next statement has a snapshot of its own, in which all is visible that others have claimed.
+    SELECT n.namespace_id, n.tail_after, n.tail_from INTO claim_run.namespace_id, tail_after, tail_from
+      FROM headwater_private.namespaces n
+      JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = claim_run.subscriber_id AND s.partition = 0
+      JOIN headwater_private.queues l ON l.namespace_id = n.namespace_id AND l.subscriber_id = claim_run.subscriber_id
+     WHERE n.namespace = claim_run.namespace
+       AND (pg_has_role(claim_run.caller, current_user, 'USAGE')
+            OR EXISTS (SELECT FROM headwater_private.grants g
+                        WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
+                          AND pg_has_role(claim_run.caller, g.role::oid, 'USAGE')))
+       AND s.mode = 'shared' AND NOT s.paused AND s.letters_epoch <= s.letters_checked
+       FOR UPDATE OF l;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    SELECT n.* INTO q FROM headwater_private.newest_state(claim_run.namespace_id, claim_run.subscriber_id) n
-     WHERE n.frontier >= tail_after AND n.moment < n.look_at;
+    -- As newest_state does.
+    SELECT n.* INTO q
+      FROM (SELECT c.done, (c.state).frontier, (c.state).expired_from, (c.state).due_from, (c.state).last_visible_at, (c.state).look_at,
+                   (c.state).known, (c.state).gaps, (c.state).open, (c.state).skipped,
+                   greatest((c.state).moment, (c.state).expired_from, (c.state).due_from) AS looked_to,
+                   greatest(clock_timestamp(), (c.state).moment, (c.state).expired_from, (c.state).due_from) AS moment
+              FROM headwater_private.claims c
+             WHERE c.namespace_id = claim_run.namespace_id AND c.subscriber_id = claim_run.subscriber_id
+             ORDER BY c.number DESC LIMIT 1) n
+     WHERE n.gaps = '{}' AND n.open = '{}' AND n.skipped = '{}'
+       AND clock_timestamp() >= n.looked_to - interval '1 s' AND n.frontier >= tail_after AND n.moment < n.look_at;
     IF NOT FOUND THEN
         RETURN;
     END IF;

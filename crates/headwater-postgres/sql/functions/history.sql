@@ -3,7 +3,7 @@
 -- whatever may take back sequences that were handed out:
 --   the token       goes with recovery from a crash, and with the promotion of a standby
 --   the start       is another one when the files of a server are replaced by older ones; a plain restart costs a look at the checkpoints, and nothing else
---   the database    CREATE DATABASE ... TEMPLATE copies the token
+--   the database    CREATE DATABASE ... TEMPLATE copies the token, to another path
 -- A session lives in one history: the server ends all of them before it recovers.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.history() RETURNS uuid
@@ -13,9 +13,6 @@ BEGIN
     IF pg_is_in_recovery() THEN
         RETURN NULL;
     END IF;
-    RETURN (SELECT md5(concat_ws(' ', h.token,
-                                 (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
-                                 (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint))::uuid
-              FROM headwater_private.histories h ORDER BY h.number DESC LIMIT 1);
+    RETURN (SELECT p.history FROM headwater_private.present_history p);
 END
 $$;

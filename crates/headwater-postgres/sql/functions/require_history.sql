@@ -10,7 +10,9 @@ BEGIN
     IF expected IS NULL THEN
         RETURN true;
     END IF;
-    present := headwater_private.history();
+    IF NOT pg_is_in_recovery() THEN
+        SELECT p.history INTO present FROM headwater_private.present_history p;
+    END IF;
     IF present IS DISTINCT FROM expected THEN
         PERFORM headwater_private.fail('WH050', 'the server has another history than the one that was read',
             jsonb_build_object('expected', expected, 'present', present),

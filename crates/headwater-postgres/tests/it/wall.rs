@@ -325,9 +325,9 @@ async fn no_position_or_gap_beyond_the_head_is_written() {
     run(&mut session, "SELECT headwater.register_subscriber('shop', 'mailer')").await;
     for sequence in ["2", "9223372036854775807", "-1"] {
         for script in [
-            format!("SELECT headwater.advance(1, 'mailer', NULL, {sequence}, NULL, '{{}}', 1, '1', 0, '0', 0)"),
+            format!("SELECT headwater.advance(1, 'mailer', NULL, {sequence}, NULL, '{{}}', 1, '1', 0, '0', 0, NULL)"),
             format!(
-                "SELECT headwater.advance_in(1, 'mailer', NULL, {sequence}, NULL, '{{}}', 1, '1', 0, '0', 0, '{{}}', 0)"
+                "SELECT headwater.advance_in(1, 'mailer', NULL, {sequence}, NULL, '{{}}', 1, '1', 0, '0', 0, '{{}}', 0, NULL)"
             ),
             format!("SELECT headwater.settle_ahead_in(1, 'mailer', 0, NULL, ARRAY[{sequence}]::bigint[], 0, '{{}}')"),
             format!("SELECT headwater.record_gaps(1, ARRAY[1]::bigint[], ARRAY[{sequence}]::bigint[])"),
@@ -335,7 +335,7 @@ async fn no_position_or_gap_beyond_the_head_is_written() {
             assert_eq!(sqlstate_of(&mut session, &script).await, "WH016", "{script}");
         }
     }
-    let beyond = "SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{2,2}', 1, '1', 0, '0', 0)";
+    let beyond = "SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{2,2}', 1, '1', 0, '0', 0, NULL)";
     assert_eq!(sqlstate_of(&mut session, beyond).await, "WH016");
     for script in [
         "SELECT headwater.reset_subscriber('shop', 'mailer', 2)",
@@ -360,12 +360,12 @@ async fn no_list_hides_a_sequence_beyond_the_head() {
     for (script, code) in [
         ("SELECT headwater.settle_ahead_in(1, 'mailer', 0, NULL, '{5,6,7,1}', 0, '{}')", "WH016"),
         ("SELECT headwater.settle_ahead_in(1, 'mailer', 0, NULL, '{2,1}', 0, '{}')", "WH002"),
-        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{1000,2000,1,1}', 0, '0', 0, '0', 0)", "WH016"),
-        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '[5:6]={1,1}', 0, '0', 0, '0', 0)", "WH002"),
-        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{-9223372036854775808,1}', 0, '0', 0, '0', 0)", "WH016"),
-        ("SELECT headwater.advance_in(1, 'mailer', NULL, 1, NULL, '{{1,1}}', 0, '0', 0, '0', 0, '{}', 0)", "WH002"),
-        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{}', 1, 'NaN', 0, '0', 0)", "WH002"),
-        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{}', 9223372036854775807, '1', 0, '0', 0)", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{1000,2000,1,1}', 0, '0', 0, '0', 0, NULL)", "WH016"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '[5:6]={1,1}', 0, '0', 0, '0', 0, NULL)", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{-9223372036854775808,1}', 0, '0', 0, '0', 0, NULL)", "WH016"),
+        ("SELECT headwater.advance_in(1, 'mailer', NULL, 1, NULL, '{{1,1}}', 0, '0', 0, '0', 0, '{}', 0, NULL)", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{}', 1, 'NaN', 0, '0', 0, NULL)", "WH002"),
+        ("SELECT headwater.advance(1, 'mailer', NULL, 1, NULL, '{}', 9223372036854775807, '1', 0, '0', 0, NULL)", "WH002"),
         ("SELECT headwater.note_poison('shop', '{1000}', '{x}')", "WH016"),
         ("SELECT headwater.note_poison('shop', '{-1}', '{x}')", "WH002"),
         ("SELECT headwater.put_state(1, 'mailer', 'k', '1', global_sequence => 1000)", "WH016"),

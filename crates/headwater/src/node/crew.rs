@@ -101,6 +101,7 @@ impl Crew {
             store: self.store.clone(),
             postgres: self.postgres.clone(),
             notes: Arc::default(),
+            delivery: Mutex::default(),
             instance: self.instance.clone(),
             control: told,
             status: seat.status.clone(),

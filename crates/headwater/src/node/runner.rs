@@ -17,15 +17,15 @@
 //! - a write that is fenced: the turn ends, and what was not written is another owner's to deliver;
 //! - a server with another history: the turn ends, the tail forgets what it has read, and the next turn begins from the checkpoint as that server has it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater_core::{
     Attempt, DeadLetter, DeadLetterState, Event, Fence, HandlerError, Instance, Loaded, OnExhaustion, RunnerState,
     SubscriberError, SubscriberStore, jittered, order_key, retry_delay,
 };
-use headwater_postgres::PgSubscribers;
+use headwater_postgres::{Delivery, PgSubscribers};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -94,6 +94,8 @@ pub(super) struct Runner {
     pub(super) postgres: Option<PgSubscribers>,
     /// Whether there are notes of events that have changed states.
     pub(super) notes: Arc<AtomicBool>,
+    /// By what right it delivers: that of its last fence.
+    pub(super) delivery: Mutex<Option<Delivery>>,
     pub(super) instance: Instance,
     pub(super) control: watch::Receiver<Control>,
     pub(super) status: Arc<Status>,
@@ -248,8 +250,16 @@ impl Runner {
     /// Runs a handler as the owner of the subscriber, whose states nobody else writes.
     pub(super) async fn delivering<T>(&self, fence: &Fence, handling: impl Future<Output = T>) -> T {
         match &self.postgres {
-            Some(postgres) => postgres.delivering(fence, &self.notes, handling).await,
+            Some(postgres) => self.delivery(postgres, fence).scope(handling).await,
             None => handling.await,
+        }
+    }
+
+    fn delivery(&self, postgres: &PgSubscribers, fence: &Fence) -> Delivery {
+        let mut kept = self.delivery.lock().expect("no holder of this lock panics");
+        match &*kept {
+            Some(delivery) if delivery.fence() == fence => delivery.clone(),
+            _ => kept.insert(postgres.delivery(fence, &self.notes)).clone(),
         }
     }
 
