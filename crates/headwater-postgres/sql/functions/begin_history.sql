@@ -7,7 +7,9 @@ DECLARE
     present uuid := headwater_private.history();
 BEGIN
     IF present IS NULL AND NOT pg_is_in_recovery() AND NOT current_setting('transaction_read_only')::boolean THEN
-        INSERT INTO headwater_private.histories (number, token) VALUES (nextval('headwater_private.history_numbers'), gen_random_uuid());
+        INSERT INTO headwater_private.histories (number, token, path, started_at)
+        VALUES (nextval('headwater_private.history_numbers'), gen_random_uuid(), pg_relation_filepath('headwater_private.histories'),
+                pg_postmaster_start_time());
         present := headwater_private.history();
     END IF;
     RETURN present;

@@ -1,9 +1,9 @@
 -- headwater_private.history()
--- What identifies the server's past, NULL while that is not known: on a standby, or before anybody has called headwater.begin_history. It changes with
--- whatever may take back sequences that were handed out:
---   the token       goes with recovery from a crash, and with the promotion of a standby
---   the start       is another one when the files of a server are replaced by older ones; a plain restart costs a look at the checkpoints, and nothing else
---   the database    CREATE DATABASE ... TEMPLATE copies the token, to another path
+-- What identifies the server's past, NULL while that is not known: on a standby, or before anybody has called headwater.begin_history. It is a token that
+-- counts no more after whatever may take back sequences that were handed out:
+--   it goes with recovery from a crash, and with the promotion of a standby: its table is UNLOGGED
+--   the server was started again, perhaps with older files; a plain restart costs a look at the checkpoints, and nothing else
+--   it is another database's: CREATE DATABASE ... TEMPLATE copies it, to another path
 -- A session lives in one history: the server ends all of them before it recovers.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.history() RETURNS uuid

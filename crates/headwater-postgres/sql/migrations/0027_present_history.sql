@@ -1,8 +1,11 @@
--- What identifies the server's past, as a view: what asks for it in a statement of its own looks at one row, and calls nothing.
+-- What identifies the server's past, as a view: a statement that asks for it looks at one row, and calls nothing.
 -- Frozen once shipped.
 
--- The path of the table names the database, which CREATE DATABASE ... TEMPLATE makes another one.
+-- Where and since when the server ran that made the token. The path of the table names the database.
+ALTER TABLE headwater_private.histories ADD COLUMN path text COLLATE "C";
+ALTER TABLE headwater_private.histories ADD COLUMN started_at timestamptz;
+
 CREATE VIEW headwater_private.present_history AS
-SELECT md5(concat_ws(' ', h.token, pg_relation_filepath('headwater_private.histories'),
-                     (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint))::uuid AS history
+SELECT CASE WHEN h.started_at = pg_postmaster_start_time() AND h.path = pg_relation_filepath('headwater_private.histories')
+            THEN h.token END AS history
   FROM headwater_private.histories h ORDER BY h.number DESC LIMIT 1;
