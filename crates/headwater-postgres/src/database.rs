@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection, Row};
 use tokio::sync::watch;
 
 use crate::error::{admin_error, behind_pooler, read_error};
+use crate::kept::Kept;
 use crate::pooled::{is_left_open, within};
 use crate::servers::{Follower, Servers, check, place, reason};
 use crate::sql;
@@ -55,6 +56,8 @@ pub struct Database {
     pub(crate) owned: bool,
     pub(crate) pooler: bool,
     pub(crate) call_timeout: Duration,
+    /// For calls that follow each other.
+    pub(crate) kept: Kept,
     servers: Option<Servers>,
     /// Points the pool at the server that takes writes, if there are several.
     _follower: Option<Arc<Follower>>,
@@ -114,6 +117,7 @@ impl Database {
             owned: true,
             pooler: options.transaction_pooler,
             call_timeout: options.call_timeout,
+            kept: Kept::default(),
             servers: Some(servers),
             _follower: follower.map(Arc::new),
         })
@@ -121,7 +125,15 @@ impl Database {
 
     /// Uses a pool that the application has, and leaves it open when it is closed.
     pub fn from_pool(pool: PgPool) -> Self {
-        Database { pool, owned: false, pooler: false, call_timeout: CALL_TIMEOUT, servers: None, _follower: None }
+        Database {
+            pool,
+            owned: false,
+            pooler: false,
+            call_timeout: CALL_TIMEOUT,
+            kept: Kept::default(),
+            servers: None,
+            _follower: None,
+        }
     }
 
     /// Waits this long for the answer to one call: see [`DatabaseOptions::call_timeout`].
@@ -160,6 +172,7 @@ impl Database {
     /// be lost on connections that stay open.
     pub async fn close(&self) {
         if self.owned {
+            drop(self.kept.take());
             _ = tokio::time::timeout(self.call_timeout, self.pool.close()).await;
         }
     }

@@ -14,6 +14,7 @@ mod grants;
 mod holders;
 mod import;
 mod inbox;
+mod kept;
 mod live_nodes;
 mod log;
 mod migrate;

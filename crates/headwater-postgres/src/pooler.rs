@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, Postgres};
+use tokio::time::Instant;
 
+use crate::kept::Kept;
 use crate::pooled::within;
 use crate::{Database, sql};
 
@@ -22,13 +24,21 @@ pub(crate) struct Pinned {
     limit: Duration,
     /// It is in a transaction: not to be used again, unless the call is ended.
     open: bool,
+    /// Where it is kept for the next call, and since when it has not been in the pool.
+    kept: Option<(Kept, Instant)>,
 }
 
 impl Database {
     /// A connection of the pool, for one call.
     pub(crate) async fn pin(&self) -> Result<Pinned, sqlx::Error> {
-        let conn = Some(self.acquire().await?);
-        let mut pinned = Pinned { conn, pooler: self.pooler, limit: self.call_timeout, open: true };
+        // Of a connection of the application's pool, others may have left anything behind.
+        let keeps = self.owned && !self.pooler;
+        let (conn, since) = match self.kept.take().filter(|_| keeps) {
+            Some(mut kept) => (kept.conn.take(), kept.since),
+            None => (Some(self.acquire().await?), Instant::now()),
+        };
+        let kept = keeps.then(|| (self.kept.clone(), since));
+        let mut pinned = Pinned { conn, pooler: self.pooler, limit: self.call_timeout, open: true, kept };
         within(self.call_timeout, begin(&mut pinned, self.pooler)).await?;
         pinned.open = self.pooler;
         Ok(pinned)
@@ -50,6 +60,11 @@ impl Pinned {
         let limit = self.limit;
         within(limit, end(&mut self, pooler, result.is_ok())).await.map_err(error)?;
         self.open = false;
+        if let (Some((kept, since)), true) = (self.kept.take(), result.is_ok())
+            && let Some(conn) = self.conn.take()
+        {
+            kept.keep(conn, since);
+        }
         result
     }
 
