@@ -187,3 +187,39 @@ async fn a_handlers_transaction_takes_nothing_of_one_that_the_application_left_o
     assert_eq!(noted, 0, "what was left open was rolled back, not committed with the handler's");
     shop.assert_commits(&pool, 2).await;
 }
+
+/// A connection that is kept from call to call is the only one of the pool here.
+#[tokio::test]
+async fn calls_that_follow_each_other_leave_the_connection_to_others() {
+    let mut shop = Shop::open().await;
+    let database = shop.owned(false).await;
+    let subscribers = shop.subscribers(&database);
+    subscribers.position("totals").await.unwrap();
+    shop.assert_commits(database.pool(), 1).await;
+    let calls = tokio::spawn(async move {
+        loop {
+            subscribers.position("totals").await.unwrap();
+        }
+    });
+    for n in 2..5 {
+        let commits = shop.assert_commits(database.pool(), n);
+        tokio::time::timeout(Duration::from_secs(9), commits).await.expect("the calls never gave it back");
+    }
+    calls.abort();
+    database.close().await;
+}
+
+#[test]
+fn a_kept_connection_may_outlive_its_runtime() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (outer, inner) = (runtime(), runtime());
+    let shop = outer.block_on(Shop::open());
+    let database = inner.block_on(async {
+        let database = shop.owned(false).await;
+        shop.subscribers(&database).position("totals").await.unwrap();
+        database
+    });
+    drop(inner);
+    drop(database);
+    outer.block_on(async { drop(shop) });
+}
