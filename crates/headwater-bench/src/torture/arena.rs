@@ -193,8 +193,18 @@ impl Arena {
         Ok(outcome)
     }
 
+    /// A session of whoever makes faults. A server may be about to start.
     pub(crate) async fn connect(&self) -> anyhow::Result<PgConnection> {
-        Ok(self.control.connect().await?)
+        let deadline = Instant::now() + START;
+        loop {
+            match self.control.connect().await {
+                Err(error) if Instant::now() < deadline => {
+                    eprintln!("failed to connect, trying again: {error}");
+                    sleep(Duration::from_millis(200)).await;
+                }
+                connected => return Ok(connected?),
+            }
+        }
     }
 
     /// A consumer ends only when it is told to.
