@@ -17,17 +17,17 @@ fn torture(seconds: &str, more: &[&str]) {
 
 #[test]
 fn the_laws_hold_under_torture_own_server() {
-    torture("20", &[]);
+    torture("15", &[]);
 }
 
 #[test]
 fn the_laws_hold_under_torture_with_events_from_the_wal_own_server() {
-    torture("20", &["--live", "cdc-direct"]);
+    torture("15", &["--live", "cdc-direct"]);
 }
 
 #[test]
 fn the_laws_hold_under_torture_with_an_inbox_own_server() {
-    torture("20", &["--live", "cdc-inbox"]);
+    torture("15", &["--live", "cdc-inbox"]);
 }
 
 #[test]
@@ -50,5 +50,5 @@ fn the_laws_hold_when_the_server_crashes_own_server() {
 
 #[test]
 fn the_laws_hold_among_enemies_own_server() {
-    torture("20", &["--hostile"]);
+    torture("15", &["--hostile"]);
 }
