@@ -74,7 +74,7 @@ impl Instance {
         // exec: the process we have is the postmaster.
         command.args(["-c", r#"umask 077; log=$1; shift; exec "$@" >>"$log" 2>&1"#, "sh"]);
         command.arg(log.path()).arg(self.binaries.program("postgres")).args(self.arguments());
-        let mut postmaster = Postmaster::spawn(command)?;
+        let mut postmaster = Postmaster::spawn(command, self.folder.temporary().is_some())?;
         self.watchdog.watch(postmaster.pid());
         loop {
             if let Some(status) = postmaster.ended() {

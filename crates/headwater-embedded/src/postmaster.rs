@@ -11,7 +11,9 @@ use crate::EmbeddedError;
 
 const POLL: Duration = Duration::from_millis(10);
 /// A fast shutdown waits for its checkpoint and for replicas to have got everything; a dropped server is then told to hurry.
-const DROP_PATIENCE: Duration = Duration::from_secs(30);
+const FAST: Duration = Duration::from_secs(30);
+/// An immediate one waits only for connections that were refused and have not said who they are, which it does not end.
+const IMMEDIATE: Duration = Duration::from_secs(3);
 
 /// How a server is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,28 +48,33 @@ impl fmt::Display for Shutdown {
 
 /// Dropping it stops it. A process that was not waited for keeps its number, so a signal never meets another one.
 #[derive(Debug)]
-pub(crate) struct Postmaster(Child);
+pub(crate) struct Postmaster {
+    process: Child,
+    /// Nobody needs what it has not written down.
+    disposable: bool,
+}
 
 impl Postmaster {
-    pub(crate) fn spawn(mut command: Command) -> Result<Self, EmbeddedError> {
+    pub(crate) fn spawn(mut command: Command, disposable: bool) -> Result<Self, EmbeddedError> {
         let program = command.get_program().to_owned();
-        command.spawn().map(Self).map_err(EmbeddedError::io("run", program.as_ref()))
+        let process = command.spawn().map_err(EmbeddedError::io("run", program.as_ref()))?;
+        Ok(Self { process, disposable })
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
+        self.process.id()
     }
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        self.0.try_wait().ok().flatten()
+        self.process.try_wait().ok().flatten()
     }
 
     /// Ends it as a crash of its process would. Its backends notice, and leave by themselves.
     pub(crate) fn kill(&mut self) {
         // Both fail only if the process is gone.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 
     /// Does nothing to a server that has ended already.
@@ -75,7 +82,7 @@ impl Postmaster {
         let deadline = Instant::now() + patience;
         if self.ended().is_none() {
             // Fails only if the process is gone, which the loop sees.
-            let _ = kill_process(Pid::from_child(&self.0), mode.signal());
+            let _ = kill_process(Pid::from_child(&self.process), mode.signal());
         }
         while self.ended().is_none() {
             if Instant::now() > deadline {
@@ -89,7 +96,9 @@ impl Postmaster {
 
 impl Drop for Postmaster {
     fn drop(&mut self) {
-        // A server that does not even end in immediate mode is stuck in the kernel; there is nothing left to do.
-        let _ = self.stop(Shutdown::Fast, DROP_PATIENCE).or_else(|_| self.stop(Shutdown::Immediate, DROP_PATIENCE));
+        let ended = !self.disposable && self.stop(Shutdown::Fast, FAST).is_ok();
+        if !ended && self.stop(Shutdown::Immediate, IMMEDIATE).is_err() {
+            self.kill();
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::pidfile::PidFile;
 use crate::postmaster::Postmaster;
 use crate::{EmbeddedError, HEADWATER, ServerBuilder, Shutdown, Version, password};
 
-/// A running server. Dropping it shuts it down fast and, if it is disposable, removes its folder.
+/// A running server. Dropping it shuts it down fast; if it is disposable, at once, and its folder is removed.
 #[derive(Debug)]
 pub struct Server {
     // Before the instance: the server stops first, then its folder goes.
@@ -93,15 +93,15 @@ impl Server {
         Ok(())
     }
 
-    /// Kills the postmaster as `kill -9` does, and waits until its backends have noticed and left. [`Server::restart`]
-    /// brings it back.
+    /// Kills the postmaster as `kill -9` does, and waits until its backends have noticed and left; those that stay are killed too.
+    /// [`Server::restart`] brings it back.
     ///
     /// # Errors
     ///
     /// [`EmbeddedError::StopTimeout`] if backends stay.
     pub fn kill(&mut self) -> Result<(), EmbeddedError> {
         self.postmaster.kill();
-        self.instance.wait_for_backends()
+        self.instance.end_backends()
     }
 
     /// Turns a standby into a primary, and returns when it takes writes.

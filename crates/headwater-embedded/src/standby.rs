@@ -12,6 +12,8 @@ use crate::{EmbeddedError, HEADWATER, Server, Shutdown, password};
 /// What a standby calls itself to its primary.
 const NAME: &str = "headwater_standby";
 const POLL: Duration = Duration::from_millis(10);
+/// Backends notice within this that their postmaster has gone, if they ever do.
+const NOTICE: Duration = Duration::from_secs(2);
 
 /// What a standby is made from.
 #[derive(Clone, Debug)]
@@ -67,13 +69,15 @@ impl Instance {
         Err(EmbeddedError::Program { program, status: output.status, output: output_text })
     }
 
-    /// Waits until no process works in the data folder. Asked as the server's user, who alone may look.
-    pub(crate) fn wait_for_backends(&self) -> Result<(), EmbeddedError> {
-        let script = r#"for p in /proc/[0-9]*; do [ "$p/cwd" -ef "$1" ] && exit 0; done; exit 1"#;
-        let deadline = Instant::now() + self.stop_timeout;
+    /// Waits until no process works in the data folder. Backends leave when they notice that the postmaster has gone; one that waits for
+    /// what another held never does, so those that stay are killed. As the server's user, who alone may look, and can harm no other's process.
+    pub(crate) fn end_backends(&self) -> Result<(), EmbeddedError> {
+        let find = r#"found=1; for p in /proc/[0-9]*; do [ "$p/cwd" -ef "$1" ] && found=0; done; exit $found"#;
+        let kill = r#"found=1; for p in /proc/[0-9]*; do [ "$p/cwd" -ef "$1" ] && found=0 && kill -9 "${p#/proc/}"; done; exit $found"#;
+        let begin = Instant::now();
         let data_dir: &PathBuf = &self.folder.data_dir;
-        while self.folder.run_as.shell(script, &[data_dir]).is_some() {
-            if Instant::now() > deadline {
+        while self.folder.run_as.shell(if begin.elapsed() < NOTICE { find } else { kill }, &[data_dir]).is_some() {
+            if begin.elapsed() > self.stop_timeout {
                 return Err(EmbeddedError::StopTimeout { mode: Shutdown::Immediate, after: self.stop_timeout });
             }
             sleep(POLL);

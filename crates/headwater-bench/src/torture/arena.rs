@@ -154,10 +154,7 @@ impl Arena {
                     rounds
                 }),
             };
-            match made {
-                Ok(made) => rounds = made,
-                Err(error) => violations.add("PROCESSES", format!("{error:#}")),
-            }
+            rounds = made.context("failed to make faults")?;
         }
         tokio::time::sleep_until(end).await;
         stop.send_replace(true);

@@ -59,10 +59,12 @@ impl Pair {
     /// Kills the primary and promotes the standby. Everybody who was connected is cut off.
     async fn fail_over(&mut self) -> anyhow::Result<()> {
         let (primary, standby) = (self.primary.clone(), self.standby.clone());
-        blocking(move || primary.lock().expect("no holder of this lock panics").kill()).await??;
+        let killed = blocking(move || primary.lock().expect("no holder of this lock panics").kill()).await?;
+        killed.context("failed to kill the primary")?;
         // What the link still holds never arrives.
         self.link.switch(0);
-        blocking(move || standby.lock().expect("no holder of this lock panics").promote()).await??;
+        let promoted = blocking(move || standby.lock().expect("no holder of this lock panics").promote()).await?;
+        promoted.context("failed to promote the standby")?;
         std::mem::swap(&mut self.primary, &mut self.standby);
         let port = self.primary.lock().expect("no holder of this lock panics").port();
         self.address.switch(port);
@@ -141,7 +143,7 @@ pub(crate) async fn run(arena: &Arena, pair: &mut Pair, end: Instant) -> anyhow:
 
 /// Directly, since through the address nobody may be answered while commits wait for a standby.
 async fn replicate(arena: &Arena, pair: &Pair, setting: &'static str) -> anyhow::Result<()> {
-    let mut conn = direct(arena, pair).connect().await?;
+    let mut conn = direct(arena, pair).connect().await.context("failed to connect to the primary")?;
     // Its own commit must not wait for a standby.
     sqlx::raw_sql("SET synchronous_commit = local").execute(&mut conn).await?;
     sqlx::raw_sql(setting).execute(&mut conn).await?;

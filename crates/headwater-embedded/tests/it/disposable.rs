@@ -1,7 +1,7 @@
 //! Servers that go with their handle.
 
-use std::net::TcpListener;
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use crate::common::{kill, lives, setting, value};
 use headwater_embedded::{EmbeddedError, Server, ServerBuilder, Shutdown};
@@ -100,6 +100,20 @@ fn a_restart_waits_for_backends_that_outlive_a_killed_postmaster() {
     let _ = client.join().unwrap();
 }
 
+/// As one that waits for a lock whose holder has gone.
+#[test]
+fn a_backend_that_never_notices_is_killed_with_its_server() {
+    let mut server = Server::builder().start().unwrap();
+    let _session = crate::common::session(&server);
+    const OTHER: &str =
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    let backend = value(&server, OTHER).parse().unwrap();
+    kill(backend, Signal::STOP);
+    server.kill().unwrap();
+    crate::common::eventually("it is dead", || !lives(backend));
+    server.restart(Shutdown::Fast).unwrap();
+}
+
 #[test]
 fn a_smart_shutdown_that_clients_hold_up_is_an_error_and_the_server_lives() {
     let mut server = Server::builder().stop_timeout(Duration::from_millis(300)).start().unwrap();
@@ -109,6 +123,22 @@ fn a_smart_shutdown_that_clients_hold_up_is_an_error_and_the_server_lives() {
     assert!(matches!(error, EmbeddedError::StopTimeout { mode: Shutdown::Smart, .. }), "{error}");
     assert!(server.is_running());
     drop(client);
+}
+
+/// PostgreSQL waits a minute for one that it refused to say who it is, and takes no signal for it.
+#[test]
+fn a_dropped_server_does_not_wait_for_connections_that_say_nothing() {
+    let mut server = Server::builder().stop_timeout(Duration::from_millis(300)).start().unwrap();
+    let _client = crate::common::session(&server);
+    server.restart(Shutdown::Smart).unwrap_err();
+    let children = format!("/proc/{0}/task/{0}/children", server.pid());
+    let count = || std::fs::read_to_string(&children).unwrap().split_whitespace().count();
+    let before = count();
+    let _silent = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    crate::common::eventually("it was refused", || count() > before);
+    let begin = Instant::now();
+    drop(server);
+    assert!(begin.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
