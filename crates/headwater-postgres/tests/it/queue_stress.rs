@@ -18,6 +18,8 @@ const WRITERS: u64 = 4;
 const TRANSACTIONS: usize = 60;
 const WORKERS: u64 = 6;
 const TYPES: [&str; 3] = ["a", "b", "c"];
+/// Every so many events, one that always fails.
+const HOPELESS: u64 = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_event_is_acked_once_or_is_a_dead_letter() {
@@ -58,7 +60,7 @@ async fn every_event_is_acked_once_or_is_a_dead_letter() {
     }
     let letters =
         shop.store.dead_letters(&DeadLetterQuery { limit: 10_000, ..DeadLetterQuery::default() }).await.unwrap();
-    assert!(!letters.is_empty() && acked.len() > letters.len(), "the run says nothing about one of the two");
+    assert!(!letters.is_empty() && !acked.is_empty(), "the run says nothing about one of the two");
     let mut all: Vec<u64> =
         acked.iter().copied().chain(letters.iter().map(|letter| letter.global_sequence())).collect();
     all.sort_unstable();
@@ -104,6 +106,12 @@ impl Worker {
     async fn settle(&mut self, claim: Claim, acked: &mut Vec<u64>) {
         let sequences = sequences(&claim);
         let (some, rest) = sequences.split_at(self.rng.random_range(0..=sequences.len()));
+        let hopeless: Vec<u64> = sequences.iter().copied().filter(|sequence| sequence % HOPELESS == 0).collect();
+        if !hopeless.is_empty() {
+            // What is left of it is forgotten.
+            note(self.queue.nack(claim.claim_id, Some(&hopeless), Duration::ZERO, "always").await, &[], acked);
+            return;
+        }
         match self.rng.random_range(0..20) {
             // Forgotten.
             0 => {}
