@@ -1,12 +1,13 @@
 //! The horizon: what is in flight is waited for, what is gone is passed, each by proof. Two sessions, explicit steps.
 
-use crate::common::{emit, pages_after, permanent, raw, run, sqlstate_of, types_after};
+use crate::common::{emit, pages_after, permanent, pid, raw, run, sqlstate_of, types_after, until_it_waits};
 use futures::TryStreamExt;
 use headwater_conformance::TestDatabase;
 use headwater_core::{EventLog, GapState, LogQuery, NamespaceConfig, Ordering, ReadError};
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions};
 use sqlx::{Connection, Row};
+use uuid::Uuid;
 
 #[tokio::test]
 async fn an_event_that_commits_late_is_waited_for() {
@@ -424,4 +425,32 @@ async fn a_crash_after_rollbacks_hides_no_event_own_server() {
     }
     let events: Vec<_> = log.read_all_events_since(0).try_collect::<Vec<_>>().await.unwrap();
     assert_eq!(events.iter().filter_map(|event| event.global_sequence).collect::<Vec<_>>(), expected);
+}
+
+/// A cloned database has none yet.
+#[tokio::test]
+async fn those_who_begin_a_history_at_once_begin_the_same() {
+    let db = TestDatabase::create().await;
+    let begin = "SELECT headwater.begin_history()";
+    let (mut first, mut second) = (db.session().await, db.session().await);
+    run(&mut first, "DELETE FROM headwater_private.histories").await;
+    run(&mut first, "BEGIN").await;
+    let begun: Uuid = sqlx::query_scalar(begin).fetch_one(&mut first).await.unwrap();
+    let pid = pid(&mut second).await;
+    let other = tokio::spawn(async move { sqlx::query_scalar::<_, Uuid>(begin).fetch_one(&mut second).await });
+    until_it_waits(&mut db.session().await, pid).await;
+    run(&mut first, "COMMIT").await;
+    assert_eq!(other.await.unwrap().unwrap(), begun);
+}
+
+#[tokio::test]
+async fn a_history_that_somebody_begins_for_ever_does_not_keep_others_from_theirs() {
+    let db = TestDatabase::create().await;
+    let begin = "SELECT headwater.begin_history()";
+    let (mut first, mut second) = (db.session().await, db.session().await);
+    run(&mut first, "DELETE FROM headwater_private.histories").await;
+    run(&mut first, "BEGIN").await;
+    let open: Uuid = sqlx::query_scalar(begin).fetch_one(&mut first).await.unwrap();
+    let begun: Option<Uuid> = sqlx::query_scalar(begin).fetch_one(&mut second).await.unwrap();
+    assert!(begun.is_some_and(|begun| begun != open));
 }
