@@ -60,7 +60,7 @@ async fn every_event_is_acked_once_or_is_a_dead_letter() {
     }
     let letters =
         shop.store.dead_letters(&DeadLetterQuery { limit: 10_000, ..DeadLetterQuery::default() }).await.unwrap();
-    assert!(!letters.is_empty() && !acked.is_empty(), "the run says nothing about one of the two");
+    assert!(!letters.is_empty() && acked.len() > letters.len(), "the run says nothing about one of the two");
     let mut all: Vec<u64> =
         acked.iter().copied().chain(letters.iter().map(|letter| letter.global_sequence())).collect();
     all.sort_unstable();
@@ -85,7 +85,8 @@ impl Worker {
                 max_events: self.rng.random_range(1..20),
                 visibility: Duration::from_millis(self.rng.random_range(5..60)),
                 event_types,
-                max_attempts: 3,
+                // So many that a slow machine, where claims expire, does not use them up.
+                max_attempts: 10,
                 ..ClaimRequest::new("worker")
             };
             if self.rng.random_bool(0.05) {

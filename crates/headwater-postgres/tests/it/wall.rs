@@ -503,3 +503,21 @@ async fn no_letter_of_an_event_beyond_the_head_is_kept() {
     }
     run(&mut session, &bury(1)).await;
 }
+
+#[tokio::test]
+async fn nobody_waits_for_a_history_that_a_tenant_begins() {
+    let db = TestDatabase::create().await;
+    db.log("a").await;
+    let eve = granted(&db, "a", GrantKind::Consumer).await;
+    let (mut owner, mut tenant) = (db.session().await, eve.session().await);
+    let forget = "DELETE FROM headwater_private.histories";
+    // Twice: the latch is made the first time.
+    run(&mut owner, &format!("{forget}; SELECT headwater.begin_history(); {forget}")).await;
+    run(&mut tenant, "BEGIN; SELECT headwater.begin_history()").await;
+    let latched =
+        "SELECT count(*) FROM (SELECT FROM headwater_private.latches WHERE what = 'history' FOR UPDATE NOWAIT) l";
+    run(&mut owner, latched).await;
+    run(&mut owner, "SET statement_timeout = '30s'; SELECT headwater.begin_history()").await;
+    drop(tenant);
+    end(&db, eve).await;
+}
