@@ -173,6 +173,15 @@ python_with_driver() {
     return 1
 }
 
+# A JDK and PostgreSQL's JDBC driver, for the example in Java.
+need_java() {
+    have javac || apt_install default-jdk-headless
+    POSTGRESQL_JAR=/usr/share/java/postgresql.jar
+    [ -e "$POSTGRESQL_JAR" ] || apt_install libpostgresql-jdbc-java
+    [ -e "$POSTGRESQL_JAR" ] || fail "libpostgresql-jdbc-java is installed, but $POSTGRESQL_JAR was not found"
+    export POSTGRESQL_JAR
+}
+
 # cargo, its fmt and clippy, and a C compiler to link with.
 need_rust() {
     have cargo || fail "cargo was not found: install Rust (the version is in Cargo.toml, rust-version)"

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::Args;
 use headwater::{CheckpointMode, Node, NodeBuilder, ReliableDeliveryConfig, StartFrom, SubscriberStore};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use tokio::process::Command;
 
+use crate::command;
 use crate::contenders::bare_select::BareSelect;
 use crate::contenders::install_pgmq;
 use crate::handlers::{AlwaysFails, Idle, Sleeps, idle_batches};
+use crate::holes;
 use crate::memory::status;
-use crate::payload::Payloads;
+use crate::payload::{EVENT_TYPE, Payloads};
 use crate::read::{load, timed};
 use crate::report::{Figure, Report, Target};
 use crate::server::{BenchServer, NAMESPACE, Role};
@@ -28,6 +31,7 @@ const PGMQ: &str = "pgmq_read_delete";
 const ALONE: &str = "alone";
 const NEIGHBOURS: &str = "beside_bad_neighbours";
 const MEMORY: &str = "memory";
+const HOLES: &str = "holes";
 const NAMES: [&str; 6] = [BATCHES, BARE, ONE_BY_ONE, PGMQ, ALONE, NEIGHBOURS];
 /// Messages that pgmq's consumer reads and deletes at once.
 const PGMQ_BATCH: i32 = 100;
@@ -44,6 +48,9 @@ pub(crate) struct Options {
     /// Events that are handled one by one, and messages in pgmq's queue
     #[arg(long, default_value_t = 200_000, value_name = "N")]
     one_by_one: u64,
+    /// Events that the command reads, and consumes in each mode
+    #[arg(long, default_value_t = 500_000, value_name = "N")]
+    command_events: u64,
     /// Subscribers whose memory is measured
     #[arg(long, default_value_t = 20, value_name = "N")]
     subscribers: u32,
@@ -62,13 +69,15 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|part| name.contains(part.as_str()));
     let server = BenchServer::start_as(options.role, &[]).await?;
     let mut conn = server.connect().await?;
-    load(&server, &mut conn, options.events).await?;
+    load(&server, &mut conn, options.events, &[EVENT_TYPE]).await?;
     if wanted(PGMQ) {
         install_pgmq(server.owner.pool()).await?;
     }
-    let mut bench = Bench { head: server.head().await? as u64, server, conn, options: &options, number: 0 };
-
-    let names: Vec<_> = NAMES.into_iter().filter(|name| wanted(name)).collect();
+    let commands = command::MODES.into_iter().map(|(name, _)| name).chain([command::READ]);
+    let names: Vec<_> = NAMES.into_iter().chain(commands).filter(|name| wanted(name)).collect();
+    let runs_command = names.iter().any(|name| name.starts_with("command"));
+    let command = if runs_command { Some(command::build().await?) } else { None };
+    let mut bench = Bench { head: server.head().await? as u64, server, conn, options: &options, number: 0, command };
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     // The first round warms up and is not counted.
     for round in 0..=options.rounds {
@@ -82,16 +91,24 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         }
     }
     let memory = if wanted(MEMORY) { Some(bench.memory().await?) } else { None };
+    let holes = if wanted(HOLES) { Some(holes::measure(&bench.server, options.rounds.min(3)).await?) } else { None };
 
     let figures = samples.iter().map(|(name, samples)| (*name, Figure::of(samples)));
     let mut report = Report::new(bench.server.settings.clone(), figures);
     let rate = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
     let over = |name: &str, base: &str| Some(rate(name)? / rate(base)?);
+    let of_read = command::MODES.map(|(name, _)| Some((name, over(name, command::READ)?)));
+    let of_read: Vec<_> = of_read.into_iter().flatten().collect();
+    of_read.iter().for_each(|(name, ratio)| eprintln!("{name:<30} {ratio:>8.2} of {}", command::READ));
+    let slowest = of_read.iter().map(|(_, ratio)| *ratio).min_by(f64::total_cmp);
     let ratios = [
         ("catch_up_vs_bare_select", over(BATCHES, BARE), Target::AtLeast(0.6)),
         ("catch_up_sync_vs_pgmq_read_delete", over(ONE_BY_ONE, PGMQ), Target::AtLeast(3.0)),
         ("slow_neighbour_vs_alone", over(NEIGHBOURS, ALONE), Target::AtLeast(0.8)),
         ("catch_up_memory_mib", memory, Target::AtMost(256.0)),
+        ("consume_vs_read", slowest, Target::AtLeast(0.5)),
+        ("holes_100000_vs_none", holes.as_ref().map(|holes| holes.visible), Target::AtLeast(0.5)),
+        ("holes_100000_late_vs_none", holes.as_ref().map(|holes| holes.late), Target::AtLeast(0.5)),
     ];
     ratios.into_iter().for_each(|(name, value, target)| report.ratio(name, value, target));
     bench.server.headwater.shutdown().await;
@@ -105,6 +122,8 @@ struct Bench<'a> {
     head: u64,
     /// Counts subscribers, so that each is new.
     number: u32,
+    /// The program, if it is measured.
+    command: Option<PathBuf>,
 }
 
 impl Bench<'_> {
@@ -122,6 +141,7 @@ impl Bench<'_> {
             }
             BARE => timed(self.options.events, BareSelect::new(&self.server, &mut self.conn).read()).await,
             PGMQ => self.pgmq(one_by_one).await,
+            name if name.starts_with("command") => self.command(name, &id).await,
             ONE_BY_ONE | ALONE => {
                 let node = node.subscribe(Idle(id.clone())).config(singly(last));
                 self.until_caught_up(node, &id, one_by_one).await
@@ -154,6 +174,17 @@ impl Bench<'_> {
         node.shutdown_within(Duration::from_secs(3)).await?;
         self.server.namespace.subscribers().remove(id, true).await?;
         Ok(Sample::new(events, elapsed, Vec::new()))
+    }
+
+    async fn command(&self, name: &str, id: &str) -> anyhow::Result<Sample> {
+        let command = self.command.as_ref().context("the command is not there")?;
+        let events = self.options.command_events.min(self.options.events);
+        let mode = command::MODES.into_iter().find(|(mode, _)| *mode == name).map(|(_, args)| (id, args));
+        let sample = command::run(command, &self.server.url, self.head, events, mode).await?;
+        if mode.is_some() {
+            self.server.namespace.subscribers().remove(id, true).await?;
+        }
+        Ok(sample)
     }
 
     /// One consumer, as pgmq's clients do it.

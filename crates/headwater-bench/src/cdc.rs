@@ -1,6 +1,7 @@
 //! `headwater-bench cdc`: events from the WAL, beside NOTIFY and a poller that looks every 100 ms.
 //!
 //! Latency: from the commit here to the handler in another process. Reads: what 100 subscribers of four nodes read of the log's tables, rows and queries, beside 100 pollers.
+//! Overlap: how many events a node takes from the WAL, and how many rows it reads, while transactions overlap and some are rolled back.
 //! Throughput: how fast a subscriber keeps up with producers, and how fast they are, beside a node that is woken. Memory: of a node, when a transaction of
 //! 100,000 events commits.
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use headwater::{Append, CdcOptions, Headwater, Live, LiveState, Node, StartFrom, SubscriberStore};
+use headwater::{Append, CdcMode, CdcOptions, Headwater, Live, LiveState, Node, StartFrom, SubscriberStore};
 use sqlx::PgConnection;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -19,6 +20,7 @@ use crate::handlers::idle_batches;
 use crate::latency::{self, Mode, Other};
 use crate::payload::Payloads;
 use crate::report::{Figure, Report, Target};
+use crate::rollbacks::{Followed, Load, follow};
 use crate::server::{BenchServer, NAMESPACE};
 use crate::stats::{Sample, median};
 
@@ -48,6 +50,12 @@ pub(crate) struct Options {
     /// Events that producers append while a subscriber keeps up
     #[arg(long, default_value_t = 40_000, value_name = "N")]
     events: u64,
+    /// Connections that write at once, for the figures of overlapping transactions
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    writers: usize,
+    /// The share of their transactions that is rolled back, from 0 to 1
+    #[arg(long, default_value_t = 0.1, value_name = "SHARE")]
+    rollbacks: f64,
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
@@ -57,6 +65,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     sqlx::raw_sql(include_str!("../sql/latency_table.sql")).execute(&mut conn).await?;
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     let mut appends: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    let mut overlaps: BTreeMap<&'static str, Followed> = BTreeMap::new();
+    let load = Load { writers: options.writers, rollbacks: options.rollbacks, seconds: options.seconds_per_round };
     let modes = [Mode::Direct, Mode::Inbox, Mode::Headwater, Mode::Notify, Mode::Poller];
     for round in 0..options.rounds {
         let (front, back) = modes.split_at(round % modes.len());
@@ -72,6 +82,17 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
             samples.entry(name).or_default().push(sample);
             appends.entry(name).or_default().push(appended);
         }
+        for (name, live) in overlapping() {
+            let followed = follow(&server, &mut conn, live, load).await?;
+            eprintln!(
+                "round {} {name:<12} {:>8} events, {:.3} from the WAL, {:.2} rows read an event",
+                round + 1,
+                followed.events,
+                followed.share(),
+                followed.rows_per_event()
+            );
+            overlaps.entry(name).or_default().add(followed);
+        }
     }
     let reads = reads(&server, &mut conn, &options).await?;
     let polled = polled(&server, &mut conn, &options).await?;
@@ -84,6 +105,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let rates = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
     let appended = |name: &str| median(appends.get(name)?.iter().copied());
     let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
+    let share = |name: &str| overlaps.get(name).map(|followed| followed.share());
+    let rows = |name: &str| overlaps.get(name).map(|followed| followed.rows_per_event());
     let ratios = [
         ("latency_p50_ms", medians("direct"), Target::AtMost(5.0)),
         ("latency_p99_ms", p99s("direct"), Target::AtMost(25.0)),
@@ -93,11 +116,23 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         ("db_reads_100_subs_vs_poll", Some(reads.over(polled)), Target::AtMost(0.05)),
         ("throughput_direct_vs_poll", over(rates("live_direct"), rates("live_wake")), Target::AtLeast(0.8)),
         ("write_overhead", over(appended("live_direct"), appended("live_wake")), Target::AtLeast(0.8)),
+        ("from_wal_share", share("overlap_direct"), Target::AtLeast(0.95)),
+        ("db_rows_vs_poll", over(rows("overlap_direct"), rows("overlap_poll")), Target::AtMost(0.1)),
         ("memory_mib_100000_events", Some(memory), Target::AtMost(256.0)),
     ];
     ratios.into_iter().for_each(|(name, value, target)| report.ratio(name, value, target));
     server.headwater.shutdown().await;
     report.print(options.json)
+}
+
+/// How overlapping transactions are followed.
+fn overlapping() -> [(&'static str, Live); 3] {
+    let inbox = CdcOptions { mode: CdcMode::inbox(), ..CdcOptions::default() };
+    [
+        ("overlap_direct", Live::Cdc(CdcOptions::default())),
+        ("overlap_inbox", Live::Cdc(inbox)),
+        ("overlap_poll", Live::Wake),
+    ]
 }
 
 async fn streaming(node: &Node) {

@@ -9,7 +9,7 @@ use headwater::{Headwater, StartFrom, SubscriberStore};
 use sqlx::PgConnection;
 
 use crate::handlers::idle_batches;
-use crate::payload::Payloads;
+use crate::payload::{EVENT_TYPE, Payloads};
 use crate::read::load;
 use crate::report::{Figure, Report, Target};
 use crate::server::{BenchServer, NAMESPACE};
@@ -47,7 +47,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     // A planner that looks up the end of an index reads rows, too: with plans that are made once, only readers are counted.
     let server = BenchServer::start_with(&[("plan_cache_mode", "force_generic_plan")]).await?;
     let mut monitor = server.connect().await?;
-    load(&server, &mut monitor, options.events).await?;
+    load(&server, &mut monitor, options.events, &[EVENT_TYPE]).await?;
     let mut bench = Bench { server, monitor, options: &options, number: 0 };
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     let turns =

@@ -1,6 +1,6 @@
 //! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `cdc`, `fanout`, `groups`, `queue`, `nodes`, `schedules`, `idle` and `partitions`
+//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `cdc`, `fanout`, `groups`, `queue`, `nodes`, `schedules`, `idle`, `partitions`, `sql` and `tenants`
 //! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
 //! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
 
@@ -10,12 +10,14 @@
 mod append;
 mod catch_up;
 mod cdc;
+mod command;
 mod contenders;
 mod cpu;
 mod drive;
 mod fanout;
 mod groups;
 mod handlers;
+mod holes;
 mod idle;
 mod latency;
 mod memory;
@@ -25,9 +27,13 @@ mod payload;
 mod queue;
 mod read;
 mod report;
+mod rollbacks;
 mod schedules;
 mod server;
+mod sql;
+mod sql_ordered;
 mod stats;
+mod tenants;
 mod torture;
 
 use clap::{Parser, Subcommand};
@@ -65,6 +71,10 @@ enum Command {
     Idle(idle::Options),
     /// The tail of a log with 60 months, against one with one
     Partitions(partitions::Options),
+    /// A namespace among ten thousand, and one with 60 months, against one that is alone
+    Tenants(tenants::Options),
+    /// Appends, large transactions and ordered consuming by SQL, against a plain INSERT, small ones and Rust
+    Sql(sql::Options),
     /// Producers, consumers and faults at random; then everything must add up
     Torture(torture::Options),
     /// A consumer of the torture
@@ -102,6 +112,8 @@ async fn main() -> anyhow::Result<()> {
         Command::Schedules(options) => schedules::run(options).await,
         Command::Idle(options) => idle::run(options).await,
         Command::Partitions(options) => partitions::run(options).await,
+        Command::Tenants(options) => tenants::run(options).await,
+        Command::Sql(options) => sql::run(options).await,
         Command::Torture(options) => torture::run(options).await,
         Command::TortureConsumer(options) => torture::consumer::run(options).await,
         Command::ReadChild(options) => memory::run(options).await,

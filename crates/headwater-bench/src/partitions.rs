@@ -77,24 +77,37 @@ async fn fill(
     months: i32,
     options: &Options,
 ) -> anyhow::Result<Namespace> {
+    fill_months(server, conn, name, months, options.events_each, options.events).await?;
+    Ok(server.headwater.namespace(name).await?)
+}
+
+/// The same, with so many events in each past month, and in this one.
+pub(crate) async fn fill_months(
+    server: &BenchServer,
+    conn: &mut PgConnection,
+    name: &str,
+    months: i32,
+    events_each: i64,
+    events: i64,
+) -> anyhow::Result<()> {
     let info = server.headwater.create_namespace(NamespaceConfig::new(name)).await?;
     let row = sqlx::query(include_str!("../sql/sequence.sql")).bind(name).fetch_one(&mut *conn).await?;
     let (sequence, payloads) = (row.get::<sqlx::postgres::types::Oid, _>("oid"), Payloads::new());
     for months_ago in (0..=months).rev() {
-        let id = i32::from(info.id);
+        let id = info.id;
         sqlx::query(include_str!("../sql/create_month.sql")).bind(id).bind(months_ago).execute(&mut *conn).await?;
         sqlx::query(include_str!("../sql/load_month.sql"))
             .bind(sequence)
             .bind(id)
             .bind(months_ago)
-            .bind(if months_ago == 0 { options.events } else { options.events_each })
+            .bind(if months_ago == 0 { events } else { events_each })
             .bind(payloads.texts())
             .execute(&mut *conn)
             .await?;
     }
     let done = server.headwater.maintain(name, false).await?;
     ensure!(done.sealed == months as u32, "{} of {months} months were sealed", done.sealed);
-    Ok(server.headwater.namespace(name).await?)
+    Ok(())
 }
 
 /// Reads from near the end, again and again, as whoever follows the log does.

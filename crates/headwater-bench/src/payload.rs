@@ -5,6 +5,8 @@ use serde_json::value::RawValue;
 
 /// Their type.
 pub(crate) const EVENT_TYPE: &str = "OrderPlaced";
+/// Every second one's, where there are two.
+pub(crate) const OTHER_TYPE: &str = "OrderPaid";
 /// So many different ones, used in turn.
 const DIFFERENT: u64 = 1024;
 

@@ -1,7 +1,7 @@
 //! `headwater-bench queue`: workers that share a queue, beside pgmq with as many workers, in turn.
 //!
 //! All handle nothing: what is measured is what it costs to take work and to finish it. A worker claims a batch, and finishes it with the call that
-//! takes the next; one of pgmq reads and deletes. Beside that, a node with as many handlers, which claims for all of them at once; the same
+//! takes the next; one of pgmq reads and deletes. Others ask for events by their types: for both that there are, or each for one of them. Beside that, a node with as many handlers, which claims for all of them at once; the same
 //! consumes while events are emitted.
 
 mod workers;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use self::workers::{Producer, Until, Worker, all, produce, work};
 use crate::contenders::install_pgmq;
 use crate::cpu::CpuTime;
-use crate::payload::Payloads;
+use crate::payload::{EVENT_TYPE, OTHER_TYPE, Payloads};
 use crate::read::load;
 use crate::report::{Figure, Report, Target};
 use crate::server::{BenchServer, Role};
@@ -58,7 +58,7 @@ pub(crate) struct Options {
     /// Rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
-    /// Runs only the parts whose names contain one of these (batches, single, end_to_end, held); ratios that need others are left out
+    /// Runs only the parts whose names contain one of these (types, batches, single, end_to_end, held); ratios that need others are left out
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// As whom Headwater is called
@@ -73,17 +73,26 @@ enum System {
     Node,
     /// Workers that claim by themselves.
     Claims,
+    /// The same, and each names all types that there are.
+    Typed,
+    /// The same, and each names half of the types.
+    HalfOfTypes,
     Pgmq,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
+    /// Of two types, in turn.
+    Types,
     Batches,
     Single,
     EndToEnd,
 }
 
-const CONTENDERS: [(&str, Part, System); 7] = [
+const CONTENDERS: [(&str, Part, System); 10] = [
+    ("types_untyped", Part::Types, System::Claims),
+    ("types_all", Part::Types, System::Typed),
+    ("types_half", Part::Types, System::HalfOfTypes),
     ("node_batches", Part::Batches, System::Node),
     ("claims_batches", Part::Batches, System::Claims),
     ("pgmq_batches", Part::Batches, System::Pgmq),
@@ -95,16 +104,19 @@ const CONTENDERS: [(&str, Part, System); 7] = [
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|part| name.contains(part.as_str()));
+    ensure!(options.workers >= 2 || !wanted("types_half"), "half of the types each: that takes two workers");
     let server = BenchServer::start_as(options.role, &[]).await?;
     let mut conn = server.connect().await?;
     install_pgmq(server.owner.pool()).await?;
-    load(&server, &mut conn, options.events).await?;
+    load(&server, &mut conn, options.events, &[EVENT_TYPE, OTHER_TYPE]).await?;
     let mut bench = Bench { server, conn, options: &options, number: 0 };
 
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     let mut dead: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-    for round in 0..options.rounds {
-        let mut contenders: Vec<_> = CONTENDERS.into_iter().filter(|(name, ..)| wanted(name)).collect();
+    // Those of types first: what is emitted later has one type.
+    for (of_types, round) in (0..options.rounds * 2).map(|turn| (turn < options.rounds, turn % options.rounds)) {
+        let contenders = CONTENDERS.into_iter().filter(|(_, part, _)| (*part == Part::Types) == of_types);
+        let mut contenders: Vec<_> = contenders.filter(|(name, ..)| wanted(name)).collect();
         if round % 2 == 1 {
             contenders.reverse();
         }
@@ -137,6 +149,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         ("shared_claim_ack_vs_pgmq", over("claims_batches", "pgmq_batches"), Target::AtLeast(4.0)),
         ("shared_node_vs_pgmq", over("node_batches", "pgmq_batches"), Target::AtLeast(4.0)),
         ("shared_single_vs_pgmq", over("headwater_single", "pgmq_single"), Target::AtLeast(1.5)),
+        ("shared_typed_vs_untyped", over("types_all", "types_untyped"), Target::AtLeast(0.9)),
+        ("shared_half_of_types_vs_all", over("types_half", "types_untyped"), Target::AtLeast(0.8)),
         ("shared_end_to_end_vs_pgmq", over("headwater_end_to_end", "pgmq_end_to_end"), Target::AtLeast(3.0)),
         ("held_snapshot_drop", drops[0], Target::AtLeast(0.9)),
         ("held_snapshot_drop_pgmq", drops[1], any),
@@ -169,7 +183,7 @@ impl Bench<'_> {
 
         let (started, cpu) = (Instant::now(), CpuTime::now(self.server.pid()));
         let until = match part {
-            Part::Batches => Until::Handled(waiting),
+            Part::Batches | Part::Types => Until::Handled(waiting),
             Part::Single => Until::Time(started + Duration::from_secs(self.options.seconds)),
             Part::EndToEnd => Until::Handled(self.options.end_to_end_events),
         };
@@ -227,7 +241,7 @@ impl Bench<'_> {
         self.number += 1;
         let subscriber_id = format!("queue-{}", self.number);
         match system {
-            System::Node | System::Claims => {
+            System::Node | System::Claims | System::Typed | System::HalfOfTypes => {
                 let start_from = StartFrom::After(self.server.head().await? as u64 - waiting);
                 let config =
                     SubscriberConfig { subscriber_id: subscriber_id.clone(), start_from, mode: SubscriberMode::Shared };
@@ -250,7 +264,9 @@ impl Bench<'_> {
 
     async fn empty(&mut self, system: System, subscriber_id: &str) -> anyhow::Result<()> {
         match system {
-            System::Node | System::Claims => self.server.namespace.subscribers().remove(subscriber_id, true).await?,
+            System::Node | System::Claims | System::Typed | System::HalfOfTypes => {
+                self.server.namespace.subscribers().remove(subscriber_id, true).await?;
+            }
             System::Pgmq => _ = sqlx::query(include_str!("../sql/pgmq_empty.sql")).execute(&mut self.conn).await?,
         }
         Ok(())
@@ -258,14 +274,18 @@ impl Bench<'_> {
 
     async fn workers(&self, system: System, subscriber_id: &str, batch: u32) -> anyhow::Result<Vec<Worker>> {
         let mut workers = Vec::new();
-        for _ in 0..self.options.workers {
+        for nth in 0..self.options.workers {
             workers.push(match system {
                 // It starts when the time does.
                 System::Node => {
                     let handlers = self.options.workers.try_into()?;
                     return Ok(vec![Worker::node(&self.server, subscriber_id, handlers, batch)]);
                 }
-                System::Claims => Worker::claims(&self.server, subscriber_id, batch),
+                System::Claims => Worker::claims(&self.server, subscriber_id, batch, &[]),
+                System::Typed => Worker::claims(&self.server, subscriber_id, batch, &[EVENT_TYPE, OTHER_TYPE]),
+                System::HalfOfTypes => {
+                    Worker::claims(&self.server, subscriber_id, batch, &[[EVENT_TYPE, OTHER_TYPE][nth % 2]])
+                }
                 System::Pgmq => Worker::pgmq(&self.server, batch).await?,
             });
         }
@@ -275,7 +295,7 @@ impl Bench<'_> {
     async fn producers(&self, system: System) -> anyhow::Result<Vec<Producer>> {
         let count = self.options.producers;
         Ok(match system {
-            System::Node | System::Claims => {
+            System::Node | System::Claims | System::Typed | System::HalfOfTypes => {
                 (0..count).map(|_| Producer::Headwater(self.server.namespace.clone())).collect()
             }
             System::Pgmq => self.server.connections(count).await?.into_iter().map(Producer::Pgmq).collect(),
@@ -284,7 +304,7 @@ impl Bench<'_> {
 
     async fn dead_rows(&mut self, system: System) -> anyhow::Result<i64> {
         let schema = match system {
-            System::Node | System::Claims => "headwater",
+            System::Node | System::Claims | System::Typed | System::HalfOfTypes => "headwater",
             System::Pgmq => "pgmq",
         };
         Ok(sqlx::query_scalar(include_str!("../sql/dead_rows.sql")).bind(schema).fetch_one(&mut self.conn).await?)

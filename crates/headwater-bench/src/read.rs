@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::contenders::bare_select::BareSelect;
 use crate::memory::Growth;
-use crate::payload::Payloads;
+use crate::payload::{EVENT_TYPE, Payloads};
 use crate::report::{Figure, Report, Target};
 use crate::server::{BenchServer, NAMESPACE};
 use crate::stats::Sample;
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let server = BenchServer::start().await?;
     let mut conn = server.connect().await?;
-    load(&server, &mut conn, options.events).await?;
+    load(&server, &mut conn, options.events, &[EVENT_TYPE]).await?;
 
     let (mut headwater, mut bare) = (Vec::new(), Vec::new());
     // The first pass of each warms up and is not counted.
@@ -67,8 +67,13 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-/// Fills the log.
-pub(crate) async fn load(server: &BenchServer, conn: &mut PgConnection, events: u64) -> anyhow::Result<()> {
+/// Fills the log, with events of these types in turn.
+pub(crate) async fn load(
+    server: &BenchServer,
+    conn: &mut PgConnection,
+    events: u64,
+    types: &[&str],
+) -> anyhow::Result<()> {
     eprintln!("loading {events} events");
     let payloads = Payloads::new();
     for first in (0..events).step_by(LOAD as usize) {
@@ -78,6 +83,7 @@ pub(crate) async fn load(server: &BenchServer, conn: &mut PgConnection, events: 
             .bind(LOAD.min(events - first) as i64)
             .bind(first as i64)
             .bind(payloads.texts())
+            .bind(types)
             .execute(&mut *conn)
             .await?;
     }

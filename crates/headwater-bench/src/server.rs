@@ -120,7 +120,7 @@ impl BenchServer {
     }
 
     pub(crate) fn namespace_id(&self) -> i32 {
-        self.namespace.info().id.into()
+        self.namespace.info().id
     }
 
     /// The highest sequence handed out.

@@ -1,14 +1,17 @@
 //! Between the WAL and a node's tail: events that have come, by their place in the log.
 //!
-//! Events come in the order of their commits and are taken in the order of the log. Who takes says how far it has come: what it has already is
-//! dropped, and a run that follows without a hole is handed over. At a hole it has to read the log, which knows whether
-//! the hole is one. The feed is bounded: beyond, the lowest are dropped, since whoever needs them is behind and reads the log anyway.
+//! Events come in the order of their commits and are taken in the order of the log. Who takes says how far it has come, and what it misses up to there: it gets
+//! what it misses and what follows, and the rest is dropped. Behind a hole it gets something only if it says so, since the hole may just have been overtaken.
+//!
+//! The feed never says that something is missing for ever. It only tells of commits, and it may lack one: a row that could not be decoded, a table that is
+//! not published. Whoever takes proves holes by the log itself. The feed is bounded: beyond, the lowest are dropped, and the log has to be read.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 use std::sync::Mutex;
 
 use chrono::Utc;
-use headwater_core::{Event, History};
+use headwater_core::{Event, Gaps, History};
 use tokio::sync::watch;
 
 use crate::transactions::weight;
@@ -37,22 +40,38 @@ struct Buffer {
     history: Option<History>,
 }
 
+/// How far to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Only what fills holes that are known.
+    Holes,
+    /// Also what follows without a hole.
+    Run,
+    /// Also what lies behind a hole.
+    All,
+}
+
 /// What there was to take.
-#[derive(Debug, PartialEq)]
-pub enum Taken {
-    /// Nothing new.
+#[derive(Debug, Default, PartialEq)]
+pub struct Taken {
+    /// What was missing, in order.
+    pub filled: Vec<Event>,
+    /// What follows, in order.
+    pub events: Vec<Event>,
+    /// What is left.
+    pub rest: Rest,
+}
+
+/// What is left to take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    #[default]
     Nothing,
-    /// Events that follow without a hole; whether more is here.
-    Run {
-        /// The events, in order.
-        events: Vec<Event>,
-        /// Whether there is more, at once or behind a hole.
-        more: bool,
-    },
+    /// More that follows.
+    More,
     /// Events are here, but the next is not.
-    Hole,
-    /// The log has to be read: the stream has begun or ended, or something was not kept.
-    ReadTheLog,
+    BehindHole,
 }
 
 impl Feed {
@@ -87,37 +106,40 @@ impl Feed {
         self.status.borrow().state == LiveState::Streaming
     }
 
-    /// Takes what follows `after`, for somebody who reads the log in a history. What was committed in another is dropped.
-    pub fn take(&self, after: u64, history: Option<History>) -> Taken {
+    /// Takes what is in `holes` and what follows `after`, for somebody who reads the log in a history and has everything else up to `after`. What was
+    /// committed in another history is dropped. `None`: the log has to be read, since the stream has begun or ended, or something was not kept.
+    pub fn take(&self, after: u64, holes: &Gaps, reach: Reach, history: Option<History>) -> Option<Taken> {
         let mut buffer = self.lock();
         if buffer.history != history {
             (buffer.events, buffer.bytes, buffer.incomplete) = (BTreeMap::new(), 0, true);
         }
         if std::mem::take(&mut buffer.incomplete) {
-            return Taken::ReadTheLog;
+            return None;
         }
         let rest = buffer.events.split_off(&after.saturating_add(1));
-        let dropped = std::mem::replace(&mut buffer.events, rest);
-        buffer.bytes -= dropped.values().map(weight).sum::<usize>();
-        match buffer.events.first_key_value() {
-            None => return Taken::Nothing,
-            Some((first, _)) if *first != after + 1 => return Taken::Hole,
-            Some(_) => {}
-        }
-        let mut events = Vec::new();
-        while events.len() < MAX_RUN {
-            let next = after + 1 + events.len() as u64;
-            let Some(event) = buffer.events.remove(&next) else { break };
+        let before = std::mem::replace(&mut buffer.events, rest);
+        buffer.bytes -= before.values().map(weight).sum::<usize>();
+        let filled: Vec<_> =
+            before.into_iter().filter(|(sequence, _)| holes.contains(*sequence)).map(|(_, event)| event).collect();
+        let (mut events, mut next) = (Vec::new(), after.saturating_add(1));
+        while reach != Reach::Holes && events.len() < MAX_RUN {
+            let entry = buffer.events.first_entry().filter(|entry| reach == Reach::All || *entry.key() == next);
+            let Some((sequence, event)) = entry.map(OccupiedEntry::remove_entry) else { break };
             buffer.bytes -= weight(&event);
             events.push(event);
+            next = sequence.saturating_add(1);
         }
-        let more = !buffer.events.is_empty();
+        let rest = match buffer.events.first_key_value() {
+            None => Rest::Nothing,
+            Some((first, _)) if *first == next => Rest::More,
+            Some(_) => Rest::BehindHole,
+        };
         drop(buffer);
         self.status.send_if_modified(|status| {
-            status.taken += events.len() as u64;
+            status.taken += (filled.len() + events.len()) as u64;
             false
         });
-        Taken::Run { events, more }
+        Some(Taken { filled, events, rest })
     }
 
     /// The history in which its events were committed; `None`: no stream has begun yet.
@@ -230,7 +252,7 @@ mod tests {
     enum Step {
         /// A transaction of these comes, perhaps not for the first time; perhaps with more than is kept.
         Add(Vec<u64>, bool),
-        Take,
+        Take(Reach),
         /// The tail reads the log, and so many beyond what the feed gave it.
         Read(u64),
         /// The stream breaks, and begins anew.
@@ -240,38 +262,52 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             4 => (vec(1..60_u64, 1..8), prop::bool::weighted(0.1)).prop_map(|(events, more)| Step::Add(events, more)),
-            4 => Just(Step::Take),
+            4 => prop::sample::select(vec![Reach::Holes, Reach::Run, Reach::All]).prop_map(Step::Take),
             1 => (0..5_u64).prop_map(Step::Read),
             1 => Just(Step::Break),
         ]
     }
 
     proptest! {
-        /// Whatever comes how often in which order: what is handed over follows without a hole and has come; and an event that came after the log was last read
-        /// is handed over, or the log is asked to be read.
+        /// Whatever comes how often in which order: what is handed over was missing, and has come; without being asked for it, nothing behind a hole; and an
+        /// event that came after the log was last read is handed over, or the log is asked to be read.
         #[test]
-        fn nothing_is_handed_over_that_does_not_follow_and_nothing_is_missed(steps in vec(step(), 1..60)) {
+        fn nothing_is_handed_over_twice_and_nothing_is_missed(steps in vec(step(), 1..60)) {
             let feed = Feed::new(&CdcOptions { max_buffered_events: 12, ..CdcOptions::default() });
-            let (mut seen, mut come) = (0, BTreeSet::new());
+            let (mut seen, mut come, mut holes) = (0, BTreeSet::new(), Gaps::new());
             for step in steps {
                 match step {
                     Step::Add(sequences, more) => {
                         come.extend(sequences.iter().copied());
                         feed.add(vec![Transaction { left_out: u64::from(more), ..transaction(sequences) }]);
                     }
-                    Step::Take => match feed.take(seen, None) {
-                        Taken::Run { events, .. } => {
-                            for event in events {
-                                prop_assert_eq!(event.global_sequence, Some(seen + 1));
-                                prop_assert!(come.contains(&(seen + 1)));
-                                seen += 1;
+                    Step::Take(reach) => match feed.take(seen, &holes, reach, None) {
+                        Some(Taken { filled, events, rest }) => {
+                            for sequence in filled.iter().filter_map(|event| event.global_sequence) {
+                                prop_assert!(come.contains(&sequence) && holes.contains(sequence));
+                                holes.remove(sequence, sequence);
                             }
+                            for sequence in events.iter().filter_map(|event| event.global_sequence) {
+                                prop_assert!(come.contains(&sequence) && sequence > seen);
+                                prop_assert!(sequence == seen + 1 || reach == Reach::All);
+                                holes.insert(seen + 1, sequence - 1);
+                                seen = sequence;
+                            }
+                            prop_assert!(reach != Reach::Holes || events.is_empty());
+                            let next = come.range(seen + 1..).next().copied();
+                            prop_assert_eq!(rest, match next {
+                                None => Rest::Nothing,
+                                Some(next) if next == seen + 1 => Rest::More,
+                                Some(_) => Rest::BehindHole,
+                            });
+                            prop_assert!(reach != Reach::Run || rest != Rest::More);
+                            prop_assert!(reach != Reach::All || rest == Rest::Nothing);
+                            prop_assert!(come.range(..=seen).all(|sequence| !holes.contains(*sequence)));
                         }
                         // As the log shows it: all that has come, at the least.
-                        Taken::ReadTheLog | Taken::Hole => seen = seen.max(come.last().copied().unwrap_or(0)),
-                        Taken::Nothing => prop_assert!(come.range(seen + 1..).next().is_none(), "{come:?} after {seen}"),
+                        None => read(&come, &mut holes, &mut seen, 0),
                     },
-                    Step::Read(beyond) => seen = seen.max(come.last().copied().unwrap_or(0)) + beyond,
+                    Step::Read(beyond) => read(&come, &mut holes, &mut seen, beyond),
                     Step::Break => {
                         feed.enter(LiveState::Degraded, None, Some("broken".into()));
                         feed.enter(LiveState::Streaming, Some("s"), None);
@@ -282,6 +318,15 @@ mod tests {
                 prop_assert_eq!(buffer.bytes, buffer.events.values().map(weight).sum::<usize>());
             }
         }
+    }
+
+    /// What somebody knows who reads the log, and so many beyond.
+    fn read(come: &BTreeSet<u64>, holes: &mut Gaps, seen: &mut u64, beyond: u64) {
+        let last = come.last().copied().unwrap_or(0).max(*seen);
+        let missing = (*seen + 1..=last).filter(|sequence| !come.contains(sequence));
+        missing.for_each(|sequence| holes.insert(sequence, sequence));
+        come.iter().for_each(|sequence| _ = holes.remove(*sequence, *sequence));
+        *seen = last + beyond;
     }
 
     fn event(sequence: u64) -> Event {
@@ -298,49 +343,76 @@ mod tests {
         Feed::new(&CdcOptions::default())
     }
 
-    fn run(taken: Taken) -> (Vec<u64>, bool) {
-        match taken {
-            Taken::Run { events, more } => (events.iter().filter_map(|event| event.global_sequence).collect(), more),
-            other => panic!("no run: {other:?}"),
-        }
+    fn take(feed: &Feed, after: u64) -> Option<Taken> {
+        feed.take(after, &Gaps::new(), Reach::Run, None)
+    }
+
+    fn sequences(events: &[Event]) -> Vec<u64> {
+        events.iter().filter_map(|event| event.global_sequence).collect()
+    }
+
+    fn run(taken: Option<Taken>) -> (Vec<u64>, Rest) {
+        let taken = taken.expect("the log need not be read");
+        assert_eq!(taken.filled, []);
+        (sequences(&taken.events), taken.rest)
     }
 
     #[test]
     fn what_comes_in_the_order_of_commits_leaves_in_the_order_of_the_log() {
         let feed = feed();
-        assert_eq!(feed.take(4, None), Taken::Nothing);
+        assert_eq!(run(take(&feed, 4)), (vec![], Rest::Nothing));
         feed.add(vec![transaction([7, 8])]);
-        assert_eq!(feed.take(4, None), Taken::Hole);
+        assert_eq!(run(take(&feed, 4)), (vec![], Rest::BehindHole));
         feed.add(vec![transaction([5]), transaction([10])]);
-        assert_eq!(run(feed.take(4, None)), (vec![5], true));
+        assert_eq!(run(take(&feed, 4)), (vec![5], Rest::BehindHole));
         feed.add(vec![transaction([6])]);
-        assert_eq!(run(feed.take(5, None)), (vec![6, 7, 8], true));
-        assert_eq!(feed.take(8, None), Taken::Hole);
-        assert_eq!(feed.take(10, None), Taken::Nothing, "what was read from the log in the meantime is dropped");
+        assert_eq!(run(take(&feed, 5)), (vec![6, 7, 8], Rest::BehindHole));
+        assert_eq!(run(take(&feed, 8)), (vec![], Rest::BehindHole));
+        assert_eq!(
+            run(take(&feed, 10)),
+            (vec![], Rest::Nothing),
+            "what was read from the log in the meantime is dropped"
+        );
         assert_eq!(feed.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_lies_behind_holes_is_taken_if_asked_for_and_fills_them_later() {
+        let feed = feed();
+        feed.add(vec![transaction([6, 8, 9]), transaction([12])]);
+        let holes: Gaps = [(3, 3)].into_iter().collect();
+        let all = feed.take(4, &holes, Reach::All, None).unwrap();
+        assert_eq!((sequences(&all.events), all.rest), (vec![6, 8, 9, 12], Rest::Nothing));
+        let holes: Gaps = [(3, 3), (5, 5), (7, 7), (10, 11)].into_iter().collect();
+        feed.add(vec![transaction([8, 10, 14]), transaction([3, 13])]);
+        let fill = feed.take(12, &holes, Reach::Holes, None).unwrap();
+        assert_eq!((sequences(&fill.filled), fill.events, fill.rest), (vec![3, 10], vec![], Rest::More));
+        assert_eq!(run(feed.take(12, &holes, Reach::Run, None)), (vec![13, 14], Rest::Nothing));
+        assert_eq!((feed.lock().bytes, feed.status().taken), (0, 8));
     }
 
     #[test]
     fn what_was_committed_in_another_history_is_not_taken() {
         let (feed, old, new) = (feed(), History::new(uuid::Uuid::from_u128(1)), History::new(uuid::Uuid::from_u128(2)));
+        let take = |after, history| feed.take(after, &Gaps::new(), Reach::All, Some(history));
         feed.stream("s", old);
-        assert_eq!(feed.take(0, Some(old)), Taken::ReadTheLog);
+        assert_eq!(take(0, old), None);
         feed.add(vec![transaction([1])]);
-        assert_eq!(feed.take(0, Some(new)), Taken::ReadTheLog);
+        assert_eq!(take(0, new), None);
         feed.add(vec![transaction([2])]);
-        assert_eq!(feed.take(1, Some(new)), Taken::ReadTheLog, "whatever the old server still sends");
+        assert_eq!(take(1, new), None, "whatever the old server still sends");
         feed.stream("t", new);
-        assert_eq!(feed.take(0, Some(new)), Taken::ReadTheLog);
+        assert_eq!(take(0, new), None);
         feed.add(vec![transaction([1])]);
-        assert_eq!(run(feed.take(0, Some(new))), (vec![1], false));
+        assert_eq!(run(take(0, new)), (vec![1], Rest::Nothing));
     }
 
     #[test]
     fn what_comes_twice_is_there_once() {
         let feed = feed();
         feed.add(vec![transaction([1, 2]), transaction([1, 2])]);
-        assert_eq!(run(feed.take(0, None)), (vec![1, 2], false));
-        assert_eq!(feed.take(2, None), Taken::Nothing);
+        assert_eq!(run(take(&feed, 0)), (vec![1, 2], Rest::Nothing));
+        assert_eq!(run(take(&feed, 2)), (vec![], Rest::Nothing));
         assert_eq!(feed.lock().bytes, 0);
     }
 
@@ -348,12 +420,12 @@ mod tests {
     fn what_is_too_much_is_read_from_the_log() {
         let feed = Feed::new(&CdcOptions { max_buffered_events: 3, ..CdcOptions::default() });
         feed.add(vec![transaction(1..=5)]);
-        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
+        assert_eq!(take(&feed, 0), None);
         assert_eq!(feed.status().overflows, 1);
-        assert_eq!(feed.take(0, None), Taken::Hole, "asked for once: what is here is kept");
-        assert_eq!(run(feed.take(2, None)), (vec![3, 4, 5], false));
+        assert_eq!(run(take(&feed, 0)), (vec![], Rest::BehindHole), "asked for once: what is here is kept");
+        assert_eq!(run(take(&feed, 2)), (vec![3, 4, 5], Rest::Nothing));
         feed.add(vec![Transaction { left_out: 1, ..transaction([6]) }]);
-        assert_eq!(feed.take(5, None), Taken::ReadTheLog);
+        assert_eq!(take(&feed, 5), None);
         assert_eq!(feed.status().overflows, 2);
     }
 
@@ -364,24 +436,24 @@ mod tests {
         feed.enter(LiveState::Streaming, Some("s"), None);
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
+        assert_eq!(take(&feed, 0), None);
         feed.add(vec![transaction([1])]);
         feed.enter(LiveState::Degraded, None, Some("broken".into()));
         assert!(changes.has_changed().unwrap());
-        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
-        assert_eq!(feed.take(0, None), Taken::Nothing, "what came before is of no use");
+        assert_eq!(take(&feed, 0), None);
+        assert_eq!(take(&feed, 0), Some(Taken::default()), "what came before is of no use");
         feed.enter(LiveState::Recovering, None, None);
         assert_eq!(feed.status().error.as_deref(), Some("broken"));
         feed.enter(LiveState::Streaming, Some("s"), None);
         assert_eq!((feed.status().error, feed.status().streams), (None, 2));
-        assert_eq!(feed.take(0, None), Taken::ReadTheLog);
+        assert_eq!(take(&feed, 0), None);
         feed.lag(80);
         let told: std::collections::BTreeMap<_, _> = feed.status().metrics().into_iter().collect();
         assert_eq!((told["headwater_live_streaming"], told["headwater_live_degraded"]), (1, 0));
         assert_eq!((told["headwater_live_streams_total"], told["headwater_live_switches_total"]), (2, 3));
         assert_eq!((told["headwater_live_events_received_total"], told["headwater_live_lag_bytes"]), (1, 80));
         feed.enter(LiveState::Recovering, Some("s"), Some("behind".into()));
-        assert_eq!(feed.take(0, None), Taken::ReadTheLog, "it has ceased to stream");
+        assert_eq!(take(&feed, 0), None, "it has ceased to stream");
         assert_eq!((feed.status().switches, feed.status().lag_bytes), (4, None));
     }
 }

@@ -57,7 +57,7 @@ impl Fields {
         self.sequence("global_sequence").ok().flatten()
     }
 
-    pub(crate) fn namespace_id(&self) -> Option<u16> {
+    pub(crate) fn namespace_id(&self) -> Option<i32> {
         self.get("namespace_id")?.parse().ok()
     }
 

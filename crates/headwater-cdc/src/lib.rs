@@ -25,7 +25,7 @@ mod wal2json;
 pub use direct::Direct;
 pub use endpoint::Endpoint;
 pub use error::CdcError;
-pub use feed::{Feed, Taken};
+pub use feed::{Feed, Reach, Rest, Taken};
 pub use inbox::Inbox;
 pub use options::{CdcMode, CdcOptions, Plugin};
 pub use replication::{Replication, SlotKind};

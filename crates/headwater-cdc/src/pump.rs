@@ -38,7 +38,7 @@ pub(crate) trait Sink: Sync {
 pub(crate) async fn pump(
     replication: &mut Replication,
     plugin: Plugin,
-    namespace_id: u16,
+    namespace_id: i32,
     sink: &dyn Sink,
 ) -> Result<Infallible, CdcError> {
     let mut decoder = Decoder::new(plugin);

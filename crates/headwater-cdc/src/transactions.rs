@@ -66,12 +66,12 @@ impl Transaction {
 /// Puts transactions together.
 #[derive(Debug)]
 pub(crate) struct Transactions {
-    namespace_id: u16,
+    namespace_id: i32,
     open: Option<Transaction>,
 }
 
 impl Transactions {
-    pub(crate) fn of(namespace_id: u16) -> Self {
+    pub(crate) fn of(namespace_id: i32) -> Self {
         Transactions { namespace_id, open: None }
     }
 
@@ -142,7 +142,7 @@ pub(crate) fn weight(event: &Event) -> usize {
 mod tests {
     use super::*;
 
-    fn row(namespace_id: u16, sequence: u64, payload: &str) -> Change {
+    fn row(namespace_id: i32, sequence: u64, payload: &str) -> Change {
         let mut fields = Fields::default();
         for (column, text) in [
             ("namespace_id", namespace_id.to_string()),

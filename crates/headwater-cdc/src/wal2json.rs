@@ -80,11 +80,15 @@ fn message(data: &[u8]) -> Result<Change, String> {
     }
 }
 
-/// `events_n12_202611`: see `headwater-postgres/sql/functions/create_leaf.sql`.
+/// `events_202611`, which namespaces share, or `events_n12_202611`: see `headwater-postgres/sql/functions/create_leaf.sql`. A month that
+/// was written anew has a name with an end, `events_202611_r1`: what is in it is not new.
 fn is_event_table(table: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let parts = table.strip_prefix("events_n").and_then(|rest| rest.split_once('_'));
-    parts.is_some_and(|(namespace, month)| digits(namespace) && digits(month))
+    let Some(rest) = table.strip_prefix("events_") else { return false };
+    match rest.strip_prefix('n').and_then(|rest| rest.split_once('_')) {
+        Some((namespace, month)) => digits(namespace) && digits(month),
+        None => digits(rest),
+    }
 }
 
 fn lsn(text: &str) -> Result<u64, String> {

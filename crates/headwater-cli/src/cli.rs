@@ -106,7 +106,12 @@ mod tests {
         let commands: Vec<_> = pages.iter().flat_map(commands_of).collect();
         assert!(commands.len() > 20, "{commands:#?}");
         for (page, command) in commands {
-            if let Err(error) = Cli::try_parse_from(words(&command)) {
+            let mut words = words(&command);
+            // A file has what is required.
+            if words.iter().any(|word| word == "--config") {
+                words.extend(["--namespace=shop", "--subscriber=mailer"].map(String::from));
+            }
+            if let Err(error) = Cli::try_parse_from(words) {
                 panic!("{}: {command}\n{error}", page.display());
             }
         }

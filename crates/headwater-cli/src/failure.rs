@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-use headwater::{AdminError, AppendError, Fault, ImportError, JsonError, ReadError, ScheduleError, SubscriberError};
+use headwater::{
+    AdminError, AppendError, Fault, ImportError, JsonError, ReadError, ScheduleError, SubscriberError, TransferError,
+};
 use headwater_embedded::EmbeddedError;
 
 /// The exit codes, as `headwater --help` lists them.
@@ -58,6 +60,11 @@ impl Failure {
     pub(crate) fn at(mut self, place: impl Display) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     fn code(mut self, code: Option<&'static str>) -> Self {
@@ -123,11 +130,22 @@ impl From<AdminError> for Failure {
             )
             .help("run `headwater migrate`"),
             AdminError::MonthHeld(message) => Failure::new(Exit::Conflict, message),
+            AdminError::NamespaceInUse(message) => Failure::new(Exit::Conflict, message)
+                .help("stop the programs that use it, or give --force: they fail until they use the new name"),
             AdminError::NoPartman(message) => Failure::invalid(message),
             AdminError::Unavailable(unavailable) => fault("", unavailable),
             _ => Failure::unexpected(&error),
         };
         failure.code(code)
+    }
+}
+
+impl From<TransferError> for Failure {
+    fn from(error: TransferError) -> Self {
+        match error {
+            TransferError::Database(error) => error.into(),
+            error => Failure::unexpected(error),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod config_file;
 mod confirm;
 mod connection;
 mod data_dir;
@@ -24,8 +25,8 @@ use crate::cli::Cli;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(cli) {
+    let ran = config_file::with_file(std::env::args_os().collect()).and_then(|words| run(Cli::parse_from(words)));
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

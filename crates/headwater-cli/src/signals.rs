@@ -1,13 +1,20 @@
 //! Signals that tell a process to stop.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
+/// A signal so soon after the first one is the same wish: `timeout` signals the process and its group, a terminal and a supervisor may do so
+/// both.
+const SAME_WISH: Duration = Duration::from_secs(1);
+
 /// What tells a process to stop.
 pub(crate) struct StopSignals {
+    /// When the first came.
+    first: Option<Instant>,
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
@@ -26,6 +33,7 @@ impl StopSignals {
         let listen =
             |kind| signal(kind).map_err(|error| Failure::unexpected(format!("failed to listen for signals: {error}")));
         Ok(StopSignals {
+            first: None,
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
             hang_up: listen(SignalKind::hangup())?,
@@ -33,10 +41,22 @@ impl StopSignals {
     }
 
     pub(crate) async fn received(&mut self) -> StopSignal {
-        tokio::select! {
+        let signal = tokio::select! {
             _ = self.interrupt.recv() => StopSignal::Interrupt,
             _ = self.terminate.recv() => StopSignal::Terminate,
             _ = self.hang_up.recv() => StopSignal::HangUp,
+        };
+        self.first.get_or_insert_with(Instant::now);
+        signal
+    }
+
+    /// Waits until somebody insists: a signal comes a second or more after the first.
+    pub(crate) async fn received_again(&mut self) -> StopSignal {
+        loop {
+            let signal = self.received().await;
+            if self.first.is_some_and(|first| first.elapsed() >= SAME_WISH) {
+                return signal;
+            }
         }
     }
 }

@@ -13,11 +13,13 @@ impl TestDatabase {
                  FOR i IN REVERSE {months} .. 1 LOOP
                      at := (date_trunc('month', now() AT TIME ZONE 'UTC') - i * interval '1 month') AT TIME ZONE 'UTC';
                      PERFORM headwater_private.create_leaf(ns.namespace_id, at);
-                     INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
-                                                   event_type, data)
-                     SELECT nextval(ns.sequence), i, at + n * interval '1 second', at + n * interval '1 second', ns.namespace_id,
-                            gen_random_uuid(), 'past', to_jsonb(n)
-                       FROM generate_series(1, {events_each}) AS n;
+                     UPDATE headwater_private.namespaces n SET tail_from = least(n.tail_from, at) WHERE n.namespace_id = ns.namespace_id;
+                     EXECUTE format(
+                         'INSERT INTO headwater_private.%I (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id,
+                                                            event_type, data)
+                          SELECT nextval($1), $2, $3 + n * interval ''1 second'', $3 + n * interval ''1 second'', $4,
+                                 gen_random_uuid(), ''past'', to_jsonb(n)
+                            FROM generate_series(1, {events_each}) AS n', headwater_private.log_table(ns)) USING ns.sequence, i, at, ns.namespace_id;
                  END LOOP;
              END $$"
         );
@@ -31,6 +33,7 @@ impl TestDatabase {
                  at timestamptz := (date_trunc('month', now() AT TIME ZONE 'UTC') - {months_ago} * interval '1 month') AT TIME ZONE 'UTC';
              BEGIN
                  PERFORM headwater_private.create_leaf(ns.namespace_id, at);
+                 UPDATE headwater_private.namespaces n SET tail_from = least(n.tail_from, at) WHERE n.namespace_id = ns.namespace_id;
                  UPDATE headwater_private.events e SET recorded_at = at + interval '1 day'
                   WHERE e.namespace_id = ns.namespace_id AND e.global_sequence BETWEEN {first_sequence} AND {last_sequence};
                  UPDATE headwater_private.streams s SET first_at = e.first_at, last_at = e.last_at

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use headwater_core::{AdminError, NamespaceConfig, Ordering};
+use headwater_core::{AdminError, NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{LogOptions, PgSubscribers, SubscribersOptions};
 
 use crate::{Backend, Handles, SubscriberBackend, SubscriberHandles, TestDatabase};
@@ -15,12 +15,19 @@ pub struct PostgresBackend {
     pub database: TestDatabase,
     /// How namespaces number their events.
     pub ordering: Ordering,
+    /// Where they keep them.
+    pub storage: Storage,
 }
 
 impl PostgresBackend {
     /// In a new database.
     pub async fn start(ordering: Ordering) -> Self {
-        PostgresBackend { database: TestDatabase::create().await, ordering }
+        PostgresBackend { database: TestDatabase::create().await, ordering, storage: Storage::Shared }
+    }
+
+    /// In a new database, whose namespaces have months of their own.
+    pub async fn start_own() -> Self {
+        PostgresBackend { storage: Storage::Own, ..Self::start(Ordering::Sequence).await }
     }
 }
 
@@ -28,7 +35,7 @@ impl PostgresBackend {
 impl Backend for PostgresBackend {
     async fn create(&self, config: NamespaceConfig) -> Result<Handles, AdminError> {
         let database = &self.database.database;
-        let config = config.ordering(self.ordering);
+        let config = config.ordering(self.ordering).storage(self.storage);
         database.create_namespace(&config).await?;
         // Two queues of appends, so that transactions meet which no coalescer could bring together.
         let first = database.open_log(&config.name, LogOptions::default()).await?;
@@ -41,7 +48,7 @@ impl Backend for PostgresBackend {
 impl SubscriberBackend for PostgresBackend {
     async fn create(&self, config: NamespaceConfig) -> Result<SubscriberHandles, AdminError> {
         let database = &self.database.database;
-        let config = config.ordering(self.ordering);
+        let config = config.ordering(self.ordering).storage(self.storage);
         database.create_namespace(&config).await?;
         let log = database.open_log(&config.name, LogOptions::default()).await?;
         let open = || {

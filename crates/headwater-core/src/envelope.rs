@@ -31,6 +31,9 @@ pub struct EventEnvelope {
     /// How often it was delivered before, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redelivery_count: Option<u32>,
+    /// Its other headers, and the metadata that came with it, with its JSON types.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Json>,
 }
 
 impl EventEnvelope {
@@ -46,8 +49,23 @@ impl EventEnvelope {
             message_id: event.global_sequence,
             scheduled_task_id: header(headers::SCHEDULED_TASK_ID),
             redelivery_count,
+            metadata: metadata(event),
         }
     }
+}
+
+/// Headers that an envelope has as fields, or that say how it is delivered.
+const FIELDS: [&str; 4] =
+    [headers::PRODUCER_NODE_ID, headers::SCHEDULED_TASK_ID, headers::METADATA, headers::BROADCAST];
+
+fn metadata(event: &Event) -> BTreeMap<String, Json> {
+    let others = event.headers.iter().filter(|(name, _)| !FIELDS.contains(&name.as_str()));
+    let mut metadata: BTreeMap<String, Json> =
+        others.filter_map(|(name, value)| Some((name.clone(), Json::encode(value).ok()?))).collect();
+    // A header of somebody else that only has this name is no JSON object.
+    let typed = event.headers.get(headers::METADATA).and_then(|text| serde_json::from_str(text).ok());
+    metadata.extend(typed.unwrap_or_else(BTreeMap::new));
+    metadata
 }
 
 /// An event as [CloudEvents](https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md) 1.0 has it. Headers whose names can
@@ -147,12 +165,31 @@ mod tests {
         let json = serde_json::to_value(&envelope).unwrap();
         let expected = json!({
             "namespace": "myapp", "eventType": "user.created", "payload": {"userId": "123"}, "emittedAt": event.created_at,
-            "producerNodeId": "api-1", "messageId": 7, "scheduledTaskId": "t-1", "redeliveryCount": 2
+            "producerNodeId": "api-1", "messageId": 7, "scheduledTaskId": "t-1", "redeliveryCount": 2,
+            "metadata": {
+                "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                "data": "a header must not replace the data", "Not A Name": "left out"
+            }
         });
         assert_eq!(json, expected);
         assert_eq!(serde_json::from_value::<EventEnvelope>(json).unwrap(), envelope);
         let bare = serde_json::to_value(EventEnvelope::of("myapp", &Event::raw("a", json!(null)), None)).unwrap();
         assert_eq!(bare.as_object().unwrap().len(), 4, "{bare}");
+    }
+
+    #[test]
+    fn metadata_keeps_its_types() {
+        let mut event = Event::raw("a", json!(null));
+        for (name, value) in
+            [("of", "signup"), ("tries", "3"), ("metadata", r#"{"tries": 3, "first": true, "none": null}"#)]
+        {
+            event.headers.insert(name.into(), value.into());
+        }
+        let metadata =
+            |event: &Event| serde_json::to_value(EventEnvelope::of("myapp", event, None)).unwrap()["metadata"].clone();
+        assert_eq!(metadata(&event), json!({ "of": "signup", "tries": 3, "first": true, "none": null }));
+        event.headers.insert("metadata".into(), "somebody else's".into());
+        assert_eq!(metadata(&event), json!({ "of": "signup", "tries": "3" }));
     }
 
     /// What the specification requires: context attributes of its types, names of lower-case letters and digits.

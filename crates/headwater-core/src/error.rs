@@ -221,6 +221,9 @@ pub enum AdminError {
     /// The namespace's partitions are pg_partman's, and it is not installed in the database (WH034).
     #[error("{0}")]
     NoPartman(String),
+    /// Programs are using the namespace that was to be dropped or renamed (WH037).
+    #[error("{0}")]
+    NamespaceInUse(String),
     /// The database could not be reached, or failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
@@ -244,6 +247,7 @@ impl AdminError {
             AdminError::NotMigrated { .. } => Some("WH010"),
             AdminError::MonthHeld(_) => Some("WH032"),
             AdminError::NoPartman(_) => Some("WH034"),
+            AdminError::NamespaceInUse(_) => Some("WH037"),
             AdminError::Unavailable(_) => None,
         }
     }

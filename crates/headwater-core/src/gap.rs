@@ -41,6 +41,21 @@ pub struct Writer {
     pub started_at: Option<DateTime<Utc>>,
     /// How long ago that was when it was read.
     pub age: Option<Duration>,
+    /// Names its transaction, as long as that lasts, and no other; `None`: not known.
+    pub transaction: Option<String>,
+}
+
+/// Above which sequence gaps may have changed between two looks at who can still commit; `None`: nowhere.
+///
+/// The transaction that a gap belongs to held its lock before the gap was seen, and holds it until it ends. So whoever looked into a gap, after asking who can commit,
+/// and found nothing, need not look again while all of those are there: its writer is among them, or has ended without a commit.
+pub fn changed_above(before: &[Writer], now: &[Writer]) -> Option<u64> {
+    let same = |one: &Writer, other: &Writer| {
+        one.transaction.is_some()
+            && (&one.transaction, one.above_sequence) == (&other.transaction, other.above_sequence)
+    };
+    let ended = before.iter().filter(|writer| !now.iter().any(|other| same(writer, other)));
+    ended.map(|writer| writer.above_sequence).min()
 }
 
 /// How far the log is settled.
@@ -69,7 +84,29 @@ pub fn missing_runs(after: u64, up_to: u64, present: impl IntoIterator<Item = u6
 
 #[cfg(test)]
 mod tests {
-    use super::missing_runs;
+    use super::{Writer, changed_above, missing_runs};
+
+    fn writer(transaction: Option<&str>, above_sequence: u64) -> Writer {
+        let transaction = transaction.map(str::to_owned);
+        Writer { above_sequence, pid: None, application_name: None, started_at: None, age: None, transaction }
+    }
+
+    #[test]
+    fn gaps_change_above_the_lowest_writer_that_has_ended() {
+        let before = [writer(Some("3/7"), 10), writer(Some("4/1"), 20), writer(Some("5/2"), 30)];
+        assert_eq!(changed_above(&before, &before), None);
+        assert_eq!(changed_above(&[], &before), None, "whoever came later has none of the gaps that were seen");
+        assert_eq!(changed_above(&before, &before[..2]), Some(30));
+        assert_eq!(changed_above(&before, &before[2..]), Some(10));
+        // It rolled back to a savepoint, and took another lock: what it had below will not come.
+        let moved = [writer(Some("3/7"), 40), writer(Some("4/1"), 20), writer(Some("5/2"), 30)];
+        assert_eq!(changed_above(&before, &moved), Some(10));
+        assert_eq!(
+            changed_above(&[writer(None, 10)], &[writer(None, 10)]),
+            Some(10),
+            "nobody knows whether it is the same"
+        );
+    }
 
     #[test]
     fn runs_lie_before_between_and_after_what_is_there() {

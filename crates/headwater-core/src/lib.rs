@@ -28,13 +28,14 @@ mod stream_id;
 
 pub use append::{Append, Appended, Placed, Write};
 pub use delivery::{
-    Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange,
-    DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate, GroupBatch,
-    GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, LONG_SPAN, LastTurn, Late,
-    Loaded, MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, Part, PartitionId, PartitionInfo, Progress,
-    Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment, Spans, StartFrom, StateChange,
-    StateStore, SubscriberConfig, SubscriberError, SubscriberId, SubscriberInfo, SubscriberMode, SubscriberStore,
-    TokenBucket, jittered, order_key, partition_of, retry_delay, share_of,
+    Admitted, Advance, Ask, Attempt, AuditFinding, AuditReport, ChangedChunks, CheckpointMode, Chunk, Claim,
+    ClaimRequest, DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate,
+    GroupBatch, GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, LONG_SPAN,
+    LastTurn, Late, Loaded, MAX_PASSED, MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, Part, PartitionId,
+    PartitionInfo, Progress, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment,
+    SpanScan, Spans, StartFrom, StateChange, StateStore, SubscriberConfig, SubscriberError, SubscriberId,
+    SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket, TooManySpans, jittered, order_hash, order_key,
+    partition_of, retry_delay, share_of,
 };
 pub use envelope::{CloudEvent, EventEnvelope};
 pub use error::{AdminError, AppendError, Fault, ReadError};
@@ -42,7 +43,7 @@ pub use event::Event;
 pub use event_builder::{EventBuilder, EventBuilderError};
 pub use event_data::{DecodeError, EventData, NotInSubset};
 pub use expected_version::ExpectedVersion;
-pub use gap::{Gap, GapState, Horizon, Writer, missing_runs};
+pub use gap::{Gap, GapState, Horizon, Writer, changed_above, missing_runs};
 pub use history::History;
 pub use into_event::IntoEvent;
 pub use json::{Json, JsonError};
@@ -50,11 +51,13 @@ pub use log::EventLog;
 pub use names::InvalidName;
 pub use namespace::{
     DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, LONGEST_RETENTION, NamespaceConfig, NamespaceInfo, Ordering,
-    Partitions, SHORTEST_RETENTION, check_retention,
+    Partitions, SHORTEST_RETENTION, Storage, check_retention,
 };
 pub use node::{NodeInfo, NodeOptions, Registration};
 pub use patterns::EventPattern;
-pub use query::{DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE, StreamQuery};
+pub use query::{
+    DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LongTransactions, Look, LookAhead, MAX_PAGE_SIZE, StreamQuery,
+};
 pub use schedule::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use sequence::{InvalidSequence, Sequence};
 pub use stream_id::StreamId;

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::query::DEFAULT_PAGE_SIZE;
 use crate::{
-    Append, AppendError, Appended, Direction, Event, Gaps, History, Horizon, LogPage, LogQuery, LookAhead, ReadError,
-    StreamQuery,
+    Append, AppendError, Appended, Direction, Event, Gaps, History, Horizon, LogPage, LogQuery, LongTransactions, Look,
+    LookAhead, ReadError, StreamQuery,
 };
 
 /// The log of one namespace.
@@ -52,18 +52,52 @@ pub trait EventLog: Send + Sync {
         Ok(LookAhead { events, seen: cursor, settled: cursor, more, ..LookAhead::default() })
     }
 
+    /// How far the log is settled, at most up to `seen`, for a reader who has seen the event at that place: see [`horizon`](EventLog::horizon). Reads no
+    /// events where that can be helped.
+    async fn settled_up_to(&self, seen: u64) -> Result<Horizon, ReadError> {
+        let horizon = self.horizon().await?;
+        Ok(Horizon { horizon: horizon.horizon.min(seen), ..horizon })
+    }
+
+    /// [`look_ahead`](EventLog::look_ahead), for whoever looked before: gaps are looked into only where something can have changed. A gap is filled when its writer ends, so
+    /// one question, who has ended since, spares all gaps that lie below those. Where not all of the gaps that had to be looked into could be, nothing after the
+    /// cursor is answered: who sees an event has seen what its stream had before.
+    async fn look_again(&self, look: Look<'_>) -> Result<LookAhead, ReadError> {
+        let looked_to = look.after;
+        Ok(LookAhead { looked_to, ..self.look_ahead(look.after, look.gaps, look.limit).await? })
+    }
+
+    /// What is visible in these gaps, in order, at most `limit` events (in `filled`); `seen`: how far they were looked into.
+    async fn in_gaps(&self, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
+        _ = limit;
+        let look = self.look_ahead(gaps.last().unwrap_or_default(), gaps, 1).await?;
+        Ok(LookAhead { filled: look.filled, poison: look.poison, seen: u64::MAX, ..LookAhead::default() })
+    }
+
+    /// A page of what is visible in `after..=up_to`, `after` excluded, whether or not it is settled: no proof that nothing is missing.
+    async fn visible_page(&self, after: u64, up_to: u64, limit: u32) -> Result<LogPage, ReadError> {
+        self.log_page(&LogQuery::after(after).up_to(up_to).page_size(limit)).await
+    }
+
     /// A page of a part of the log that is known to be settled up to `settled`: what is missing in it is a permanent gap.
     async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
         self.log_page(&LogQuery::after(after).up_to(settled).page_size(limit)).await
     }
 
-    /// The transactions with events after a cursor of which the last is at least `span` after the first there, with the sequences of both (id, first,
-    /// last), in order of the first; at most `limit`. What is visible is looked at as it was at one moment, to its end: this may take long.
+    /// The transactions of a part of the log (from after the first sequence up to the second) that may have events before it: those whose id is at or below `newest`, the highest
+    /// id of all before the part. With them, those whose events in the part are at least `span` apart. If there are more than `limit`, only so many. Whoever goes over the log part by part
+    /// learns where all transactions end that are spread over much of it, and reads a bounded number of events at once.
     ///
     /// As it stands here, it is right for logs in which the events of a transaction follow each other.
-    async fn long_transactions(&self, after: u64, span: u64, limit: u32) -> Result<Vec<(u64, u64, u64)>, ReadError> {
-        _ = (after, span, limit);
-        Ok(Vec::new())
+    async fn long_transactions(
+        &self,
+        part: (u64, u64),
+        newest: u64,
+        span: u64,
+        limit: u32,
+    ) -> Result<LongTransactions, ReadError> {
+        _ = (part, span, limit);
+        Ok(LongTransactions { newest, ..LongTransactions::default() })
     }
 
     /// The server's [`History`].
@@ -107,13 +141,15 @@ pub trait EventLog: Send + Sync {
 
     /// The log page by page, with its gaps. The last page says what holds the rest back, if anything does.
     fn read_log_pages(&self, query: LogQuery) -> BoxStream<'_, Result<LogPage, ReadError>> {
-        let pages = stream::try_unfold((query, false), move |(mut query, done)| async move {
+        let start = (query, Fitting::default(), false);
+        let pages = stream::try_unfold(start, move |(mut query, mut fitting, done)| async move {
             if done || query.limit == Some(0) {
                 return Ok::<_, ReadError>(None);
             }
-            let asked = capped(query.page_size, query.limit);
+            let asked = capped(query.page_size.min(fitting.0), query.limit);
             let page_size = std::mem::replace(&mut query.page_size, asked);
             let page = self.log_page(&query).await?;
+            fitting.note(asked, &page);
             query.page_size = page_size;
             query.limit = query.limit.map(|limit| limit - page.events.len() as u64);
             match query.direction {
@@ -121,7 +157,7 @@ pub trait EventLog: Send + Sync {
                 Direction::Backwards => query.up_to = Some(page.cursor.saturating_sub(1)),
             }
             let done = !page.more;
-            Ok(Some((page, (query, done))))
+            Ok(Some((page, (query, fitting, done))))
         });
         pages.boxed()
     }
@@ -144,6 +180,60 @@ pub trait EventLog: Send + Sync {
     }
 }
 
+/// How many events to ask for. A page has so many bytes at most: what a server sends beyond is thrown away and sent again with the next page.
+/// So the first page is small, and those of large events ask for about as many as fit.
+#[derive(Debug, Clone, Copy)]
+struct Fitting(u32);
+
+/// Events that the first page asks for at most.
+const FIRST_PAGE: u32 = 64;
+/// A page with fewer bytes was not cut for its size, and the next may have more events.
+const LARGE_PAGE: usize = 1024 * 1024;
+
+impl Default for Fitting {
+    fn default() -> Self {
+        Fitting(FIRST_PAGE)
+    }
+}
+
+impl Fitting {
+    fn note(&mut self, asked: u32, page: &LogPage) {
+        let events = page.events.len() as u32;
+        let bytes: usize = page.events.iter().map(|event| event.data_text().len()).sum();
+        if bytes < LARGE_PAGE {
+            self.0 = self.0.saturating_mul(2);
+        } else if page.more && events < asked {
+            self.0 = events.max(1);
+        }
+    }
+}
+
 fn capped(page_size: u32, limit: Option<u64>) -> u32 {
     limit.map_or(page_size, |limit| page_size.min(limit.try_into().unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(events: usize, bytes: usize, more: bool) -> LogPage {
+        let event = Event::raw("tested", serde_json::Value::String("x".repeat(bytes)));
+        LogPage { events: vec![event; events], more, ..LogPage::default() }
+    }
+
+    #[test]
+    fn pages_of_large_events_ask_for_as_many_as_fit() {
+        let mut fitting = Fitting::default();
+        fitting.note(64, &page(64, 200, true));
+        fitting.note(128, &page(128, 200, true));
+        assert_eq!(fitting.0, 256);
+        fitting.note(256, &page(9, 900_000, true));
+        assert_eq!(fitting.0, 9);
+        fitting.note(9, &page(9, 900_000, true));
+        assert_eq!(fitting.0, 9);
+        fitting.note(9, &page(9, 200, true));
+        assert_eq!(fitting.0, 18, "they have become smaller");
+        fitting.note(18, &page(3, 200, true));
+        assert_eq!(fitting.0, 36, "short for another reason");
+    }
 }

@@ -96,6 +96,39 @@ impl std::str::FromStr for Partitions {
     }
 }
 
+/// Where the events of a namespace are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    /// In months that it shares with other namespaces: right for nearly all, however many there are.
+    #[default]
+    Shared,
+    /// In months of its own: for a namespace that is much larger than the others.
+    Own,
+}
+
+impl Storage {
+    /// As it stands in the database and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Storage::Shared => "shared",
+            Storage::Own => "own",
+        }
+    }
+}
+
+impl std::str::FromStr for Storage {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self, AdminError> {
+        match text {
+            "shared" => Ok(Storage::Shared),
+            "own" => Ok(Storage::Own),
+            _ => Err(AdminError::InvalidInput(format!("invalid storage {text:?}: it is shared or own"))),
+        }
+    }
+}
+
 /// What a namespace is to be. A setting that is `None` takes its default when the namespace is created, and is not
 /// compared when it is there already.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,6 +147,8 @@ pub struct NamespaceConfig {
     pub metadata: Option<Json>,
     /// Who makes the partitions of coming months; it cannot be changed later.
     pub partitions: Option<Partitions>,
+    /// Where its events are.
+    pub storage: Option<Storage>,
 }
 
 impl NamespaceConfig {
@@ -127,6 +162,7 @@ impl NamespaceConfig {
             max_payload_bytes: None,
             metadata: None,
             partitions: None,
+            storage: None,
         }
     }
 
@@ -166,6 +202,12 @@ impl NamespaceConfig {
         self
     }
 
+    /// Keeps its events here.
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
     /// Checks names and ranges.
     pub fn validate(&self) -> Result<(), AdminError> {
         check_namespace(&self.name)?;
@@ -191,7 +233,7 @@ pub struct NamespaceInfo {
     /// The name.
     pub name: String,
     /// Its number in the database.
-    pub id: u16,
+    pub id: i32,
     /// How events are numbered.
     pub ordering: Ordering,
     /// Whether SQL callers NOTIFY in their own transaction.
@@ -206,4 +248,6 @@ pub struct NamespaceInfo {
     pub created_at: DateTime<Utc>,
     /// Who makes the partitions of coming months.
     pub partitions: Partitions,
+    /// Where its events are.
+    pub storage: Storage,
 }

@@ -1,7 +1,7 @@
 //! What to read: a stream, or the log.
 
 use crate::names::check_stream_id;
-use crate::{Event, Gap, ReadError, StreamId, Writer};
+use crate::{Event, Gap, Gaps, ReadError, StreamId, Writer};
 
 /// Events fetched at a time when a read does not say otherwise: large enough to spread the cost of a round trip,
 /// small enough that a page of large payloads fits.
@@ -211,6 +211,23 @@ pub struct LogPage {
     pub more: bool,
 }
 
+/// What a follower of the log asks again and again: see [`EventLog::look_again`](crate::EventLog::look_again).
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// What is visible after this sequence is asked for.
+    pub after: u64,
+    /// At most so many of these events.
+    pub limit: u32,
+    /// Gaps before it that are open.
+    pub gaps: &'a Gaps,
+    /// Gaps at or below were looked into by earlier looks. Their events have not come, unless one of `writers` has ended since.
+    pub looked_to: u64,
+    /// Who could still commit then.
+    pub writers: &'a [Writer],
+    /// Events at or below are of no use to who asks: a gap there that is settled by now need not be looked into.
+    pub kept_after: u64,
+}
+
 /// What a look at the end of the log showed: see [`EventLog::look_ahead`](crate::EventLog::look_ahead).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LookAhead {
@@ -228,6 +245,17 @@ pub struct LookAhead {
     pub poison: Vec<u64>,
     /// Whether there is more to see beyond.
     pub more: bool,
+    /// Gaps asked about that are at or below were looked into, or cannot have changed.
+    pub looked_to: u64,
+}
+
+/// Transactions of a part of the log: see [`EventLog::long_transactions`](crate::EventLog::long_transactions).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LongTransactions {
+    /// Each with the sequences of its first and last event in the part.
+    pub transactions: Vec<(u64, u64, u64)>,
+    /// The highest id up to the end of the part.
+    pub newest: u64,
 }
 
 fn check_page_size(page_size: u32) -> Result<(), ReadError> {

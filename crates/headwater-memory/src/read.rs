@@ -57,9 +57,8 @@ impl State {
 
     /// What is in these ranges.
     pub(crate) fn within(&self, gaps: &Gaps) -> Vec<Event> {
-        let ranges = gaps.ranges().iter();
-        let events = ranges.flat_map(|(first, last)| {
-            self.after(first.saturating_sub(1)).take_while(|event| event.global_sequence <= Some(*last))
+        let events = gaps.iter().flat_map(|(first, last)| {
+            self.after(first.saturating_sub(1)).take_while(move |event| event.global_sequence <= Some(last))
         });
         events.cloned().collect()
     }

@@ -51,7 +51,7 @@ impl PgSubscribers {
     /// The right of the owner of a subscriber to deliver to its handler. `notes` becomes true when that makes notes of events that have changed
     /// states: once the checkpoint has passed them, [`forget_applied`](PgSubscribers::forget_applied) deletes them.
     pub fn delivery(&self, fence: &Fence, notes: &Arc<AtomicBool>) -> Delivery {
-        let right = Right { namespace_id: self.info().id.into(), fence: fence.clone(), notes: notes.clone() };
+        let right = Right { namespace_id: self.info().id, fence: fence.clone(), notes: notes.clone() };
         Delivery(Arc::new(right))
     }
 }

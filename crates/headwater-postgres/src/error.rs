@@ -126,6 +126,7 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
         "WH003" => AdminError::NamespaceDiffers(detail(raised).namespace),
         "WH032" => AdminError::MonthHeld(message(raised)),
         "WH034" => AdminError::NoPartman(message(raised)),
+        "WH037" => AdminError::NamespaceInUse(message(raised)),
         _ => AdminError::Unavailable(fault(error)),
     }
 }

@@ -229,7 +229,7 @@ impl PgInbox {
         let page = async {
             let mut page = InboxPage { term: None, caught_up: false, rows: Vec::new(), more: false };
             let (mut bytes, mut count) = (0, 0);
-            let query = sqlx::query(sql::CDC_INBOX_PAGE).bind(i32::from(self.info.id)).bind(after);
+            let query = sqlx::query(sql::CDC_INBOX_PAGE).bind(self.info.id).bind(after);
             let mut rows = query.bind(i64::from(limit)).bind(history.map(History::id)).fetch(&mut *conn);
             while let Some(row) = rows.try_next().await? {
                 page.term = row.get("term");
@@ -256,7 +256,7 @@ impl PgInbox {
         let row = within(
             self.database.call_timeout,
             sqlx::query(sql::CDC_INBOX_HEAD)
-                .bind(i32::from(self.info.id))
+                .bind(self.info.id)
                 .bind(slot)
                 .bind(asking.incarnation)
                 .fetch_one(&mut *conn),
@@ -322,7 +322,7 @@ impl PgInbox {
         let row = within(
             self.database.call_timeout,
             sqlx::query(sql::GAP_EVENTS)
-                .bind(i32::from(self.info.id))
+                .bind(self.info.id)
                 .bind(vec![sequence])
                 .bind(vec![sequence])
                 .bind(1)

@@ -39,6 +39,7 @@ mod snapshot;
 mod sql;
 mod state_store;
 mod subscribers;
+mod transfer;
 mod wake_ups;
 
 pub use database::{Database, DatabaseOptions, ServerStatus};
@@ -62,4 +63,5 @@ pub use replication::{OrphanedSlot, ReplicationSettings, ReplicationSlot, SlotDr
 pub use servers::Servers;
 pub use state_store::PgStateStore;
 pub use subscribers::{PgSubscribers, SubscribersOptions};
+pub use transfer::{TransferError, Transferred};
 pub use wake_ups::WakeUps;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_core::{
-    AdminError, Append, AppendError, Appended, Event, EventLog, Gaps, History, Horizon, LogPage, LogQuery, LookAhead,
-    NamespaceInfo, ReadError, StreamQuery,
+    AdminError, Append, AppendError, Appended, Event, EventLog, Gaps, History, Horizon, LogPage, LogQuery,
+    LongTransactions, Look, LookAhead, NamespaceInfo, ReadError, StreamQuery,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -82,19 +82,14 @@ struct Settled {
 const MONTHS_FOR: Duration = Duration::from_secs(60);
 /// A page that takes longer has failed.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same for a scan of all that a subscriber has before it.
-const SCAN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs a read on a connection of the pool. One that turns out to be dead is dropped, and the read tried on the next: after
 /// a restart of the server, all that the pool has are dead. (A macro, since the future of an async closure is not `Send`.)
 macro_rules! reading {
-    ($log:expr, $conn:ident => $read:expr) => {
-        reading!($log, READ_TIMEOUT, $conn => $read)
-    };
-    ($log:expr, $timeout:expr, $conn:ident => $read:expr) => {{
+    ($log:expr, $conn:ident => $read:expr) => {{
         let database = &$log.inner.database;
         let mut tries = database.pool.size();
-        let deadline = tokio::time::Instant::now() + $timeout;
+        let deadline = tokio::time::Instant::now() + READ_TIMEOUT;
         loop {
             let timed_out = || read_error(sqlx::Error::Io(std::io::Error::from(std::io::ErrorKind::TimedOut)));
             let pinned = tokio::time::timeout_at(deadline, database.pin()).await;
@@ -320,7 +315,7 @@ impl PgLog {
     }
 
     fn id(&self) -> i32 {
-        self.inner.info.id.into()
+        self.inner.info.id
     }
 
     fn max_payload_bytes(&self) -> usize {
@@ -394,6 +389,10 @@ impl EventLog for PgLog {
         Ok(horizon)
     }
 
+    async fn settled_up_to(&self, seen: u64) -> Result<Horizon, ReadError> {
+        reading!(self, conn => read::settled_up_to(conn, &self.inner.info, self.under, seen))
+    }
+
     async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
         let query = LogQuery::after(after).up_to(settled).page_size(limit);
         query.validate()?;
@@ -416,12 +415,32 @@ impl EventLog for PgLog {
     }
 
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
-        let months = self.months().await;
-        reading!(self, conn => read::look_ahead(conn, self.of(&months), after, gaps, limit))
+        self.look_again(Look { after, limit, gaps, looked_to: 0, writers: &[], kept_after: 0 }).await
     }
 
-    async fn long_transactions(&self, after: u64, span: u64, limit: u32) -> Result<Vec<(u64, u64, u64)>, ReadError> {
+    async fn look_again(&self, look: Look<'_>) -> Result<LookAhead, ReadError> {
         let months = self.months().await;
-        reading!(self, SCAN_TIMEOUT, conn => read::long_transactions(conn, self.of(&months), after, span, limit))
+        reading!(self, conn => read::look_again(conn, self.of(&months), look))
+    }
+
+    async fn in_gaps(&self, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
+        let months = self.months().await;
+        reading!(self, conn => read::late_events(conn, self.of(&months), gaps, limit))
+    }
+
+    async fn visible_page(&self, after: u64, up_to: u64, limit: u32) -> Result<LogPage, ReadError> {
+        let months = self.months().await;
+        reading!(self, conn => read::visible_page(conn, self.of(&months), after, up_to, limit))
+    }
+
+    async fn long_transactions(
+        &self,
+        part: (u64, u64),
+        newest: u64,
+        span: u64,
+        limit: u32,
+    ) -> Result<LongTransactions, ReadError> {
+        let months = self.months().await;
+        reading!(self, conn => read::long_transactions(conn, self.of(&months), part, newest, span, limit))
     }
 }

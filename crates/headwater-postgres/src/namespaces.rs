@@ -42,6 +42,7 @@ impl Database {
             .bind(config.max_payload_bytes.map(int))
             .bind(config.metadata.as_ref().map(json))
             .bind(config.partitions.map(|partitions| partitions.as_str()))
+            .bind(config.storage.map(|storage| storage.as_str()))
             .fetch_one(&mut *conn)
             .await
             .map_err(admin_error);
@@ -71,6 +72,24 @@ impl Database {
             .await
             .map_err(admin_error);
         namespace_info(&conn.end(row, admin_error).await?)
+    }
+
+    /// Removes a namespace for good, with all its events, subscribers, dead letters and schedules; only the owner of the
+    /// tables can. While nodes of it are alive it is [`AdminError::NamespaceInUse`], unless `force`. The namespace is gone at
+    /// once; its rows are deleted before this returns, in batches. If it is cut off, maintenance goes on with that.
+    pub async fn drop_namespace(&self, name: &str, force: bool) -> Result<(), AdminError> {
+        self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let dropped = sqlx::query(sql::DROP_NAMESPACE).bind(name).bind(force).execute(&mut *conn).await;
+        conn.end(dropped.map(drop).map_err(admin_error), admin_error).await?;
+        while self.purge_dropped().await? > 0 {}
+        Ok(())
+    }
+
+    async fn purge_dropped(&self) -> Result<i64, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let purged = sqlx::query_scalar(sql::PURGE_DROPPED).fetch_one(&mut *conn).await;
+        conn.end(purged.map_err(admin_error), admin_error).await
     }
 
     /// All namespaces, by name.
@@ -124,7 +143,7 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let maintained = sqlx::query(sql::MAINTAIN_NAMESPACE).bind(name).execute(&mut *conn).await.map_err(admin_error);
         let months = match maintained {
-            Ok(_) => Months::load(&mut conn, info.id.into()).await.map_err(of_read),
+            Ok(_) => Months::load(&mut conn, info.id).await.map_err(of_read),
             Err(error) => Err(error),
         };
         let months = conn.end(months, admin_error).await?;
@@ -140,9 +159,8 @@ pub(crate) fn of_read(error: ReadError) -> AdminError {
     }
 }
 
-fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
+pub(crate) fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
     let id = row.get::<i32, _>("namespace_id");
-    let id = u16::try_from(id).map_err(|error| admin_error(sqlx::Error::Decode(error.into())))?;
     Ok(NamespaceInfo {
         name: row.get("namespace"),
         id,
@@ -153,5 +171,6 @@ fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
         metadata: row.get::<crate::row::PgJson, _>("metadata").0,
         created_at: row.get("created_at"),
         partitions: row.get::<&str, _>("partitions").parse()?,
+        storage: row.get::<&str, _>("storage").parse()?,
     })
 }

@@ -135,10 +135,10 @@ impl Database {
         let connected = self.session().await;
         let mut work =
             Maintenance { conn: connected.map_err(admin_error)?, pooler: self.pooler, namespace: namespace.to_owned() };
-        let done = work.run(info.id.into(), allow_loss).await;
+        let done = work.run(info.id, allow_loss).await;
         if !matches!(done, Ok(Maintained { busy: true, .. })) {
             // If this fails, the lease ends by itself.
-            _ = work.one(sqlx::query(sql::END_MAINTENANCE).bind(i32::from(info.id))).await;
+            _ = work.one(sqlx::query(sql::END_MAINTENANCE).bind(info.id)).await;
         }
         _ = work.conn.close().await;
         done
@@ -170,10 +170,25 @@ impl Maintenance {
             Err(AdminError::NotGranted(_)) if !allow_loss => return Ok(done),
             trimmed => trimmed?,
         }
+        match self.maintain_shared().await {
+            Err(AdminError::NotGranted(_)) => return Ok(done),
+            maintained => maintained?,
+        }
         match self.drop_leaves(&mut done).await {
             Err(AdminError::NotGranted(_)) if !allow_loss => Ok(done),
             dropped => dropped.map(|()| done),
         }
+    }
+
+    /// Seals past months of the namespaces that share theirs, and deletes what dropped namespaces left behind. Without it, a namespace without nodes would keep a month from leaving
+    /// the table of current months.
+    async fn maintain_shared(&mut self) -> Result<(), AdminError> {
+        let mut after = Some(0);
+        while let Some(namespace_id) = after {
+            after = self.one(sqlx::query(sql::MAINTAIN_SHARED).bind(namespace_id)).await?.get::<Option<i32>, _>(0);
+        }
+        while self.one(sqlx::query(sql::PURGE_DROPPED)).await?.get::<i64, _>(0) > 0 {}
+        Ok(())
     }
 
     async fn trim(&mut self, allow_loss: bool, done: &mut Maintained) -> Result<(), AdminError> {

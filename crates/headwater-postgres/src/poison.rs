@@ -120,11 +120,7 @@ impl Database {
         let mut conn = self.pin().await.map_err(admin_error)?;
         let rows = within(
             self.call_timeout,
-            sqlx::query(sql::POISON)
-                .bind(i32::from(info.id))
-                .bind(redelivered)
-                .bind(i64::from(limit))
-                .fetch_all(&mut *conn),
+            sqlx::query(sql::POISON).bind(info.id).bind(redelivered).bind(i64::from(limit)).fetch_all(&mut *conn),
         )
         .await
         .map_err(admin_error);
@@ -247,10 +243,10 @@ impl Database {
     ) -> Result<i64, AdminError> {
         let stored = bigint(sequence)?;
         // What is trimmed is no event any more, though its month may still be there.
-        let months = Months::load(&mut *conn, i32::from(info.id)).await.map_err(of_read)?;
+        let months = Months::load(&mut *conn, info.id).await.map_err(of_read)?;
         let bounds = months.forwards(sequence.saturating_sub(1), Some(sequence), None);
         let row = sqlx::query(sql::GAP_EVENTS)
-            .bind(i32::from(info.id))
+            .bind(info.id)
             .bind(vec![stored])
             .bind(vec![stored])
             .bind(1)

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use headwater_core::{
-    Direction, Event, Gap, GapState, Gaps, History, Horizon, LogPage, LogQuery, LookAhead, MAX_PAGE_SIZE,
-    NamespaceInfo, ReadError, StreamQuery, Writer, missing_runs,
+    Direction, Event, Gap, GapState, Gaps, History, Horizon, LogPage, LogQuery, LongTransactions, Look, LookAhead,
+    MAX_PAGE_SIZE, NamespaceInfo, ReadError, StreamQuery, Writer, changed_above, missing_runs,
 };
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
@@ -19,13 +19,16 @@ use uuid::Uuid;
 
 use crate::error::read_error;
 use crate::months::Months;
-use crate::number::{PgSequence, bound, int, sequence};
+use crate::number::{PgSequence, bound, int, sequence, sequence_or_null};
 use crate::poison::Poisoned;
 use crate::row::event as event_of;
 use crate::sql;
 
 /// A page ends when its payloads reach so many bytes: memory is bounded, whatever is in the log.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// Gaps that are looked into with one statement.
+const RANGES_AT_ONCE: usize = 1_000;
 
 /// Rows, as far as they were read.
 #[derive(Default)]
@@ -39,6 +42,8 @@ struct Rows {
     cut: bool,
     /// Places of those that are no events.
     poison: Vec<u64>,
+    /// Bytes of payloads.
+    bytes: usize,
 }
 
 impl Rows {
@@ -54,7 +59,7 @@ async fn bounded(
     info: &NamespaceInfo,
     query: Query<'_, Postgres, PgArguments>,
 ) -> Result<Rows, ReadError> {
-    let (mut read, mut bytes) = (Rows::default(), 0);
+    let mut read = Rows::default();
     let mut poison = Poisoned::default();
     {
         let mut rows = query.fetch(&mut *conn);
@@ -62,13 +67,13 @@ async fn bounded(
             read.count += 1;
             match event_of(&row) {
                 Ok(event) => {
-                    bytes += event.data_text().len();
+                    read.bytes += event.data_text().len();
                     read.last = event.global_sequence;
                     read.events.push(event);
                 }
                 Err(error) => read.last = Some(poison.add(&row, &error)?),
             }
-            if bytes >= PAGE_BYTES {
+            if read.bytes >= PAGE_BYTES {
                 read.cut = true;
                 break;
             }
@@ -94,8 +99,8 @@ pub(crate) async fn stream_page(
         // Which months a stream lies in is asked only where there are some.
         let statement = match (months.is_empty(), backwards) {
             (false, _) => sqlx::query(sql::READ_STREAM).bind(&info.name),
-            (true, false) => sqlx::query(sql::STREAM_PAGE).bind(i32::from(info.id)),
-            (true, true) => sqlx::query(sql::STREAM_PAGE_BACK).bind(i32::from(info.id)),
+            (true, false) => sqlx::query(sql::STREAM_PAGE).bind(info.id),
+            (true, true) => sqlx::query(sql::STREAM_PAGE_BACK).bind(info.id),
         };
         let statement = statement.bind(&*query.stream_id).bind(from).bind(to).bind(int(asked));
         let statement = if months.is_empty() { statement } else { statement.bind(backwards) };
@@ -184,7 +189,7 @@ pub(crate) async fn horizon(
     let horizon = sequence(&row, 0).map_err(read_error)?;
     let head = sequence(&row, 1).map_err(read_error)?;
     let present = row.get::<Option<Uuid>, _>(2).map(History::new);
-    let writers = if horizon < head { writers(conn, info).await? } else { Vec::new() };
+    let writers = if horizon < head { writers(conn, info, history).await? } else { Vec::new() };
     Ok((Horizon { horizon, head, writers }, present))
 }
 
@@ -194,8 +199,26 @@ pub(crate) async fn log_end(conn: &mut PgConnection, info: &NamespaceInfo) -> Re
     end.map(|PgSequence(end)| end).map_err(read_error)
 }
 
-async fn writers(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Vec<Writer>, ReadError> {
-    let rows = sqlx::query(sql::WRITERS).bind(i32::from(info.id)).fetch_all(conn).await.map_err(read_error)?;
+/// How far the log is settled, at most up to a place where the caller has seen an event before. Reads no rows of events: all places up to there were handed
+/// out before this is asked, each to a transaction that held its lock by then; one whose lock is gone has ended.
+pub(crate) async fn settled_up_to(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    history: Option<History>,
+    seen: u64,
+) -> Result<Horizon, ReadError> {
+    let writers = writers(conn, info, history).await?;
+    let horizon = writers.iter().map(|writer| writer.above_sequence).fold(seen, u64::min);
+    Ok(Horizon { horizon, head: seen, writers })
+}
+
+async fn writers(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    history: Option<History>,
+) -> Result<Vec<Writer>, ReadError> {
+    let statement = sqlx::query(sql::WRITERS).bind(info.id).bind(history.map(History::id));
+    let rows = statement.fetch_all(conn).await.map_err(read_error)?;
     let writer = |row: &PgRow| {
         Ok(Writer {
             above_sequence: sequence(row, 0)?,
@@ -203,6 +226,7 @@ async fn writers(conn: &mut PgConnection, info: &NamespaceInfo) -> Result<Vec<Wr
             application_name: row.get(2),
             started_at: row.get(3),
             age: row.get::<Option<f64>, _>(4).map(|age| Duration::from_secs_f64(age.max(0.0))),
+            transaction: row.get(5),
         })
     };
     rows.iter().map(writer).collect::<Result<_, _>>().map_err(read_error)
@@ -283,7 +307,7 @@ pub(crate) async fn settled_page(
         // What is trimmed is the log's beginning: only a page that begins with a hole can tell of what is not known yet.
         let begins = runs.first().is_some_and(|(first, last)| *first == query.after + 1 && *last > months.trimmed_to);
         let trimmed_to = if begins && months.may_be_trimmed_after(query.after) {
-            Months::load(conn, of.info.id.into()).await?.trimmed_to
+            Months::load(conn, of.info.id).await?.trimmed_to
         } else {
             months.trimmed_to
         };
@@ -335,7 +359,7 @@ async fn log_page_back(
     let top = query.up_to.map_or(settled, |up_to| up_to.min(settled));
     let bounds = months.backwards(top, query.after, whole_pages(query));
     let statement = sqlx::query(sql::LOG_PAGE_BACK)
-        .bind(i32::from(info.id))
+        .bind(info.id)
         .bind(bound(top.saturating_add(1)))
         .bind(bound(query.after.saturating_add(1)))
         .bind(int(query.page_size));
@@ -355,7 +379,7 @@ async fn fetch(conn: &mut PgConnection, of: Of<'_>, query: &LogQuery, up_to: Opt
     let mut bounds = of.months.forwards(query.after, up_to, whole_pages(query));
     loop {
         let statement = sqlx::query(sql::LOG_PAGE)
-            .bind(i32::from(of.info.id))
+            .bind(of.info.id)
             .bind(bound(query.after))
             .bind(up_to.map(bound))
             .bind(int(query.page_size));
@@ -371,79 +395,139 @@ async fn fetch(conn: &mut PgConnection, of: Of<'_>, query: &LogQuery, up_to: Opt
 
 /// What is visible after a cursor and in gaps before it, and how far the log is settled. Gaps are looked into after the proof, in a
 /// statement of its own, as everywhere here.
-pub(crate) async fn look_ahead(
-    conn: &mut PgConnection,
-    of: Of<'_>,
-    after: u64,
-    gaps: &Gaps,
-    limit: u32,
-) -> Result<LookAhead, ReadError> {
+pub(crate) async fn look_again(conn: &mut PgConnection, of: Of<'_>, look: Look<'_>) -> Result<LookAhead, ReadError> {
+    let Look { after, limit, gaps, .. } = look;
     let query = LogQuery::after(after).page_size(limit);
     if gaps.is_empty() {
         let read = fetch(conn, of, &query, None).await?;
         let (more, seen, events) = (read.is_full(limit), read.last.unwrap_or(after), read.events);
         if seen == after + events.len() as u64 {
-            return Ok(LookAhead { events, seen, settled: seen, more, ..LookAhead::default() });
+            return Ok(LookAhead { events, seen, settled: seen, more, looked_to: after, ..LookAhead::default() });
         }
     }
     let (proof, _) = horizon(conn, of.info, of.history).await?;
     // The gaps after the rest: who sees an event also sees what its stream had before, though that came in a gap.
     let read = fetch(conn, of, &query, None).await?;
-    let in_gaps = in_gaps(conn, of, gaps).await?;
-    let more_filled = in_gaps.is_full(MAX_PAGE_SIZE);
-    let looked_into = in_gaps.last.filter(|_| more_filled).unwrap_or(u64::MAX);
-    let more = more_filled || limit > 0 && read.is_full(limit);
-    let (seen, events, filled) = (read.last.unwrap_or(after), read.events, in_gaps.events);
-    let poison = in_gaps.poison.into_iter().chain(read.poison).collect();
+    // Where nobody has ended since they were last looked into, they are as they were. Asked after the events were read: a writer that
+    // ended before that may have let one of its stream follow, which is among them, and then its gap has to be looked into now.
+    let writers = if read.last.is_some() { writers(conn, of.info, of.history).await? } else { proof.writers };
+    let above = changed_above(look.writers, &writers).unwrap_or(u64::MAX).min(look.looked_to);
+    let unneeded = look.kept_after.min(proof.horizon);
+    let asked: Gaps = gaps.within(above.max(unneeded).saturating_add(1), u64::MAX).collect();
+    let in_gaps = in_gaps(conn, of, &asked, MAX_PAGE_SIZE).await?;
+    let poison = in_gaps.poison.iter().chain(&read.poison).copied().collect();
+    let full = in_gaps.is_full(MAX_PAGE_SIZE);
+    let looked_into = in_gaps.last.filter(|_| full);
+    let (seen, events, more) = match full {
+        // What follows was seen before the rest of the gaps will be.
+        true => (after, Vec::new(), true),
+        false => (read.last.unwrap_or(after), read.events, limit > 0 && (read.cut || read.count == limit as usize)),
+    };
     Ok(LookAhead {
         events,
-        filled,
+        filled: in_gaps.events,
         poison,
         seen,
-        settled: proof.horizon.min(seen).min(looked_into),
-        writers: proof.writers,
+        settled: proof.horizon.min(seen).min(looked_into.unwrap_or(u64::MAX)),
+        writers,
         more,
+        looked_to: looked_into.unwrap_or(after),
     })
 }
 
-/// Transactions whose events after a cursor are far apart.
-pub(crate) async fn long_transactions(
+/// What is visible in gaps, at most `limit` events.
+pub(crate) async fn late_events(
+    conn: &mut PgConnection,
+    of: Of<'_>,
+    gaps: &Gaps,
+    limit: u32,
+) -> Result<LookAhead, ReadError> {
+    let read = in_gaps(conn, of, gaps, limit).await?;
+    let seen = read.last.filter(|_| read.is_full(limit)).unwrap_or(u64::MAX);
+    Ok(LookAhead { filled: read.events, poison: read.poison, seen, ..LookAhead::default() })
+}
+
+/// A page of what is visible, settled or not.
+pub(crate) async fn visible_page(
     conn: &mut PgConnection,
     of: Of<'_>,
     after: u64,
+    up_to: u64,
+    limit: u32,
+) -> Result<LogPage, ReadError> {
+    let read = fetch(conn, of, &LogQuery::after(after).page_size(limit), Some(up_to)).await?;
+    let full = read.is_full(limit);
+    let cursor = read.last.filter(|_| full).unwrap_or(up_to.max(after));
+    let gaps = read.poison.iter().map(|at| Gap { first: *at, last: *at, state: GapState::Poison }).collect();
+    Ok(LogPage { events: read.events, gaps, cursor, more: full })
+}
+
+/// The transactions of a part of the log that may have events before it, or are spread over it.
+pub(crate) async fn long_transactions(
+    conn: &mut PgConnection,
+    of: Of<'_>,
+    (after, up_to): (u64, u64),
+    newest: u64,
     span: u64,
     limit: u32,
-) -> Result<Vec<(u64, u64, u64)>, ReadError> {
-    let bounds = of.months.forwards(after, None, None);
+) -> Result<LongTransactions, ReadError> {
+    let bounds = of.months.forwards(after, Some(up_to), None);
     let statement = sqlx::query(sql::LONG_TRANSACTIONS)
-        .bind(i32::from(of.info.id))
+        .bind(of.info.id)
         .bind(bound(after))
+        .bind(bound(up_to))
+        .bind(bound(newest))
         .bind(bound(span))
         .bind(i64::from(limit))
         .bind(bounds.from)
         .bind(bounds.until)
         .bind(of.history.map(History::id));
     let rows = statement.fetch_all(conn).await.map_err(read_error)?;
-    let transaction = |row: &PgRow| Ok((sequence(row, 0)?, sequence(row, 1)?, sequence(row, 2)?));
-    rows.iter().map(transaction).collect::<Result<_, _>>().map_err(read_error)
+    let mut long = LongTransactions { newest, ..LongTransactions::default() };
+    for row in &rows {
+        let first = sequence_or_null(row, 1).map_err(read_error)?;
+        match sequence_or_null(row, 0).map_err(read_error)? {
+            Some(transaction) => {
+                let last = sequence(row, 2).map_err(read_error)?;
+                long.transactions.push((transaction, first.unwrap_or_default(), last));
+            }
+            None => long.newest = long.newest.max(first.unwrap_or_default()),
+        }
+    }
+    Ok(long)
 }
 
-/// What is visible in gaps.
-async fn in_gaps(conn: &mut PgConnection, of: Of<'_>, gaps: &Gaps) -> Result<Rows, ReadError> {
-    let [(lowest, _), ..] = gaps.ranges() else { return Ok(Rows::default()) };
-    let highest = gaps.ranges().last().map(|(_, last)| *last);
-    let bounds = of.months.forwards(lowest.saturating_sub(1), highest, None);
-    let firsts: Vec<i64> = gaps.ranges().iter().map(|(first, _)| bound(*first)).collect();
-    let lasts: Vec<i64> = gaps.ranges().iter().map(|(_, last)| bound(*last)).collect();
-    let statement = sqlx::query(sql::GAP_EVENTS)
-        .bind(i32::from(of.info.id))
-        .bind(firsts)
-        .bind(lasts)
-        .bind(int(MAX_PAGE_SIZE))
-        .bind(bounds.from)
-        .bind(bounds.until)
-        .bind(of.history.map(History::id));
-    bounded(conn, of.info, statement).await
+/// What is visible in gaps, some of them at a time.
+async fn in_gaps(conn: &mut PgConnection, of: Of<'_>, gaps: &Gaps, limit: u32) -> Result<Rows, ReadError> {
+    let mut all = Rows::default();
+    let mut ranges = gaps.iter().peekable();
+    while let Some((lowest, _)) = ranges.peek().copied() {
+        let some: Vec<(u64, u64)> = ranges.by_ref().take(RANGES_AT_ONCE).collect();
+        let highest = some.last().map(|(_, last)| *last);
+        let bounds = of.months.forwards(lowest.saturating_sub(1), highest, None);
+        let (firsts, lasts): (Vec<i64>, Vec<i64>) =
+            some.iter().map(|(first, last)| (bound(*first), bound(*last))).unzip();
+        let left = limit - u32::try_from(all.count).unwrap_or(limit).min(limit);
+        let statement = sqlx::query(sql::GAP_EVENTS)
+            .bind(of.info.id)
+            .bind(firsts)
+            .bind(lasts)
+            .bind(int(left))
+            .bind(bounds.from)
+            .bind(bounds.until)
+            .bind(of.history.map(History::id));
+        let read = bounded(conn, of.info, statement).await?;
+        all.bytes += read.bytes;
+        all.cut = read.cut || all.bytes >= PAGE_BYTES;
+        all.count += read.count;
+        all.last = read.last.or(all.last);
+        all.events.extend(read.events);
+        all.poison.extend(read.poison);
+        if all.is_full(limit) {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 fn filters<'q>(statement: Query<'q, Postgres, PgArguments>, query: &'q LogQuery) -> Query<'q, Postgres, PgArguments> {

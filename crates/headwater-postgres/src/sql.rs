@@ -42,6 +42,11 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0025_poison_told",
     "0026_checked_at_the_door",
     "0027_present_history",
+    "0028_shared_months",
+    "0029_one_claim",
+    "0030_counters",
+    "0031_ledger_chunks",
+    "0032_ordered_in_sql",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -51,9 +56,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "ack_once",
     "add_poison_notifier",
     "advance",
+    "advance_chunks",
     "advance_in",
     "advance_streams",
     "alter_namespace",
+    "any_visible",
     "append",
     "append_batch",
     "append_due",
@@ -63,6 +70,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_writes",
     "apply_grants",
     "are_readable",
+    "are_writes",
+    "as_likes",
     "attend_alone",
     "audit_gaps",
     "audit_queues",
@@ -72,7 +81,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "begin_history",
     "begin_maintenance",
     "begin_turn",
+    "bundle_cursors",
+    "bundle_end",
+    "bundle_numbers",
     "bury",
+    "bury_events",
     "cancel_due",
     "causation_chain",
     "cdc_begin",
@@ -111,19 +124,18 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_writes",
     "claim",
     "claim_lost",
-    "claim_matching",
-    "claim_ranges",
-    "claim_run",
-    "claim_with_care",
     "claimed_events",
     "claimed_sequences",
     "clock_change",
     "clock_shows",
+    "close_counter",
     "close_gaps",
     "correlation_page",
     "count_dead_letters",
+    "count_events",
     "count_gaps",
     "count_month",
+    "counted",
     "create_leaf",
     "create_namespace",
     "cron_after",
@@ -139,6 +151,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "discard",
     "doctor_namespaces",
     "drop_cron_job",
+    "drop_namespace",
     "drop_steps",
     "emit",
     "emit_at",
@@ -150,10 +163,15 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "enter_log",
     "equip_leaf",
     "event_json",
+    "events_at",
+    "events_in",
     "expire_claims",
+    "export_events",
+    "export_rows",
     "extend",
     "fail",
     "fail_claimed",
+    "fail_events",
     "faults",
     "find_events",
     "fire_all_due",
@@ -173,15 +191,21 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "granted_to",
     "group_members",
     "group_status",
+    "guard_month",
     "heartbeat",
     "held_claim",
     "held_rows",
+    "highest_event",
     "history",
     "holders",
     "horizon",
     "import_advance",
     "import_begin",
     "import_checksum",
+    "import_events",
+    "import_finish",
+    "import_lines",
+    "import_namespace",
     "import_range",
     "import_verified",
     "is_idle",
@@ -190,14 +214,23 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "join_groups",
     "json_time",
     "keep_leases",
+    "keep_ledger",
     "kept_position",
     "kept_until",
     "latch",
+    "lease_partitions",
     "leave_groups",
     "leaves",
+    "ledger_after",
     "ledger_at",
+    "ledger_chunks",
+    "ledger_cover",
     "ledger_holds",
+    "ledger_of",
+    "ledger_size",
     "ledger_with",
+    "ledger_without",
+    "letters_again",
     "letters_handled",
     "letters_to_redrive",
     "list_dead_letters",
@@ -212,11 +245,14 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "log_end",
     "log_page",
     "log_page_back",
+    "log_table",
     "long_transactions",
+    "look_ahead",
     "look_at",
     "look_by",
     "maintain",
     "maintain_namespace",
+    "maintain_shared",
     "matches_pattern",
     "matching_letters",
     "may_notify",
@@ -225,10 +261,14 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "missing_months",
     "month_bounds",
     "month_holders",
+    "month_tables",
     "nack",
     "namespace_row",
-    "newest_state",
+    "namespace_status",
+    "newest_sequence",
     "next_due",
+    "next_events",
+    "next_recorded_at",
     "next_runs",
     "node_gone",
     "node_name",
@@ -237,6 +277,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "note_handled",
     "note_poison",
     "open_namespace",
+    "ordered_mode",
+    "over_months",
+    "owned_partition",
+    "partition_lags",
+    "partition_lost",
     "partition_of",
     "partitions",
     "partman_drop",
@@ -253,11 +298,13 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "position_at",
     "prune_runs",
     "publish_namespace",
+    "purge_dropped",
     "put_state",
     "queue_lags",
     "queue_letters",
     "queue_name_for_namespace",
     "queue_status",
+    "read_cursor",
     "read_dead_letters",
     "read_log",
     "read_stream",
@@ -272,7 +319,10 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "register_node",
     "register_subscriber",
     "release_leases",
+    "release_partitions",
+    "release_unlocked",
     "remove_subscriber",
+    "rename_namespace",
     "requeue_letters",
     "require_history",
     "require_in_log",
@@ -286,9 +336,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "resume_schedule",
     "resume_subscriber",
     "revoke_role",
+    "rewrite_month",
     "role_grants",
     "run_schedule_now",
     "run_scheduled_task",
+    "save_queue",
     "schedule",
     "schedule_event_id",
     "schedule_history",
@@ -296,10 +348,13 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "schedule_status",
     "seal_months",
     "set_cron_job",
+    "settle",
     "settle_ahead_in",
     "settle_resize",
     "shown_namespace",
+    "split_claim",
     "stale_nodes",
+    "step_of_month",
     "stop_node",
     "store_due",
     "stored_append",
@@ -311,30 +366,37 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "subscriber_lock",
     "subscriber_position",
     "subscriber_status",
+    "tables_by_namespace",
+    "take_claims",
     "take_new",
     "take_open",
     "take_retry",
+    "tend_queue",
     "touch_node_heartbeat",
     "trim_month",
     "turn_back",
     "unhandled_in",
     "unschedule",
     "uuid_v7",
+    "visible_in",
     "wake",
     "wake_due",
     "wake_firing",
+    "whole_bundles",
+    "writer_key",
     "writers",
     "zoned_time",
 );
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 12;
+pub(crate) const FUNCTIONS_REVISION: i64 = 13;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
 pub(crate) const ADD_POISON_NOTIFIER: &str = sql!("statements", "add_poison_notifier");
 pub(crate) const ADVANCE: &str = sql!("statements", "advance");
+pub(crate) const ADVANCE_CHUNKS: &str = sql!("statements", "advance_chunks");
 pub(crate) const ADVANCE_IN: &str = sql!("statements", "advance_in");
 pub(crate) const ALTER_NAMESPACE: &str = sql!("statements", "alter_namespace");
 pub(crate) const APPEND_BATCH: &str = sql!("statements", "append_batch");
@@ -346,6 +408,7 @@ pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BEGIN_MAINTENANCE: &str = sql!("session", "begin_maintenance");
 pub(crate) const BEGIN_EVENT: &str = sql!("statements", "begin_event");
+pub(crate) const BEGIN_SNAPSHOT: &str = sql!("session", "begin_snapshot");
 pub(crate) const BEGIN_TURN: &str = sql!("statements", "begin_turn");
 pub(crate) const BURY: &str = sql!("statements", "bury");
 pub(crate) const CANCEL_DUE: &str = sql!("statements", "cancel_due");
@@ -365,9 +428,6 @@ pub(crate) const CDC_REPORT: &str = sql!("statements", "cdc_report");
 pub(crate) const CDC_SLOT_HEALTH: &str = sql!("statements", "cdc_slot_health");
 pub(crate) const CDC_TIDY: &str = sql!("statements", "cdc_tidy");
 pub(crate) const CLAIM_EVENTS: &str = sql!("statements", "claim_events");
-pub(crate) const CLAIM_MATCHING: &str = sql!("statements", "claim_matching");
-pub(crate) const CLAIMED_EVENTS: &str = sql!("statements", "claimed_events");
-pub(crate) const CLAIM_RANGES: &str = sql!("statements", "claim_ranges");
 pub(crate) const CORRELATION_PAGE: &str = sql!("statements", "correlation_page");
 pub(crate) const COUNT_GAPS: &str = sql!("statements", "count_gaps");
 pub(crate) const COUNT_MONTH: &str = sql!("statements", "count_month");
@@ -379,11 +439,14 @@ pub(crate) const DOCTOR_NAMESPACES: &str = sql!("statements", "doctor_namespaces
 pub(crate) const DOCTOR_SERVER: &str = sql!("statements", "doctor_server");
 pub(crate) const DOCTOR_SLOTS: &str = sql!("statements", "doctor_slots");
 pub(crate) const DOCTOR_SNAPSHOTS: &str = sql!("statements", "doctor_snapshots");
+pub(crate) const DROP_NAMESPACE: &str = sql!("statements", "drop_namespace");
 pub(crate) const DROP_SLOT: &str = sql!("statements", "drop_slot");
 pub(crate) const DROP_STEPS: &str = sql!("statements", "drop_steps");
 pub(crate) const DUE_EVENTS: &str = sql!("statements", "due_events");
 pub(crate) const EMIT_BATCH: &str = sql!("statements", "emit_batch");
 pub(crate) const EMIT_ONE: &str = sql!("statements", "emit_one");
+pub(crate) const EXPORT_EVENTS: &str = sql!("statements", "export_events");
+pub(crate) const EXPORT_ROWS: &str = sql!("statements", "export_rows");
 pub(crate) const HISTORY: &str = sql!("statements", "history");
 pub(crate) const END_TURN: &str = sql!("statements", "end_turn");
 pub(crate) const EXTEND_CLAIM: &str = sql!("statements", "extend_claim");
@@ -411,6 +474,9 @@ pub(crate) const IMPORT_ADVANCE: &str = sql!("statements", "import_advance");
 pub(crate) const IMPORT_BEGIN: &str = sql!("statements", "import_begin");
 pub(crate) const IMPORT_CHECKSUM: &str = sql!("statements", "import_checksum");
 pub(crate) const IMPORT_COLUMNS: &str = sql!("import", "columns");
+pub(crate) const IMPORT_FINISH: &str = sql!("statements", "import_finish");
+pub(crate) const IMPORT_LINES: &str = sql!("statements", "import_lines");
+pub(crate) const IMPORT_NAMESPACE: &str = sql!("statements", "import_namespace");
 pub(crate) const IMPORT_PAGE: &str = sql!("import", "page");
 pub(crate) const IMPORT_RANGE: &str = sql!("statements", "import_range");
 pub(crate) const IMPORT_SOURCE_CHECKSUM: &str = sql!("import", "checksum");
@@ -429,6 +495,7 @@ pub(crate) const LONG_TRANSACTIONS: &str = sql!("statements", "long_transactions
 pub(crate) const LOSSES: &str = sql!("statements", "losses");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
 pub(crate) const END_MAINTENANCE: &str = sql!("statements", "end_maintenance");
+pub(crate) const RENAME_NAMESPACE: &str = sql!("statements", "rename_namespace");
 pub(crate) const TAKE_MAINTENANCE: &str = sql!("statements", "take_maintenance");
 pub(crate) const MIGRATIONS_TABLE: &str = sql!("statements", "migrations_table");
 pub(crate) const MIGRATION_LOCK: &str = sql!("statements", "migration_lock");
@@ -442,6 +509,7 @@ pub(crate) const NOTE_DROPPED: &str = sql!("statements", "note_dropped");
 pub(crate) const NOTE_FUNCTIONS: &str = sql!("statements", "note_functions");
 pub(crate) const NOTE_MIGRATION: &str = sql!("statements", "note_migration");
 pub(crate) const NOTE_POISON: &str = sql!("statements", "note_poison");
+pub(crate) const MAINTAIN_SHARED: &str = sql!("statements", "maintain_shared");
 pub(crate) const MIGRATE_SAFELY: &str = sql!("session", "migrate_safely");
 pub(crate) const NOTICE_LOSS: &str = sql!("session", "notice_loss");
 pub(crate) const OWN_FUNCTIONS: &str = sql!("statements", "own_functions");
@@ -457,6 +525,7 @@ pub(crate) const POISON_TOLD: &str = sql!("statements", "poison_told");
 pub(crate) const POISON_TO_TELL: &str = sql!("statements", "poison_to_tell");
 pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
+pub(crate) const PURGE_DROPPED: &str = sql!("statements", "purge_dropped");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
 pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
 pub(crate) const QUEUE_STATUS: &str = sql!("statements", "queue_status");

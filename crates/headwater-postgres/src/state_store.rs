@@ -47,7 +47,7 @@ impl<S> fmt::Debug for PgStateStore<S> {
 impl<S: Serialize + DeserializeOwned> PgStateStore<S> {
     /// The states that belong to the subscriber `owner`.
     pub fn new(database: Database, info: &NamespaceInfo, owner: impl Into<String>) -> Self {
-        PgStateStore { database, namespace_id: info.id.into(), owner: owner.into(), state: PhantomData }
+        PgStateStore { database, namespace_id: info.id, owner: owner.into(), state: PhantomData }
     }
 
     /// The state of `id` in a transaction of the caller's, which keeps it until it ends: others that ask for it so wait, also if there is no

@@ -49,7 +49,7 @@ SELECT name, state, next_due_at > now() AS due_later FROM headwater.schedule_sta
 \echo 'The node takes what it handles, by pattern; what a monitor sees before and after.'
 SELECT waiting, in_flight FROM headwater.queue_metrics WHERE namespace = 'example-operations';
 SELECT count(*) AS cleanups, min(event_type) AS type, (array_agg(claim_id))[1] AS claim_id
-  FROM headwater.claim_matching('example-operations', 'mailer', max_events => 1, visibility => '30 s', patterns => ARRAY['maintenance.*'], worker => :'node_id') \gset
+  FROM headwater.claim('example-operations', 'mailer', max_events => 1, visibility => '30 s', event_types => ARRAY['maintenance.*'], worker => :'node_id') \gset
 \echo 'claimed:' :cleanups :type
 SELECT headwater.ack('example-operations', 'mailer', :'claim_id') \g /dev/null
 SELECT waiting, in_flight FROM headwater.queue_metrics WHERE namespace = 'example-operations';

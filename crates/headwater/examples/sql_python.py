@@ -111,7 +111,7 @@ def main():
         assert [run["outcome"] for run in runs] == ["fired"], runs
     with db, db.cursor() as cursor:
         claimed = call(
-            cursor, "claim_matching", NAMESPACE, "mailer", max_events=10, visibility="30 s", patterns=handles, worker=node["node_id"],
+            cursor, "claim", NAMESPACE, "mailer", max_events=10, visibility="30 s", event_types=handles, worker=node["node_id"],
         )
         assert [event["global_sequence"] for event in claimed] == [runs[0]["global_sequence"]], claimed
         print(f"claimed {claimed[0]['event_type']} of the schedule {claimed[0]['headers']['schedule']}")

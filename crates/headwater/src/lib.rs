@@ -53,12 +53,12 @@ pub use headwater_core::{
     AdminError, Append, AppendError, Appended, CloudEvent, DecodeError, Direction, Event, EventBuilder,
     EventBuilderError, EventData, EventEnvelope, EventLog, EventPattern, ExpectedVersion, Fault, Gap, GapState,
     Horizon, IntoEvent, InvalidName, Json, JsonError, LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NodeInfo,
-    NodeOptions, NotInSubset, Ordering, Partitions, Placed, ReadError, Registration, StreamId, StreamQuery, Writer,
-    headers,
+    NodeOptions, NotInSubset, Ordering, Partitions, Placed, ReadError, Registration, Storage, StreamId, StreamQuery,
+    Writer, headers,
 };
 // Delivery.
 pub use headwater_core::{
-    Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, ClaimedRange, DeadLetter, DeadLetterQuery,
+    Attempt, AuditFinding, AuditReport, CheckpointMode, Claim, ClaimRequest, DeadLetter, DeadLetterQuery,
     DeadLetterState, EventApplicator, EventObserver, GroupInfo, HandlerError, Instance, InstanceMode, MemoryStateStore,
     Observed, OnExhaustion, OnGroupFailure, PartitionInfo, Projection, ReliableDeliveryConfig, Report, RunnerState,
     Saga, SagaActions, StartFrom, StateChange, StateStore, SubscriberConfig, SubscriberError, SubscriberId,
@@ -72,5 +72,5 @@ pub use headwater_postgres::{
     ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
     NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, QueueConnection,
     QueueInfo, Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped,
-    SubscriptionReset, Trimmed,
+    SubscriptionReset, TransferError, Transferred, Trimmed,
 };

@@ -8,7 +8,7 @@ use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, Namespac
 use headwater_postgres::{
     Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, Holder, LiveNode, LogOptions, Loss,
     Maintained, Migrated, MonthInfo, NamespaceChanges, OrphanedSlot, PgLog, QueueInfo, ReplicationSettings,
-    ReplicationSlot, ServerStatus, SlotDropped, WakeUps,
+    ReplicationSlot, ServerStatus, SlotDropped, TransferError, Transferred, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -52,11 +52,43 @@ impl Headwater {
         self.database.create_namespace(&config).await
     }
 
+    /// Removes a namespace for good, with all its events, subscribers, dead letters and schedules. While nodes of it are
+    /// alive it is [`AdminError::NamespaceInUse`], unless `force`.
+    pub async fn drop_namespace(&self, name: &str, force: bool) -> Result<(), AdminError> {
+        self.open.lock().await.remove(name);
+        self.database.drop_namespace(name, force).await
+    }
+
     /// Changes settings of a namespace. Processes that have it open see them when they open it again.
     pub async fn alter_namespace(&self, name: &str, changes: NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
         let info = self.database.alter_namespace(name, &changes).await?;
         self.open.lock().await.remove(name);
         Ok(info)
+    }
+
+    /// Gives a namespace another name. It is refused while nodes or leases are alive, unless it is forced: programs that run know the old name, and fail.
+    pub async fn rename_namespace(&self, name: &str, new_name: &str, force: bool) -> Result<NamespaceInfo, AdminError> {
+        let info = self.database.rename_namespace(name, new_name, force).await?;
+        self.open.lock().await.remove(name);
+        Ok(info)
+    }
+
+    /// Writes a whole namespace as JSON lines, as one snapshot shows it. `write` gets each line without its end.
+    pub async fn export_namespace(
+        &self,
+        name: &str,
+        write: impl FnMut(&str) -> std::io::Result<()>,
+    ) -> Result<Transferred, TransferError> {
+        self.database.export_namespace(name, write).await
+    }
+
+    /// Makes a namespace of the lines of an export, under its own name or another, which must not be there yet: all of it, or nothing.
+    pub async fn import_namespace(
+        &self,
+        lines: impl IntoIterator<Item = std::io::Result<String>>,
+        new_name: Option<&str>,
+    ) -> Result<(NamespaceInfo, Transferred), TransferError> {
+        self.database.import_namespace(lines, new_name).await
     }
 
     /// All namespaces, by name.

@@ -36,11 +36,12 @@ impl Worker {
         Worker::Node(Box::new(node.concurrency(handlers).batch_size(batch)), taken)
     }
 
-    /// With a connection of its own.
-    pub(super) fn claims(server: &BenchServer, subscriber_id: &str, batch: u32) -> Self {
+    /// With a connection of its own. Asks for events of these types; none: of all.
+    pub(super) fn claims(server: &BenchServer, subscriber_id: &str, batch: u32, types: &[&str]) -> Self {
         let database = Database::from_pool(server.headwater.pool().clone());
         let queue = PgQueue::new(database, server.namespace.info().clone(), subscriber_id);
-        let request = Box::new(ClaimRequest { max_events: batch, ..ClaimRequest::new("bench") });
+        let event_types = types.iter().map(|event_type| event_type.to_string()).collect();
+        let request = Box::new(ClaimRequest { max_events: batch, event_types, ..ClaimRequest::new("bench") });
         Worker::Claims { conn: queue.connection(), queue, request }
     }
 

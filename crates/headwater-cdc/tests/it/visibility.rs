@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::common::until;
-use headwater_cdc::{CdcOptions, Direct, Feed, LiveState, Taken};
-use headwater_core::{Event, EventLog, Json, LogQuery, NamespaceConfig};
+use headwater_cdc::{CdcOptions, Direct, Feed, LiveState, Reach};
+use headwater_core::{Event, EventLog, Gaps, Json, LogQuery, NamespaceConfig};
 use headwater_embedded::Server;
 use headwater_postgres::{Database, DatabaseOptions, LogOptions};
 use sqlx::{Connection, PgConnection};
@@ -27,7 +27,7 @@ async fn a_commit_that_nobody_sees_yet_is_held_and_the_stream_lives_own_server()
     let task = tokio::spawn(source.run());
     until(|| async { feed.status().state == LiveState::Streaming }).await;
     let history = Some(database.history().await.unwrap());
-    assert_eq!(feed.take(0, history), Taken::ReadTheLog);
+    assert_eq!(feed.take(0, &Gaps::new(), Reach::Run, history), None, "a stream begins with the log");
 
     let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
     for statement in ["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"] {
@@ -60,7 +60,7 @@ async fn a_commit_that_nobody_sees_yet_is_held_and_the_stream_lives_own_server()
     }
     writer.await.unwrap().unwrap();
     until(|| async { feed.status().received == 1 }).await;
-    let Taken::Run { events, .. } = feed.take(0, history) else { panic!("it is there") };
-    assert_eq!(events, log.log_page(&LogQuery::after(0)).await.unwrap().events);
+    let taken = feed.take(0, &Gaps::new(), Reach::Run, history).expect("it is there");
+    assert_eq!(taken.events, log.log_page(&LogQuery::after(0)).await.unwrap().events);
     task.abort();
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
-use headwater::{Headwater, Holder, SubscriberInfo, SubscriberStore};
+use headwater::{Headwater, Holder, PartitionInfo, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore};
 use serde_json::json;
 
+use crate::commands::groups::view as groups;
 use crate::commands::subscribers::view;
 use crate::connection::ConnectionArgs;
 use crate::duration::{format_age, parse_short};
@@ -24,14 +25,20 @@ const REDRAW: &str = "\x1b[2J\x1b[H";
 Examples:
   headwater lag
   headwater lag -n shop --watch
+  headwater lag -n shop --partitions
   headwater lag --watch --interval 10s --json >> lag.jsonl
 
-BEHIND counts sequences: at most so many events. FOR is the age of the oldest of them. Whoever
-holds a log back is named, with the statement that ends it.")]
+BEHIND counts sequences: at most so many events. FOR is the age of the oldest of them. Of a
+subscriber with partitions, the one that is furthest behind stands for all; --partitions shows
+each, and --json always has them. Whoever holds a log back is named, with the statement that ends
+it.")]
 pub(crate) struct Lag {
     /// The namespace; without it, all
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
+    /// A line for each partition of subscribers that have some
+    #[arg(long)]
+    partitions: bool,
     /// Again and again, until Ctrl-C: redrawn in a terminal, else one line a subscriber
     #[arg(long)]
     watch: bool,
@@ -44,7 +51,28 @@ pub(crate) struct Lag {
 }
 
 /// A namespace, who holds it back, and its subscribers.
-type Lags = Vec<(String, Vec<Holder>, Vec<SubscriberInfo>)>;
+type Lags = Vec<(String, Vec<Holder>, Vec<SubscriberLag>)>;
+
+struct SubscriberLag {
+    info: SubscriberInfo,
+    /// Empty, if it is not partitioned or its partitions were not asked for.
+    partitions: Vec<PartitionInfo>,
+}
+
+impl SubscriberLag {
+    /// What is shown: its partitions, each with its number, position and lag; or itself.
+    fn rows(&self) -> Vec<(Option<&PartitionInfo>, &'static str, u64, u64)> {
+        if self.partitions.is_empty() {
+            return vec![(None, view::state(&self.info), self.info.position, self.info.lag_events)];
+        }
+        let mut rows = Vec::new();
+        for partition in &self.partitions {
+            let state = groups::state(&self.info, partition);
+            rows.push((Some(partition), state, partition.position, partition.lag_events));
+        }
+        rows
+    }
+}
 
 impl Lag {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
@@ -55,7 +83,7 @@ impl Lag {
             if self.json {
                 lines(&mut output, &lags, true)?
             } else {
-                table(&mut output, &lags)?
+                table(&mut output, &lags, self.partitions)?
             }
             headwater.shutdown().await;
             return output.finish();
@@ -65,7 +93,7 @@ impl Lag {
             let lags = held::unless_locked(&headwater, self.look(&headwater)).await?;
             if redraw {
                 output.line(format_args!("{REDRAW}{}\n", Utc::now().format("%F %T UTC")))?;
-                table(&mut output, &lags)?;
+                table(&mut output, &lags, self.partitions)?;
             } else {
                 lines(&mut output, &lags, self.json)?;
             }
@@ -81,7 +109,21 @@ impl Lag {
         };
         let mut lags = Vec::new();
         for name in names {
-            let subscribers = headwater.namespace(&name).await?.subscribers().subscribers().await?;
+            let store = headwater.namespace(&name).await?.subscribers();
+            let mut subscribers = Vec::new();
+            for info in store.subscribers().await? {
+                let wanted = self.partitions || self.json;
+                let partitions = match info.mode {
+                    SubscriberMode::Partitioned { .. } if wanted => match store.group(&info.subscriber_id).await {
+                        Ok(group) => group.partitions,
+                        // It was removed since.
+                        Err(SubscriberError::NotFound(_)) => continue,
+                        Err(error) => return Err(error.into()),
+                    },
+                    _ => Vec::new(),
+                };
+                subscribers.push(SubscriberLag { info, partitions });
+            }
             let holders = held::holders(headwater, &name).await?;
             lags.push((name, holders, subscribers));
         }
@@ -89,29 +131,63 @@ impl Lag {
     }
 }
 
-fn table(output: &mut Output, lags: &Lags) -> Result<(), Failure> {
-    let heading = ["NAMESPACE", "SUBSCRIBER", "STATE", "POSITION", "BEHIND", "FOR"].map(String::from);
-    let all = lags.iter().flat_map(|(namespace, _, all)| all.iter().map(move |info| (namespace, info)));
-    let rows = all.map(|(namespace, info)| {
-        [
-            namespace.clone(),
-            printable(&info.subscriber_id),
-            view::state(info).into(),
-            info.position.to_string(),
-            grouped(info.lag_events),
-            format_age(info.lag),
-        ]
-    });
-    output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
+fn table(output: &mut Output, lags: &Lags, by_partition: bool) -> Result<(), Failure> {
+    let all = || lags.iter().flat_map(|(namespace, _, all)| all.iter().map(move |lag| (namespace, lag)));
+    if by_partition {
+        let heading =
+            ["NAMESPACE", "SUBSCRIBER", "PARTITION", "OWNER", "STATE", "POSITION", "BEHIND"].map(String::from);
+        let rows = all().flat_map(|(namespace, lag)| {
+            lag.rows().into_iter().map(move |(partition, state, position, events)| {
+                [
+                    namespace.clone(),
+                    printable(&lag.info.subscriber_id),
+                    partition.map_or("-".into(), |partition| partition.partition.to_string()),
+                    partition.map_or_else(|| owner(&lag.info), groups::owner),
+                    state.into(),
+                    position.to_string(),
+                    grouped(events),
+                ]
+            })
+        });
+        output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
+    } else {
+        let heading = ["NAMESPACE", "SUBSCRIBER", "STATE", "POSITION", "BEHIND", "FOR"].map(String::from);
+        let rows = all().map(|(namespace, SubscriberLag { info, .. })| {
+            [
+                namespace.clone(),
+                printable(&info.subscriber_id),
+                view::state(info).into(),
+                info.position.to_string(),
+                grouped(info.lag_events),
+                format_age(info.lag),
+            ]
+        });
+        output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
+    }
     lags.iter().try_for_each(|(namespace, holders, _)| held::print(output, namespace, holders))
+}
+
+fn owner(info: &SubscriberInfo) -> String {
+    info.owner.as_ref().map_or("-".into(), |owner| printable(&owner.node))
 }
 
 fn lines(output: &mut Output, lags: &Lags, as_json: bool) -> Result<(), Failure> {
     let now: DateTime<Utc> = Utc::now();
-    let all = lags.iter().flat_map(|(namespace, holders, all)| all.iter().map(move |info| (namespace, holders, info)));
-    for (namespace, holders, info) in all {
+    let all = lags.iter().flat_map(|(namespace, holders, all)| all.iter().map(move |lag| (namespace, holders, lag)));
+    for (namespace, holders, lag) in all {
+        let info = &lag.info;
         let holders = held::of_subscriber(holders, &info.subscriber_id);
         if as_json {
+            let partition = |(partition, state, position, lag_events): (Option<&PartitionInfo>, _, _, _)| {
+                let partition = partition?;
+                Some(json!({
+                    "partition": partition.partition,
+                    "owner": partition.owner,
+                    "state": state,
+                    "position": position,
+                    "lag_events": lag_events,
+                }))
+            };
             output.json(&json!({
                 "at": now,
                 "namespace": namespace,
@@ -120,16 +196,28 @@ fn lines(output: &mut Output, lags: &Lags, as_json: bool) -> Result<(), Failure>
                 "position": info.position,
                 "lag_events": info.lag_events,
                 "lag_seconds": info.lag.as_secs_f64(),
+                "partitions": lag.rows().into_iter().filter_map(partition).collect::<Vec<_>>(),
                 "held_by": holders,
             }))?;
             continue;
         }
         let at = now.to_rfc3339_opts(SecondsFormat::Secs, true);
-        let (id, state) = (printable(&info.subscriber_id), view::state(info));
-        let (events, age) = (grouped(info.lag_events), format_age(info.lag));
+        let (id, age) = (printable(&info.subscriber_id), format_age(info.lag));
         let by: Vec<_> = holders.iter().map(|holder| printable(&holder.to_string())).collect();
         let by = if by.is_empty() { String::new() } else { format!(", held back by {}", by.join("; ")) };
-        output.line(format_args!("{at}  {namespace}  {id}  {state}  {events} behind for {age}{by}"))?;
+        for (partition, state, _, events) in lag.rows() {
+            let events = grouped(events);
+            match partition {
+                None => {
+                    output.line(format_args!("{at}  {namespace}  {id}  {state}  {events} behind for {age}{by}"))?;
+                }
+                Some(PartitionInfo { partition, .. }) => {
+                    output.line(format_args!(
+                        "{at}  {namespace}  {id}  partition {partition}  {state}  {events} behind{by}"
+                    ))?;
+                }
+            }
+        }
     }
     Ok(())
 }

@@ -1,25 +1,34 @@
-//! `headwater namespace`: create, list, show, set.
+//! `headwater namespace`: create, list, show, set, drop, rename, export, import.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use headwater::{Headwater, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions};
+use headwater::{
+    Headwater, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions, Storage, TransferError,
+};
 use serde_json::{Value, json};
 
 use crate::commands::status::{horizon, horizon_json};
 use crate::connection::ConnectionArgs;
 use crate::duration;
-use crate::failure::Failure;
+use crate::failure::{Failure, output_failed};
 use crate::held;
-use crate::output::{Output, printable};
+use crate::output::{Output, plural, printable};
 
-/// Create, list, show and change namespaces: isolated logs with their own settings
+/// Create, list, show, change, rename, drop, export and import namespaces: isolated logs with their own settings
 #[derive(Debug, Subcommand)]
 pub(crate) enum Namespace {
     Create(Create),
     List(List),
     Show(Show),
     Set(Set),
+    Drop(Drop),
+    Rename(Rename),
+    Export(Export),
+    Import(Import),
 }
 
 /// Create a namespace, or accept the one that is there
@@ -41,6 +50,10 @@ pub(crate) struct Create {
     /// Who makes the partitions of coming months; pg_partman must be installed in the database [default: built-in]
     #[arg(long, value_name = "built-in|pg_partman", value_parser = partitions)]
     partitions: Option<Partitions>,
+    /// shared: its events are in months that it shares with other namespaces; own: it has months of its own, for a
+    /// namespace that is much larger than the others [default: shared; own with pg_partman]
+    #[arg(long, value_name = "shared|own", value_parser = storage)]
+    storage: Option<Storage>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -84,6 +97,73 @@ pub(crate) struct Set {
     keep_for_ever: bool,
 }
 
+/// Remove a namespace for good, with all its events, subscribers, dead letters and schedules
+///
+/// Only the owner of Headwater's tables can. It is refused while nodes of the namespace are alive, unless it is forced.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  headwater namespace drop old-shop --confirm old-shop")]
+pub(crate) struct Drop {
+    /// The namespace
+    name: String,
+    /// The name of the namespace again
+    #[arg(long, value_name = "NAME")]
+    confirm: Option<String>,
+    /// Although nodes of it are alive
+    #[arg(long)]
+    force: bool,
+}
+
+/// Give a namespace another name
+///
+/// Events, subscribers, schedules and grants stay as they are. Programs that run know the old name, so it is refused while
+/// nodes live or leases are held.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  headwater namespace rename shop store")]
+pub(crate) struct Rename {
+    /// The namespace
+    name: String,
+    /// Its new name
+    new_name: String,
+    /// Rename it though it is in use: programs lose their leases, and fail until they use the new name
+    #[arg(long)]
+    force: bool,
+}
+
+/// Write a whole namespace as JSON lines
+///
+/// One snapshot: settings, events with their sequences, versions, ids and times, streams, subscribers with their
+/// positions, dead letters, schedules, and events that wait to be due. Nodes, leases, claims and grants are left out: queues begin again after
+/// the last event up to which all is settled. What transactions commit that are open now is not in it, so stop
+/// producers first if nothing may be missing.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  headwater namespace export shop shop.jsonl
+  headwater namespace export shop | zstd > shop.jsonl.zst")]
+pub(crate) struct Export {
+    /// The namespace
+    name: String,
+    /// A new file [default: standard output]
+    file: Option<PathBuf>,
+}
+
+/// Make a namespace of an export
+///
+/// All of it or nothing. The name must not be taken. Schedules go on as they were, so pause them first if the
+/// exported namespace still runs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  headwater namespace import shop.jsonl
+  zstd -dc shop.jsonl.zst | headwater namespace import - --as shop-copy")]
+pub(crate) struct Import {
+    /// The file; -: standard input
+    file: PathBuf,
+    /// The name of the new namespace [default: that of the exported one]
+    #[arg(long = "as", value_name = "NAME")]
+    new_name: Option<String>,
+}
+
 #[derive(Debug, Args)]
 struct Settings {
     /// Whether SQL callers wake readers from within their transaction; false makes concurrent SQL writers faster
@@ -111,6 +191,17 @@ impl Namespace {
             }
             Namespace::List(list) => list.run(&headwater, &mut output).await?,
             Namespace::Show(show) => show.run(&headwater, &mut output).await?,
+            Namespace::Drop(drop) => {
+                drop.check()?;
+                headwater.drop_namespace(&drop.name, drop.force).await?;
+                output.line(format_args!("namespace {} is gone", drop.name))?;
+            }
+            Namespace::Rename(rename) => {
+                let info = headwater.rename_namespace(&rename.name, &rename.new_name, rename.force).await?;
+                output.line(format_args!("namespace {} is now {}", rename.name, info.name))?;
+            }
+            Namespace::Export(export) => export.run(&headwater).await?,
+            Namespace::Import(import) => import.run(&headwater, &mut output).await?,
             Namespace::Set(set) => {
                 let info = headwater.alter_namespace(&set.name, set.changes()?).await?;
                 output.line(format_args!("namespace {}: {}", info.name, summary(&info)))?;
@@ -124,8 +215,8 @@ impl Namespace {
 impl Create {
     fn config(self) -> NamespaceConfig {
         let Settings { notify, retention, max_payload_bytes, metadata } = self.settings;
-        let (ordering, partitions) = (self.ordering, self.partitions);
-        NamespaceConfig { name: self.name, ordering, notify, retention, max_payload_bytes, metadata, partitions }
+        let Create { name, ordering, partitions, storage, .. } = self;
+        NamespaceConfig { name, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage }
     }
 }
 
@@ -144,6 +235,66 @@ impl Set {
         }
         Ok(changes)
     }
+}
+
+impl Drop {
+    fn check(&self) -> Result<(), Failure> {
+        if self.confirm.as_ref() == Some(&self.name) {
+            return Ok(());
+        }
+        let what = format!("not confirmed: this removes namespace {} with all its events, for good", self.name);
+        Err(Failure::invalid(what).help(format!("repeat it with --confirm {}", self.name)))
+    }
+}
+
+impl Export {
+    async fn run(self, headwater: &Headwater) -> Result<(), Failure> {
+        let writers = headwater.namespace(&self.name).await?.horizon().await?.writers;
+        if !writers.is_empty() {
+            let count = plural(writers.len() as u64, "open transaction");
+            eprintln!("warning: {count} may have appended: what is committed from now on is not in the export");
+        }
+        let mut out: Box<dyn Write> = match &self.file {
+            Some(path) => Box::new(File::create_new(path).map_err(|error| failed("create", path, &error))?),
+            None => Box::new(std::io::stdout()),
+        };
+        let mut buffer = BufWriter::with_capacity(256 * 1024, &mut out);
+        let written = headwater
+            .export_namespace(&self.name, |line| {
+                buffer.write_all(line.as_bytes())?;
+                buffer.write_all(b"\n")
+            })
+            .await;
+        let written = match (written, &self.file) {
+            (Err(TransferError::File(error)), None) => return Err(output_failed(error)),
+            (written, _) => written?,
+        };
+        match (buffer.flush(), &self.file) {
+            (Err(error), Some(path)) => return Err(failed("write", path, &error)),
+            (Err(error), None) => return Err(output_failed(error)),
+            (Ok(()), _) => {}
+        }
+        eprintln!("exported {}, and {} more", plural(written.events, "event"), plural(written.rows, "row"));
+        Ok(())
+    }
+}
+
+impl Import {
+    async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
+        let reader: Box<dyn BufRead> = if self.file == Path::new("-") {
+            Box::new(std::io::stdin().lock())
+        } else {
+            let file = File::open(&self.file).map_err(|error| failed("open", &self.file, &error))?;
+            Box::new(BufReader::with_capacity(256 * 1024, file))
+        };
+        let (info, read) = headwater.import_namespace(reader.lines(), self.new_name.as_deref()).await?;
+        let (events, rows) = (plural(read.events, "event"), plural(read.rows, "row"));
+        output.line(format_args!("namespace {} is there: {events}, and {rows} more", info.name))
+    }
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::invalid(format!("failed to {what} {}: {error}", path.display()))
 }
 
 impl List {
@@ -186,6 +337,7 @@ impl Show {
             ["notify".into(), info.notify.to_string()],
             ["metadata".into(), printable(info.metadata.as_str())],
             ["partitions".into(), info.partitions.as_str().into()],
+            ["storage".into(), info.storage.as_str().into()],
             ["created".into(), info.created_at.format("%F %T UTC").to_string()],
             ["head".into(), horizon.head.to_string()],
             ["horizon".into(), horizon.horizon.to_string()],
@@ -211,6 +363,7 @@ fn info_json(info: &NamespaceInfo) -> Value {
         "metadata": info.metadata,
         "created_at": info.created_at,
         "partitions": info.partitions.as_str(),
+        "storage": info.storage.as_str(),
     })
 }
 
@@ -219,6 +372,10 @@ fn ordering(text: &str) -> Result<Ordering, String> {
 }
 
 fn partitions(text: &str) -> Result<Partitions, String> {
+    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+}
+
+fn storage(text: &str) -> Result<Storage, String> {
     text.parse().map_err(|error: headwater::AdminError| error.to_string())
 }
 

@@ -132,7 +132,7 @@ impl Up {
 async fn unless_again<T>(stop: &mut StopSignals, work: impl Future<Output = T>) -> Result<T, Failure> {
     tokio::select! {
         done = work => Ok(done),
-        signal = stop.received() => Err(Failure::interrupted().at(format_args!("{signal} again"))),
+        signal = stop.received_again() => Err(Failure::interrupted().at(format_args!("{signal} again"))),
     }
 }
 

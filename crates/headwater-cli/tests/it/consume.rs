@@ -50,6 +50,101 @@ async fn signals_end_it_cleanly() {
 }
 
 #[tokio::test]
+async fn a_signal_that_comes_twice_at_once_is_one() {
+    let cli = Cli::with_shop().await;
+    cli.emit_keyed(20, 20);
+    let consumer = cli.consume("m", &["--partitions", "16"]);
+    (0..20).for_each(|_| _ = consumer.sequence());
+    // As `timeout` does it: to the process, and to its group.
+    for _ in 0..5 {
+        consumer.signal(Signal::TERM);
+    }
+    let said = consumer.wait().ok();
+    assert_eq!(said.err.matches("stopping on SIGTERM").count(), 1, "{said:?}");
+    let group = cli.run(["groups", "show", "-n", "shop", "m", "--json"]).ok().json();
+    for partition in group["partitions"].as_array().unwrap() {
+        assert_eq!(partition["owner"], json!(null), "{group:#}");
+    }
+    // What was printed is settled.
+    assert!(cli.consume_all("m", &["--partitions", "16"]).ok().sequences().is_empty());
+}
+
+/// What a checkpoint was moved to, each time, by these arguments.
+async fn written(cli: &Cli, subscriber: &str, args: &[&str]) -> Vec<i64> {
+    let mut session = cli.db.session().await;
+    let sql = "CREATE TABLE IF NOT EXISTS public.written (subscriber text, position bigint, n bigserial);
+               CREATE OR REPLACE FUNCTION public.note_written() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+                   'BEGIN INSERT INTO public.written VALUES (new.subscriber_id, new.position); RETURN NULL; END';
+               CREATE OR REPLACE TRIGGER note_written AFTER UPDATE OF position ON headwater_private.subscribers
+                   FOR EACH ROW WHEN (old.position <> new.position) EXECUTE FUNCTION public.note_written()";
+    sqlx::raw_sql(sql).execute(&mut session).await.unwrap();
+    let file = tempfile::tempfile().unwrap();
+    let all = ["consume", "-n", "shop", "-s", subscriber, "--until-caught-up"].into_iter().chain(args.iter().copied());
+    let child = cli.command(all).stdout(file).stderr(Stdio::piped()).spawn().unwrap();
+    Said::from(child.wait_with_output().unwrap()).ok();
+    let sql = "SELECT position FROM public.written WHERE subscriber = $1 ORDER BY n";
+    sqlx::query_scalar(sql).bind(subscriber).fetch_all(&mut session).await.unwrap()
+}
+
+#[tokio::test]
+async fn progress_is_written_once_per_flush_or_for_every_line() {
+    let cli = Cli::with_shop().await;
+    cli.emit(1..=500);
+    let each: Vec<i64> = (1..=500).collect();
+    assert_eq!(written(&cli, "every", &["--checkpoint", "every"]).await, each);
+    // The log may be read in a few pieces.
+    let flushed = written(&cli, "flushed", &[]).await;
+    assert_eq!(flushed.last(), Some(&500));
+    assert!(flushed.len() < 20, "{flushed:?}");
+    let pieces = written(&cli, "pieces", &["--batch-size", "100"]).await;
+    assert_eq!(pieces.last(), Some(&500));
+    assert!((5..=10).contains(&pieces.len()), "{pieces:?}");
+    let halves = written(&cli, "halves", &["--checkpoint", "50/60s"]).await;
+    let steps = std::iter::once(&0).chain(&halves).zip(&halves).map(|(before, after)| after - before);
+    assert!(steps.max() <= Some(50), "{halves:?}");
+}
+
+#[tokio::test]
+async fn a_group_needs_few_connections() {
+    let cli = Cli::with_shop().await;
+    cli.emit_keyed(200, 50);
+    let consumer = cli.consume("m", &["--partitions", "8"]);
+    let mut session = cli.db.session().await;
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'headwater-cli'";
+    let mut most = 0_i64;
+    for _ in 0..200 {
+        consumer.sequence();
+        most = most.max(sqlx::query_scalar(count).fetch_one(&mut session).await.unwrap());
+    }
+    assert!((2..=4).contains(&most), "{most} connections");
+    consumer.stop(Signal::TERM).ok();
+}
+
+#[tokio::test]
+async fn a_count_is_kept_in_every_mode() {
+    let cli = Cli::with_shop().await;
+    cli.emit_keyed(50, 10);
+    for mode in [&[][..], &["--partitions", "4"], &["--shared"], &["--checkpoint", "every"], &["--rate", "1000"]] {
+        let subscriber = format!("m{}", mode.join(""));
+        let mut all = Vec::new();
+        for count in ["7", "20"] {
+            let said = cli
+                .run(
+                    ["consume", "-n", "shop", "-s", &subscriber, "--count", count]
+                        .into_iter()
+                        .chain(mode.iter().copied()),
+                )
+                .ok();
+            assert_eq!(said.sequences().len().to_string(), count, "{mode:?}");
+            all.extend(said.sequences());
+        }
+        all.extend(cli.consume_all(&subscriber, mode).ok().sequences());
+        all.sort_unstable();
+        assert_eq!(all, (1..=50).collect::<Vec<_>>(), "{mode:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_closed_output_settles_nothing_and_ends_quietly() {
     let cli = Cli::with_shop().await;
     cli.emit(1..=3);

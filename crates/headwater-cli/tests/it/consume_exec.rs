@@ -171,7 +171,10 @@ async fn a_signal_lets_the_command_finish_and_a_second_does_not() {
     let pid = consumer.line();
     consumer.signal(Signal::TERM);
     consumer.says("stopping on SIGTERM");
-    let said = consumer.stop(Signal::INT).fails(130, "again");
+    // One that comes at once is the same wish. Who insists is heard.
+    consumer.signal(Signal::INT);
+    assert!(runs(&pid));
+    let said = consumer.insist(Signal::INT).fails(130, "again");
     assert_eq!(said.out, "");
     let begin = std::time::Instant::now();
     while runs(&pid) {

@@ -33,7 +33,10 @@ fn nothing_lost(cli: &Cli, args: &[&str], at_most_again: usize) {
 async fn a_killed_consumer_loses_nothing() {
     let cli = Cli::with_shop().await;
     cli.emit(1..=EVENTS);
-    nothing_lost(&cli, &[], 1);
+    nothing_lost(&cli, &["--checkpoint", "every"], 1);
+    // A flush at most.
+    nothing_lost(&cli, &[], EVENTS as usize);
+    nothing_lost(&cli, &["--batch-size", "50"], 50);
     nothing_lost(&cli, &["--checkpoint", "25/60s"], 25);
     cli.run(["audit", "-n", "shop"]).ok();
 }

@@ -105,7 +105,7 @@ async fn partitions_and_retention_are_looked_at() {
     assert_eq!(found(&cli, "not_dropped").len(), 1);
     run(
         &mut session,
-        "CREATE TABLE headwater_private.events_n1_default PARTITION OF headwater_private.events_n1 DEFAULT;
+        "CREATE TABLE headwater_private.events_default PARTITION OF headwater_private.events DEFAULT;
          DO $$ DECLARE leaf text; BEGIN
              FOR leaf IN SELECT l.leaf FROM headwater_private.leaves(1) l WHERE l.starts_at > now() LOOP EXECUTE 'DROP TABLE headwater_private.' || leaf; END LOOP;
          END $$",

@@ -49,16 +49,31 @@ async fn events_are_written_in_other_formats() {
     cli.feed(["append", "-n", "shop", "--file", "-"], line).ok();
     let event = cli.run(["read", "-n", "shop", "--json"]).ok().json();
     let written = |subscriber: &str, format: &str| -> Value {
-        cli.consume_all(subscriber, &["--json", "--format", format]).ok().json()
+        let all = cli.consume_all(subscriber, &["--json", "--format", format, "--event-type", "user.created"]);
+        all.ok().json()
     };
     assert_eq!(written("a", "event"), event);
     assert_eq!(
         written("b", "envelope"),
         json!({
             "namespace": "shop", "eventType": "user.created", "payload": {"userId": "123"},
-            "emittedAt": event["created_at"], "messageId": 1
+            "emittedAt": event["created_at"], "messageId": 1, "redeliveryCount": 0
         })
     );
+    // Of a queue, every delivery is counted, and metadata is what it was.
+    let claim = "SELECT headwater.register_subscriber('shop', 'q', mode => 'shared');
+                 SELECT headwater.append_event_log('shop', 'user.left', '{}', 'api-1', p_metadata => '{\"tries\": 3, \"first\": true, \"of\": \"web\"}');
+                 SELECT headwater.nack('shop', 'q', c.claim_id)
+                   FROM (SELECT DISTINCT claim_id FROM headwater.claim('shop', 'q', 2)) c";
+    sqlx::raw_sql(claim).execute(&mut cli.db.session().await).await.unwrap();
+    let queued = cli
+        .run(["consume", "-n", "shop", "-s", "q", "--shared", "--count", "2", "--format", "envelope"])
+        .ok()
+        .json_lines();
+    let counts: Vec<_> = queued.iter().map(|envelope| &envelope["redeliveryCount"]).collect();
+    assert_eq!(counts, [1, 1], "{queued:?}");
+    let left = queued.iter().find(|envelope| envelope["eventType"] == "user.left").unwrap();
+    assert_eq!(left["metadata"], json!({ "tries": 3, "first": true, "of": "web" }));
     let cloud = written("c", "cloudevents");
     assert_eq!((&cloud["specversion"], &cloud["id"]), (&json!("1.0"), &event["id"]));
     assert_eq!((&cloud["source"], &cloud["type"]), (&json!("/shop"), &json!("user.created")));

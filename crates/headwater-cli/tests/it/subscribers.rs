@@ -187,5 +187,21 @@ async fn lag_is_shown_once_or_again_and_again() {
     while !watch.line().contains("  0 behind for 0.0s") {}
     assert_eq!(watch.stop(Signal::INT).code, Some(130));
     cli.run(["lag", "-n", "nope"]).fails(4, "[WH001]");
+
+    // Each partition has its own.
+    cli.consume_all("g", &["--partitions", "2", "--partition-id", "1"]).ok();
+    let lines = cli.run(["lag", "-n", "shop", "--json"]).ok().json_lines();
+    let g = lines.iter().find(|line| line["subscriber_id"] == "g").unwrap();
+    let of = |partition: &serde_json::Value| {
+        (partition["partition"].clone(), partition["position"].clone(), partition["lag_events"].clone())
+    };
+    let partitions: Vec<_> = g["partitions"].as_array().unwrap().iter().map(of).collect();
+    assert_eq!(partitions, [(json!(0), json!(0), json!(1200)), (json!(1), json!(1200), json!(0))]);
+    assert_eq!(lines.iter().find(|line| line["subscriber_id"] == "m").unwrap()["partitions"], json!([]));
+    let table = cli.run(["lag", "-n", "shop", "--partitions"]).ok().out;
+    let rows: Vec<Vec<_>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["shop", "g", "0", "-", "no_owner", "0", "1,200"]);
+    assert_eq!(rows[1], ["shop", "g", "1", "-", "no_owner", "1200", "0"]);
+    assert_eq!(rows[2], ["shop", "m", "-", "-", "no_owner", "1200", "0"]);
     cli.run(["lag", "--interval", "1s"]).fails(2, "--watch");
 }

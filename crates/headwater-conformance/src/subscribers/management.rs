@@ -104,7 +104,7 @@ pub(crate) async fn a_reset_keeps_what_the_ledger_has_before_it(test: &TestSubsc
     let at = |place: usize| sequence(&events[place - 1]);
     let pending_gaps = Gaps::from_iter([(at(1), at(1)), (at(3), at(4))]);
     test.first().advance(&fence, &Advance { pending_gaps, ..settled(0, &events) }).await.unwrap();
-    let ledger = async || test.second().position("s").await.unwrap().pending_gaps.ranges().to_vec();
+    let ledger = async || test.second().position("s").await.unwrap().pending_gaps.ranges();
     test.first().reset("s", at(5)).await.unwrap();
     assert_eq!(ledger().await, [(at(1), at(1)), (at(3), at(4))]);
     test.first().reset("s", at(6)).await.unwrap();
@@ -127,7 +127,7 @@ pub(crate) async fn a_reset_beyond_the_log_has_what_is_to_come_in_its_ledger(tes
     test.first().reset("s", last + 2).await.unwrap();
     let loaded = test.first().position("s").await.unwrap();
     // In one piece, for a transaction that compares.
-    assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (last + 2, [(last, last + 2)].as_slice()));
+    assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (last + 2, vec![(last, last + 2)]));
 }
 
 /// No backend counts that far, and no number becomes another.

@@ -1,9 +1,57 @@
 //! A set of global sequences, as ranges.
+//!
+//! A long transaction that emits while others do leaves a hole for each of its events, so a set may have a hundred thousand ranges, of which a batch
+//! changes a few. So it is kept in chunks, which clones share: a clone costs one pointer per chunk, a change copies one chunk, and two sets that came from
+//! each other tell where they differ by comparing pointers.
+
+use std::sync::Arc;
+
+/// Ranges of a chunk that is full. What is added behind it begins the next one.
+const CHUNK: usize = 256;
 
 /// A set of global sequences, kept as ordered ranges that neither touch nor overlap.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, Eq)]
 pub struct Gaps {
-    ranges: Vec<(u64, u64)>,
+    chunks: Vec<Arc<Chunk>>,
+    /// How many ranges there are.
+    len: usize,
+}
+
+/// Neighbouring ranges of a set, which are stored together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Names it among the chunks of its set. No range of it begins below, and each range of an earlier chunk ends below.
+    pub key: u64,
+    /// The ranges, first and last included, in order. There is at least one.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// What differs between two sets, chunk by chunk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangedChunks {
+    /// Chunks that are new or have changed.
+    pub written: Vec<Arc<Chunk>>,
+    /// Keys of chunks that are gone.
+    pub removed: Vec<u64>,
+}
+
+impl Chunk {
+    fn first(&self) -> u64 {
+        self.ranges.first().map_or(self.key, |(first, _)| *first)
+    }
+
+    fn last(&self) -> u64 {
+        self.ranges.last().map_or(self.key, |(_, last)| *last)
+    }
+}
+
+impl PartialEq for Gaps {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Arc<Chunk>, &Arc<Chunk>)| Arc::ptr_eq(one, other);
+        self.len == other.len
+            && (self.chunks.len() == other.chunks.len() && self.chunks.iter().zip(&other.chunks).all(same)
+                || self.iter().eq(other.iter()))
+    }
 }
 
 impl Gaps {
@@ -12,20 +60,83 @@ impl Gaps {
         Gaps::default()
     }
 
+    /// A set of chunks that were stored. What is out of order among them is put in order.
+    pub fn from_chunks(chunks: impl IntoIterator<Item = Chunk>) -> Self {
+        let mut gaps = Gaps::new();
+        for chunk in chunks {
+            let behind = gaps.chunks.last().map_or(0, |last| last.last().max(last.key)).saturating_add(1);
+            let in_order = chunk.ranges.windows(2).all(|pair| pair[0].1.saturating_add(1) < pair[1].0)
+                && chunk.ranges.iter().all(|range| range.0 <= range.1);
+            let follows = gaps.is_empty() || chunk.key >= behind && chunk.first() > behind;
+            if in_order && follows && !chunk.ranges.is_empty() && chunk.key <= chunk.first() {
+                gaps.len += chunk.ranges.len();
+                gaps.chunks.push(Arc::new(chunk));
+            } else {
+                chunk.ranges.into_iter().for_each(|(first, last)| gaps.insert(first, last));
+            }
+        }
+        gaps
+    }
+
     /// The ranges, first and last included, in order.
-    pub fn ranges(&self) -> &[(u64, u64)] {
-        &self.ranges
+    pub fn ranges(&self) -> Vec<(u64, u64)> {
+        self.iter().collect()
+    }
+
+    /// The ranges, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.chunks.iter().flat_map(|chunk| chunk.ranges.iter().copied())
+    }
+
+    /// Its chunks, in order.
+    pub fn chunks(&self) -> &[Arc<Chunk>] {
+        &self.chunks
+    }
+
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many sequences are in it.
+    pub fn size(&self) -> u64 {
+        self.iter().map(|(first, last)| last - first + 1).sum()
     }
 
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.chunks.is_empty()
+    }
+
+    /// The lowest sequence in it.
+    pub fn first(&self) -> Option<u64> {
+        self.chunks.first().map(|chunk| chunk.first())
+    }
+
+    /// The highest.
+    pub fn last(&self) -> Option<u64> {
+        self.chunks.last().map(|chunk| chunk.last())
+    }
+
+    /// The place of the first chunk that ends at or after the sequence.
+    fn chunk_at(&self, sequence: u64) -> usize {
+        self.chunks.partition_point(|chunk| chunk.last() < sequence)
     }
 
     /// Whether the sequence is in it.
     pub fn contains(&self, sequence: u64) -> bool {
-        let at = self.ranges.partition_point(|(_, last)| *last < sequence);
-        self.ranges.get(at).is_some_and(|(first, _)| *first <= sequence)
+        self.chunks.get(self.chunk_at(sequence)).is_some_and(|chunk| {
+            let at = chunk.ranges.partition_point(|(_, last)| *last < sequence);
+            chunk.ranges.get(at).is_some_and(|(first, _)| *first <= sequence)
+        })
+    }
+
+    /// Its ranges in `first..=last`, cut off there. Costs what they are, not what the set has.
+    pub fn within(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let chunk = self.chunk_at(first);
+        let skip = self.chunks.get(chunk).map_or(0, |chunk| chunk.ranges.partition_point(|range| range.1 < first));
+        let ranges = self.chunks[chunk..].iter().flat_map(|chunk| chunk.ranges.iter().copied()).skip(skip);
+        ranges.take_while(move |range| range.0 <= last).map(move |range| (range.0.max(first), range.1.min(last)))
     }
 
     /// What is below the sequence.
@@ -40,30 +151,111 @@ impl Gaps {
             return;
         }
         // Ranges that overlap the new one or touch it become one with it.
-        let start = self.ranges.partition_point(|range| range.1.saturating_add(1) < first);
-        let end = self.ranges.partition_point(|range| range.0 <= last.saturating_add(1));
-        let joined =
-            self.ranges[start..end].iter().fold((first, last), |all, range| (all.0.min(range.0), all.1.max(range.1)));
-        self.ranges.splice(start..end, [joined]);
+        let (low, high) = (first.saturating_sub(1), last.saturating_add(1));
+        let (mut first, mut last) = (first, last);
+        if let Some((start, end)) = self
+            .within(low, high)
+            .fold(None, |all: Option<(u64, u64)>, range| Some(all.map_or(range, |all| (all.0, range.1))))
+        {
+            // Those were cut off: what reaches beyond is found in the ranges that hold their ends.
+            first = first.min(self.range_at(start).map_or(start, |range| range.0));
+            last = last.max(self.range_at(end).map_or(end, |range| range.1));
+            self.remove(first, last);
+        }
+        self.add(first, last);
     }
 
-    /// Takes `first..=last` out.
-    pub fn remove(&mut self, first: u64, last: u64) {
-        if first > last {
+    /// The range that holds a sequence.
+    fn range_at(&self, sequence: u64) -> Option<(u64, u64)> {
+        let chunk = self.chunks.get(self.chunk_at(sequence))?;
+        let at = chunk.ranges.partition_point(|(_, last)| *last < sequence);
+        chunk.ranges.get(at).copied().filter(|(first, _)| *first <= sequence)
+    }
+
+    /// Adds a range that touches no other.
+    fn add(&mut self, first: u64, last: u64) {
+        self.len += 1;
+        let at = self.chunk_at(first);
+        if at == self.chunks.len() {
+            match self.chunks.last_mut().filter(|chunk| chunk.ranges.len() < CHUNK) {
+                Some(chunk) => Arc::make_mut(chunk).ranges.push((first, last)),
+                None => self.chunks.push(Arc::new(Chunk { key: first, ranges: vec![(first, last)] })),
+            }
             return;
         }
-        let start = self.ranges.partition_point(|range| range.1 < first);
-        let end = self.ranges.partition_point(|range| range.0 <= last);
-        let mut rest = Vec::new();
-        for range in &self.ranges[start..end] {
-            if range.0 < first {
-                rest.push((range.0, first - 1));
+        let chunk = Arc::make_mut(&mut self.chunks[at]);
+        let place = chunk.ranges.partition_point(|range| range.1 < first);
+        chunk.ranges.insert(place, (first, last));
+        chunk.key = chunk.key.min(first);
+        self.split(at);
+    }
+
+    fn split(&mut self, at: usize) {
+        if self.chunks[at].ranges.len() > 2 * CHUNK {
+            let ranges = Arc::make_mut(&mut self.chunks[at]).ranges.split_off(CHUNK);
+            self.chunks.insert(at + 1, Arc::new(Chunk { key: ranges[0].0, ranges }));
+        }
+    }
+
+    /// Takes `first..=last` out. Returns whether some of it was there.
+    pub fn remove(&mut self, first: u64, last: u64) -> bool {
+        if first > last {
+            return false;
+        }
+        let start = self.chunk_at(first);
+        let end = self.chunks.partition_point(|chunk| chunk.first() <= last);
+        if start >= end {
+            return false;
+        }
+        let mut any = false;
+        for at in start..end {
+            let from = self.chunks[at].ranges.partition_point(|range| range.1 < first);
+            let to = self.chunks[at].ranges.partition_point(|range| range.0 <= last);
+            if from >= to {
+                continue;
             }
-            if range.1 > last {
-                rest.push((last + 1, range.1));
+            any = true;
+            let chunk = Arc::make_mut(&mut self.chunks[at]);
+            let before = Some((chunk.ranges[from].0, first.saturating_sub(1))).filter(|_| chunk.ranges[from].0 < first);
+            let behind = Some((last.saturating_add(1), chunk.ranges[to - 1].1)).filter(|rest| rest.1 > last);
+            let rest: Vec<_> = before.into_iter().chain(behind).collect();
+            self.len = self.len + rest.len() - (to - from);
+            chunk.ranges.splice(from..to, rest);
+        }
+        if any {
+            let emptied = (start..end).any(|at| self.chunks[at].ranges.is_empty());
+            if emptied {
+                self.chunks.retain(|chunk| !chunk.ranges.is_empty());
+            } else {
+                (start..end).rev().for_each(|at| self.split(at));
             }
         }
-        self.ranges.splice(start..end, rest);
+        any
+    }
+
+    /// How the set came from another, chunk by chunk. Of either set, the chunks up to the last are compared, or all.
+    pub fn changed_chunks(&self, from: &Gaps, but_last: bool) -> ChangedChunks {
+        fn stored(gaps: &Gaps, but_last: bool) -> &[Arc<Chunk>] {
+            &gaps.chunks[..gaps.chunks.len().saturating_sub(but_last.into())]
+        }
+        let (before, now) = (stored(from, but_last), stored(self, but_last));
+        // Most changes are at one end.
+        let same = |(one, other): &(&Arc<Chunk>, &Arc<Chunk>)| Arc::ptr_eq(one, other);
+        let begin = before.iter().zip(now).take_while(same).count();
+        let (before, now) = (&before[begin..], &now[begin..]);
+        let mut changed = ChangedChunks::default();
+        let mut old = before.iter().peekable();
+        for chunk in now {
+            while let Some(gone) = old.next_if(|old| old.key < chunk.key) {
+                changed.removed.push(gone.key);
+            }
+            let there = old.next_if(|old| old.key == chunk.key);
+            if there.is_none_or(|old| !Arc::ptr_eq(old, chunk) && old != chunk) {
+                changed.written.push(chunk.clone());
+            }
+        }
+        changed.removed.extend(old.map(|gone| gone.key));
+        changed
     }
 }
 
@@ -81,7 +273,18 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::Gaps;
+    use super::*;
+
+    fn holds(gaps: &Gaps, model: &BTreeSet<u64>, up_to: u64) {
+        assert!((0..up_to).all(|number| gaps.contains(number) == model.contains(&number)));
+        let ranges = gaps.ranges();
+        assert_eq!((gaps.len(), gaps.size()), (ranges.len(), model.len() as u64));
+        assert!(ranges.iter().all(|range| range.0 <= range.1));
+        assert!(ranges.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
+        assert!(gaps.chunks().iter().all(|chunk| chunk.key <= chunk.first() && chunk.ranges.len() <= 2 * CHUNK));
+        assert!(gaps.chunks().windows(2).all(|pair| pair[0].last() < pair[1].key));
+        assert_eq!((gaps.first(), gaps.last()), (model.first().copied(), model.last().copied()));
+    }
 
     proptest! {
         #[test]
@@ -93,13 +296,70 @@ mod tests {
                     gaps.insert(first, last);
                     model.extend(first..=last);
                 } else {
+                    let there = model.range(first..=last).next().is_some();
+                    model.retain(|number| !(first..=last).contains(number));
+                    prop_assert_eq!(gaps.remove(first, last), there);
+                }
+                holds(&gaps, &model, 60);
+            }
+        }
+
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn so_it_does_with_many_chunks(steps in prop::collection::vec((any::<bool>(), 0u64..4_000, 0u64..900), 0..8)) {
+            let mut gaps: Gaps = (0..2_000).map(|place| (place * 2, place * 2)).collect();
+            let mut model: BTreeSet<u64> = (0..2_000).map(|place| place * 2).collect();
+            for (insert, first, length) in steps {
+                let (last, before) = (first + length, gaps.clone());
+                if insert {
+                    gaps.insert(first, last);
+                    model.extend(first..=last);
+                } else {
                     gaps.remove(first, last);
                     model.retain(|number| !(first..=last).contains(number));
                 }
-                prop_assert!((0..60).all(|number| gaps.contains(number) == model.contains(&number)));
-                prop_assert!(gaps.ranges().iter().all(|range| range.0 <= range.1));
-                prop_assert!(gaps.ranges().windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
+                holds(&gaps, &model, 5_000);
+                let within: Vec<u64> = gaps.within(first, last + 50).flat_map(|range| range.0..=range.1).collect();
+                prop_assert!(within.iter().eq(model.range(first..=last + 50)));
+                // Whoever has the chunks of before, and is told what has changed, has those of now.
+                for but_last in [false, true] {
+                    let stored = |gaps: &Gaps| {
+                        let chunks = &gaps.chunks()[..gaps.chunks().len().saturating_sub(but_last.into())];
+                        chunks.iter().map(|chunk| (chunk.key, chunk.clone())).collect::<std::collections::BTreeMap<_, _>>()
+                    };
+                    let (mut had, changed) = (stored(&before), gaps.changed_chunks(&before, but_last));
+                    changed.removed.iter().for_each(|key| _ = had.remove(key).expect("what is gone was there"));
+                    had.extend(changed.written.iter().map(|chunk| (chunk.key, chunk.clone())));
+                    prop_assert_eq!(had, stored(&gaps));
+                }
+                let loaded = Gaps::from_chunks(gaps.chunks().iter().map(|chunk| (**chunk).clone()));
+                prop_assert_eq!(loaded.chunks(), gaps.chunks());
             }
         }
+    }
+
+    /// What a batch changes costs what it changes, however much the set has.
+    #[test]
+    fn a_change_touches_one_chunk_of_many() {
+        let before: Gaps = (1..=100_000).map(|place| (place * 2, place * 2)).collect();
+        let mut gaps = before.clone();
+        gaps.insert(300_000, 300_000);
+        assert_eq!(gaps.changed_chunks(&before, false).written.len(), 1);
+        gaps.remove(2, 2);
+        gaps.remove(100_000, 100_000);
+        let changed = gaps.changed_chunks(&before, false);
+        assert_eq!((changed.written.len(), changed.removed.len()), (3, 0));
+        assert!(changed.written.iter().all(|chunk| chunk.ranges.len() <= CHUNK));
+    }
+
+    #[test]
+    fn chunks_that_are_no_set_become_one() {
+        let chunk = |key, ranges: &[(u64, u64)]| Chunk { key, ranges: ranges.to_vec() };
+        let gaps = Gaps::from_chunks([chunk(5, &[(5, 6), (9, 9)]), chunk(8, &[(8, 12)]), chunk(20, &[])]);
+        assert_eq!(gaps.ranges(), [(5, 6), (8, 12)]);
     }
 }

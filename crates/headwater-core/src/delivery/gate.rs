@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use super::Gaps;
 use crate::{Event, missing_runs};
 
-/// Most ranges in a subscriber's ledger: beyond, gaps are held, however long.
-const MAX_PASSED: usize = 1_000;
+/// Most ranges in a subscriber's ledger (4 MB in memory). Beyond, gaps are held, however long, and the subscriber says so: nothing is lost, and delivery goes
+/// on as soon as one of the writers behind the gaps has ended.
+pub const MAX_PASSED: usize = 250_000;
 
 /// A piece of the log as it was seen: everything visible in `after..=seen`, `after` excluded.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +65,8 @@ pub struct Hold {
     pub last: u64,
     /// When it is passed; `None`: never.
     pub until: Option<Instant>,
+    /// It would be passed, but the ledger has [`MAX_PASSED`] ranges already.
+    pub ledger_is_full: bool,
 }
 
 /// Decides which events may go out, for one subscriber.
@@ -98,7 +101,7 @@ impl Gate {
             return (Vec::new(), None);
         }
         self.note_pending(segment, now);
-        let mut room = MAX_PASSED.saturating_sub(ledger.ranges().len());
+        let mut room = MAX_PASSED.saturating_sub(ledger.len());
         let start = segment.events.partition_point(|event| sequence(event) <= self.position);
         let mut admitted = Vec::with_capacity(segment.events.len() - start);
         for event in &segment.events[start..] {
@@ -109,7 +112,9 @@ impl Gate {
                 let until = self.passes_at(first, now);
                 if room == 0 || until.is_none_or(|until| until > now) {
                     self.position = first - 1;
-                    return (admitted, Some(Hold { first, last, until: until.filter(|_| room > 0) }));
+                    let ledger_is_full = room == 0 && until.is_some_and(|until| until <= now);
+                    let until = until.filter(|_| room > 0);
+                    return (admitted, Some(Hold { first, last, until, ledger_is_full }));
                 }
                 room -= 1;
             }
@@ -127,19 +132,30 @@ impl Gate {
         let present = segment.events.iter().map(|event| sequence(event)).filter(|sequence| *sequence > start);
         let runs = missing_runs(start, last, present);
         let known = std::mem::take(&mut self.pending);
-        let seen = runs.into_iter().map(|(first, last)| {
-            let old = known.iter().chain(&segment.gaps_seen);
-            let overlapping = old.filter(|old| old.0 <= last && first <= old.1);
-            (first, last, overlapping.map(|old| old.2).min().unwrap_or(now))
-        });
+        // All are in order, so each is looked at once.
+        let (mut old, mut told) = (&known[..], &segment.gaps_seen[..]);
+        let mut seen = Vec::with_capacity(runs.len());
+        for (first, last) in runs {
+            let since = [first_sight(&mut old, first, last), first_sight(&mut told, first, last)];
+            seen.push((first, last, since.into_iter().flatten().min().unwrap_or(now)));
+        }
         let beyond = known.iter().filter(|old| old.1 > last).map(|old| (old.0.max(last + 1), old.1, old.2));
-        self.pending = seen.chain(beyond).collect();
+        seen.extend(beyond);
+        self.pending = seen;
     }
 
     fn passes_at(&self, first: u64, now: Instant) -> Option<Instant> {
-        let since = self.pending.iter().find(|gap| (gap.0..=gap.1).contains(&first)).map_or(now, |gap| gap.2);
+        let at = self.pending.partition_point(|gap| gap.1 < first);
+        let since = self.pending.get(at).filter(|gap| gap.0 <= first).map_or(now, |gap| gap.2);
         since.checked_add(self.hold_for)
     }
+}
+
+/// When a part of `first..=last` was first seen, in gaps that are in order. Leaves out those before it.
+fn first_sight(gaps: &mut &[(u64, u64, Instant)], first: u64, last: u64) -> Option<Instant> {
+    let before = gaps.iter().take_while(|gap| gap.1 < first).count();
+    *gaps = &gaps[before..];
+    gaps.iter().take_while(|gap| gap.0 <= last).map(|gap| gap.2).min()
 }
 
 /// What became of passed gaps.
@@ -155,15 +171,16 @@ impl Late {
     /// Compares a ledger with what is visible of it (in order) and with how far the log is settled.
     pub fn of(ledger: &Gaps, visible: Vec<Arc<Event>>, settled: u64) -> Late {
         let events: Vec<_> = visible.into_iter().filter(|event| ledger.contains(sequence(event))).collect();
-        let ended = ledger.ranges().iter().filter(|(first, _)| *first <= settled);
-        let permanent = ended.flat_map(|(first, last)| {
+        let mut permanent = Vec::new();
+        let mut present = events.iter().map(|event| sequence(event)).peekable();
+        for (first, last) in ledger.iter().take_while(|(first, _)| *first <= settled) {
             // Not one beyond: what is missing before it may still come, though it is visible itself.
-            let end = *last.min(&settled);
-            let present =
-                events.iter().map(|event| sequence(event)).filter(|sequence| (*first..=end).contains(sequence));
-            missing_runs(first - 1, end, present)
-        });
-        Late { permanent: permanent.collect(), events }
+            let end = last.min(settled);
+            while present.next_if(|sequence| *sequence < first).is_some() {}
+            let within: Vec<u64> = std::iter::from_fn(|| present.next_if(|sequence| *sequence <= end)).collect();
+            permanent.extend(missing_runs(first - 1, end, within));
+        }
+        Late { permanent, events }
     }
 }
 
@@ -266,7 +283,7 @@ mod tests {
         let segment = segment(0, [1, 3, 4], 1);
         let (admitted, hold) = gate.admit(&segment, &Gaps::new(), now);
         assert_eq!(admitted.len(), 1);
-        assert_eq!(hold, Some(Hold { first: 2, last: 2, until: Some(now + SECOND) }));
+        assert_eq!(hold, Some(Hold { first: 2, last: 2, until: Some(now + SECOND), ledger_is_full: false }));
         let nearly = now + SECOND - Duration::from_nanos(1);
         assert_eq!(admit(&mut gate, &segment, nearly), (plain([]), Some((2, 2))));
         assert_eq!(admit(&mut gate, &segment, now + SECOND), (vec![(3, Some((2, 2))), (4, None)], None));
@@ -293,7 +310,7 @@ mod tests {
         for now in [now, now + century] {
             let (admitted, hold) = gate.admit(&segment(0, [2], 0), &Gaps::new(), now);
             assert!(admitted.is_empty());
-            assert_eq!(hold, Some(Hold { first: 1, last: 1, until: None }));
+            assert_eq!(hold, Some(Hold { first: 1, last: 1, until: None, ledger_is_full: false }));
         }
     }
 
@@ -343,7 +360,7 @@ mod tests {
         let full: Gaps = (1..=MAX_PASSED as u64).map(|number| (number * 3, number * 3)).collect();
         let (admitted, hold) = gate.admit(&segment(9_000, [9_001, 9_003], 0), &full, now);
         assert_eq!(admitted.len(), 1);
-        assert_eq!(hold, Some(Hold { first: 9_002, last: 9_002, until: None }));
+        assert_eq!(hold, Some(Hold { first: 9_002, last: 9_002, until: None, ledger_is_full: true }));
 
         let mut roomy = full.clone();
         roomy.remove(3, 3);

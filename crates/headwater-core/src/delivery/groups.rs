@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Gaps, Segment};
+use super::{Gaps, Segment, Spans};
 use crate::{Event, missing_runs};
 
 /// A transaction whose last event is this far from its first, in sequences, is a long one.
@@ -38,23 +38,6 @@ pub enum GroupBy {
 pub struct GroupBatch {
     /// In order of their first events.
     pub groups: Vec<Vec<Arc<Event>>>,
-    /// A transaction may go on after the batch: there was no room for the rest.
-    pub cut: bool,
-}
-
-/// The long transactions of a part of the log.
-#[derive(Debug, Clone, Default)]
-pub struct Spans {
-    /// Where the part begins; not part of it.
-    pub after: u64,
-    /// Those that begin at or below are all there.
-    pub up_to: u64,
-    /// Up to here, all was settled before they were looked for.
-    pub settled: u64,
-    /// What was visible then has been looked at.
-    pub begun: Option<Instant>,
-    /// Where each ends, by its id.
-    pub last: HashMap<u64, u64>,
 }
 
 /// Events that were admitted and wait to be handled in groups.
@@ -124,18 +107,15 @@ pub struct Part {
     pub came: Instant,
 }
 
-impl Spans {
-    /// Whether they tell where the transaction ends of which this waits.
-    pub fn cover(&self, part: &Part) -> bool {
-        let looked_at = self.begun.is_some_and(|begun| part.came <= begun);
-        (self.after..self.up_to).contains(&(part.first - 1)) && (part.last <= self.settled || looked_at)
-    }
-}
-
 impl Groups {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> Option<u64> {
+        self.waiting.first().map(|waiting| waiting.sequence)
     }
 
     /// How many events wait.
@@ -166,10 +146,10 @@ impl Groups {
     /// What a look into these gaps need not look for: it waits here.
     pub fn without_waiting(&self, gaps: &Gaps) -> Gaps {
         let mut waiting = self.waiting.iter().map(|waiting| waiting.sequence).peekable();
-        let rest = gaps.ranges().iter().flat_map(|(first, last)| {
-            while waiting.next_if(|sequence| sequence < first).is_some() {}
-            let within: Vec<u64> = std::iter::from_fn(|| waiting.next_if(|sequence| sequence <= last)).collect();
-            missing_runs(first - 1, *last, within)
+        let rest = gaps.iter().flat_map(|(first, last)| {
+            while waiting.next_if(|sequence| *sequence < first).is_some() {}
+            let within: Vec<u64> = std::iter::from_fn(|| waiting.next_if(|sequence| *sequence <= last)).collect();
+            missing_runs(first - 1, last, within)
         });
         rest.collect()
     }
@@ -206,9 +186,8 @@ impl Groups {
         self.spans = Some(spans);
     }
 
-    /// The next batch of about `limit` events, or more; `None`: nothing can go yet. It begins with no event after `barrier`. `full`: there is no
-    /// room for more, so that transactions end where they must.
-    pub fn next_batch(&mut self, by: GroupBy, limit: usize, barrier: Option<u64>, full: bool) -> Option<GroupBatch> {
+    /// The next batch of about `limit` events, or more; `None`: nothing can go yet. It begins with no event after `barrier`.
+    pub fn next_batch(&mut self, by: GroupBy, limit: usize, barrier: Option<u64>) -> Option<GroupBatch> {
         let barrier = barrier.unwrap_or(u64::MAX);
         let open = self.open();
         let patient = !self.end.is_held && self.waiting.len() < PATIENT_EVENTS && self.bytes < PATIENT_BYTES;
@@ -217,13 +196,34 @@ impl Groups {
         if !(patient && first.into_iter().any(goes_on)) {
             self.choose(&open, limit, barrier);
         }
-        let any = self.waiting.iter().any(|waiting| waiting.taken);
-        let cut = !any && full;
-        if cut {
-            self.waiting.iter_mut().for_each(|waiting| waiting.taken = waiting.sequence <= barrier);
-        }
         let groups = self.take(by, barrier);
-        (!groups.is_empty()).then_some(GroupBatch { groups, cut })
+        (!groups.is_empty()).then_some(GroupBatch { groups })
+    }
+
+    /// Where there is no room for more, keeps the first keys, of at most so many bytes, and forgets what waits of the others: their turn comes when the log is read again. Answers
+    /// `false`, and forgets nothing, if all that waits is of one key.
+    pub fn narrow(&mut self, bytes: usize) -> bool {
+        let mut sizes: HashMap<&str, usize> = HashMap::new();
+        self.waiting.iter().for_each(|waiting| *sizes.entry(&waiting.key).or_default() += waiting.bytes);
+        if sizes.len() <= 1 {
+            return false;
+        }
+        let (mut kept, mut left): (HashSet<String>, usize) = (HashSet::new(), bytes);
+        for waiting in &self.waiting {
+            if kept.contains(&waiting.key) {
+                continue;
+            }
+            let size = sizes[waiting.key.as_str()];
+            // At least one, and never all: else nothing would be gained.
+            if !kept.is_empty() && (size > left || kept.len() + 1 == sizes.len()) {
+                break;
+            }
+            left = left.saturating_sub(size);
+            kept.insert(waiting.key.clone());
+        }
+        self.waiting.retain(|waiting| kept.contains(&waiting.key));
+        self.note_left();
+        true
     }
 
     /// Whether a later look at the log would tell where transactions end.
@@ -428,10 +428,7 @@ mod tests {
     }
 
     fn next(groups: &mut Groups, by: GroupBy, limit: usize) -> Option<Vec<Vec<u64>>> {
-        groups.next_batch(by, limit, None, false).map(|batch| {
-            assert!(!batch.cut);
-            sequences(&batch)
-        })
+        groups.next_batch(by, limit, None).map(|batch| sequences(&batch))
     }
 
     fn sequences(batch: &GroupBatch) -> Vec<Vec<u64>> {
@@ -584,10 +581,10 @@ mod tests {
             [(1, 1, "a", ""), (2, 2, "b", ""), (3, 3, "a", ""), (4, 1, "a", ""), (5, 5, "a", ""), (6, 6, "b", "")];
         let mut groups = filled(&rows, now);
         ends(&mut groups, now);
-        let batch = groups.next_batch(GroupBy::Key, 1, Some(2), false).expect("one");
+        let batch = groups.next_batch(GroupBy::Key, 1, Some(2)).expect("one");
         assert_eq!(sequences(&batch), [[1, 3, 4]]);
         assert_eq!(groups.len(), 2, "nothing of the first key waits");
-        let batch = groups.next_batch(GroupBy::Key, 10, Some(2), false).expect("the other");
+        let batch = groups.next_batch(GroupBy::Key, 10, Some(2)).expect("the other");
         assert_eq!((sequences(&batch), groups.is_empty()), (vec![vec![2]], true));
     }
 
@@ -597,10 +594,10 @@ mod tests {
         let mut groups = filled(&[(1, 1, "a", ""), (3, 3, "a", ""), (5, 1, "a", "")], now);
         reads_to(&mut groups, 5);
         long(&mut groups, &[(1, 5)], now);
-        assert!(groups.next_batch(GroupBy::Key, 10, Some(2), false).is_none(), "the third may go on");
+        assert!(groups.next_batch(GroupBy::Key, 10, Some(2)).is_none(), "the third may go on");
         assert!(groups.needs_look());
         ends(&mut groups, now);
-        let batch = groups.next_batch(GroupBy::Key, 10, Some(2), false).expect("all have ended");
+        let batch = groups.next_batch(GroupBy::Key, 10, Some(2)).expect("all have ended");
         assert_eq!(sequences(&batch), [[1, 3, 5]]);
     }
 
@@ -658,15 +655,22 @@ mod tests {
     }
 
     #[test]
-    fn without_room_a_batch_is_cut_and_says_so() {
+    fn without_room_the_first_keys_are_kept_whole() {
         let now = Instant::now();
-        let mut groups = filled(&[(1, 1, "a", ""), (2, 1, "a", "")], now);
-        assert_eq!(groups.bytes(), 200);
-        let batch = groups.next_batch(GroupBy::Key, 1, None, true).expect("it must go on");
-        assert_eq!((sequences(&batch), batch.cut), (vec![vec![1, 2]], true));
-        add(&mut groups, &[(3, 3, "a", "")], now);
+        let rows = [(1, 1, "a", ""), (2, 1, "b", ""), (3, 1, "a", ""), (4, 1, "c", ""), (5, 1, "b", "")];
+        let mut groups = filled(&rows, now);
+        assert_eq!(groups.bytes(), 500);
+        assert!(groups.narrow(300));
+        assert_eq!((groups.bytes(), groups.keys()), (200, HashSet::from(["a".to_owned()])));
+        assert!(!groups.narrow(100), "one key is not taken apart");
         ends(&mut groups, now);
-        assert!(!groups.next_batch(GroupBy::Key, 1, None, true).expect("one").cut);
+        assert_eq!(next(&mut groups, GroupBy::Key, 10), Some(vec![vec![1, 3]]));
+        let mut groups = filled(&rows, now);
+        assert!(groups.narrow(10));
+        assert_eq!(groups.keys(), HashSet::from(["a".to_owned()]), "at least one");
+        let mut groups = filled(&rows, now);
+        assert!(groups.narrow(10_000));
+        assert_eq!(groups.len(), 4, "at least one goes");
     }
 
     #[test]

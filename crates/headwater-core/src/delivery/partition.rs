@@ -29,9 +29,21 @@ impl From<&str> for PartitionId {
 /// assert_eq!(partition_of("order-1", 16), 9);
 /// ```
 pub fn partition_of(key: &str, partitions: u32) -> u32 {
+    hash(key) % partitions.max(1)
+}
+
+/// The number of an event's [`order_key`] of which [`partition_of`] is the remainder: for whoever asks for several partitions.
+pub fn order_hash(event: &Event) -> u32 {
+    match (&event.key, &event.stream_id) {
+        (Some(key), _) => hash(key),
+        (None, Some(stream)) => hash(stream),
+        (None, None) => hash(&event.id.to_string()),
+    }
+}
+
+fn hash(key: &str) -> u32 {
     let digest = Md5::digest(key);
-    let number = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-    number % partitions.max(1)
+    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
 /// What keeps events in order: the event's key, else its stream, else itself.

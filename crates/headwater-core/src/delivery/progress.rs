@@ -89,9 +89,8 @@ impl Advance {
     }
 
     fn settle_late(&mut self, sequence: u64) -> bool {
-        let there = self.pending_gaps.contains(sequence);
+        let there = self.pending_gaps.remove(sequence, sequence);
         if there {
-            self.pending_gaps.remove(sequence, sequence);
             self.late_events += 1;
             self.late_sequence_sum += sequence;
         }
@@ -169,6 +168,25 @@ impl Progress {
         gaps
     }
 
+    /// Whether there are any.
+    pub fn has_passed(&self) -> bool {
+        !self.advance.pending_gaps.is_empty() || self.under_way.iter().any(|step| step.passed.is_some())
+    }
+
+    /// Those of them in `first..=last`: costs what is there, not what the ledger has.
+    pub fn passed_within(&self, first: u64, last: u64) -> Gaps {
+        let mut gaps: Gaps = self.advance.pending_gaps.within(first, last).collect();
+        // Each lies just before its event.
+        let from = self.under_way.partition_point(|step| step.sequence <= first);
+        for (start, end) in self.under_way.range(from..).filter_map(|step| step.passed) {
+            if start > last {
+                break;
+            }
+            gaps.insert(start.max(first), end.min(last));
+        }
+        gaps
+    }
+
     /// An event that was admitted, or is in the ledger, was handled, dead-lettered, or is none of the subscriber's.
     pub fn done(&mut self, sequence: u64) {
         let at = self.under_way.partition_point(|step| step.sequence < sequence);
@@ -210,10 +228,13 @@ impl Progress {
 
     /// Nothing will come in this part of what was passed.
     pub fn closed(&mut self, first: u64, last: u64) {
-        let before = self.advance.pending_gaps.ranges().to_vec();
-        self.advance.pending_gaps.remove(first, last);
-        self.changed |= self.advance.pending_gaps.ranges() != before;
-        for passed in self.under_way.iter_mut().map(|step| &mut step.passed) {
+        self.changed |= self.advance.pending_gaps.remove(first, last);
+        let from = self.under_way.partition_point(|step| step.sequence <= first);
+        for step in self.under_way.range_mut(from..) {
+            let passed = &mut step.passed;
+            if passed.is_some_and(|(start, _)| start > last) {
+                break;
+            }
             *passed =
                 passed.and_then(|(start, end)| match (first <= start && start <= last, first <= end && end <= last) {
                     (true, true) => None,
@@ -469,6 +490,47 @@ mod tests {
         assert_eq!(group(&mut progress, &[11, 15, 20]), (20, vec![(17, 19)], (3, 46, 0, 0)));
         progress.closed(18, 18);
         assert_eq!(progress.ledger().ranges(), [(17, 17), (19, 19)]);
+    }
+
+    /// How many ranges a store has to write for what is not written.
+    fn ranges_to_write(progress: &mut Progress) -> usize {
+        let advance = progress.unwritten_advance().expect("something has changed");
+        let changed = advance.pending_gaps.changed_chunks(&advance.from_gaps, true);
+        let end = advance.pending_gaps.chunks().last().map_or(0, |chunk| chunk.ranges.len());
+        let ranges = end + changed.written.iter().map(|chunk| chunk.ranges.len()).sum::<usize>();
+        progress.written();
+        ranges
+    }
+
+    /// A transaction left a hole before each event of others: 50,000 of them, in batches of 100.
+    #[test]
+    fn a_checkpoint_writes_what_has_changed_however_long_the_ledger_is() {
+        let mut progress = Progress::new(0, Gaps::new());
+        for batch in 0..500 {
+            for sequence in (1..=100).map(|place| (batch * 100 + place) * 2) {
+                progress.admit(&admitted(sequence, Some((sequence - 1, sequence - 1))));
+                progress.done(sequence);
+            }
+            assert!(ranges_to_write(&mut progress) <= 600);
+        }
+        assert_eq!((progress.ledger().len(), progress.ledger().size()), (50_000, 50_000));
+        for batch in 0..500 {
+            (1..=100).for_each(|place| progress.late_done((batch * 100 + place) * 2 - 1));
+            assert!(ranges_to_write(&mut progress) <= 600);
+        }
+        assert!(progress.ledger().is_empty());
+    }
+
+    #[test]
+    fn what_was_passed_is_told_for_a_part_of_the_log() {
+        let mut progress = Progress::new(20, [(3, 5), (8, 8), (12, 20)].into_iter().collect());
+        progress.admit(&admitted(24, Some((22, 23))));
+        progress.admit(&admitted(30, Some((26, 29))));
+        for (first, last) in [(1, 40), (4, 12), (8, 8), (21, 23), (23, 27), (30, 40), (9, 11)] {
+            let whole: Gaps = progress.passed().within(first, last).collect();
+            assert_eq!(progress.passed_within(first, last), whole, "{first} to {last}");
+        }
+        assert!(progress.has_passed());
     }
 
     proptest::proptest! {

@@ -11,8 +11,7 @@ impl Registry {
     /// Of these subscribers, or of all if none is named.
     pub(super) fn audit(&mut self, subscriber_ids: &[String], log: &State) -> Result<AuditReport> {
         subscriber_ids.iter().try_for_each(|subscriber_id| self.named(subscriber_id).map(drop))?;
-        let mut report =
-            AuditReport { permanent_gaps: self.permanent_gaps.ranges().len() as u64, ..AuditReport::default() };
+        let mut report = AuditReport { permanent_gaps: self.permanent_gaps.len() as u64, ..AuditReport::default() };
         let wrongly_missing = log.within(&self.permanent_gaps).into_iter();
         report.findings.extend(wrongly_missing.map(|event| AuditFinding::EventInPermanentGap {
             global_sequence: event.global_sequence.unwrap_or_default(),

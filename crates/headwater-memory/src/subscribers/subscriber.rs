@@ -47,7 +47,7 @@ pub(super) struct Subscriber {
 
 /// Whether a ledger has all of a range.
 fn holds(ledger: &Gaps, (first, last): (u64, u64)) -> bool {
-    ledger.ranges().iter().any(|range| range.0 <= first && last <= range.1)
+    ledger.within(first, last).eq([(first, last)])
 }
 
 impl Subscriber {
@@ -90,7 +90,7 @@ impl Subscriber {
 
     /// Whether it could: a checkpoint does not move back, and where it stays its ledger only shrinks.
     pub(super) fn advance(&mut self, advance: &Advance, now: DateTime<Utc>) -> bool {
-        let grows = || !advance.pending_gaps.ranges().iter().all(|range| holds(&self.ledger, *range));
+        let grows = || !advance.pending_gaps.iter().all(|range| holds(&self.ledger, range));
         if advance.position < self.position || (advance.position == self.position && grows()) {
             return false;
         }
@@ -121,7 +121,7 @@ impl Subscriber {
         (self.owner, self.report) = (None, None);
         self.position = position;
         self.ledger.remove(position.saturating_add(1), u64::MAX);
-        to_come.ranges().iter().for_each(|(first, last)| self.ledger.insert(*first, *last));
+        to_come.iter().for_each(|(first, last)| self.ledger.insert(first, last));
         self.last_event_id = None;
         (self.counted_after, self.settled, self.settled_sum) = (position, 0, 0);
         self.counted_ledger = self.ledger.clone();
@@ -164,7 +164,7 @@ impl Subscriber {
             mode: SubscriberMode::Exclusive,
             position: self.position,
             last_event_id: self.last_event_id,
-            pending_gaps: self.ledger.ranges().to_vec(),
+            pending_gaps: self.ledger.ranges(),
             owner: self.owner.as_ref().map(|owner| owner.instance.clone()),
             term: self.term,
             lease_left: left.filter(|left| !left.is_zero()),

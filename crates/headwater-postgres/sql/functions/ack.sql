@@ -16,9 +16,8 @@ BEGIN
         DELETE FROM headwater_private.claims c
          WHERE c.claim_id = ack.claim_id AND NOT c.done AND NOT c.of_letter
            AND c.namespace_id IS NOT DISTINCT FROM ns.namespace_id AND c.subscriber_id IS NOT DISTINCT FROM ack.subscriber_id
-           AND c.number < (SELECT n.number FROM headwater_private.claims n
-                            WHERE n.namespace_id = ns.namespace_id AND n.subscriber_id = ack.subscriber_id
-                            ORDER BY n.number DESC LIMIT 1);
+           AND c.number < (SELECT n.number FROM headwater_private.queue_states n
+                            WHERE n.namespace_id = ns.namespace_id AND n.subscriber_id = ack.subscriber_id);
         IF FOUND THEN
             RETURN;
         END IF;

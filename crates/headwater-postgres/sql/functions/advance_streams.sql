@@ -9,8 +9,11 @@ CREATE OR REPLACE FUNCTION headwater_private.advance_streams(
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    made  text[] := '{}';
-    moved int;
+    -- The streams made here, and the versions of those that were there, by their ids. Objects, since a lookup in one is cheap in every plan: a join of
+    -- two arrays is quadratic in a plan that was made for short ones, and so is a comparison with all elements.
+    made     jsonb := '{}';
+    versions jsonb;
+    moved    int;
 BEGIN
     -- Most often every write expects a version, and every stream is there: then one statement does. If one is not, that
     -- is undone, and judged one by one below.
@@ -44,42 +47,47 @@ BEGIN
             ON CONFLICT DO NOTHING
             RETURNING s.stream_id
         )
-        SELECT coalesce(array_agg(i.stream_id), '{}') INTO made FROM inserted i;
+        SELECT coalesce(jsonb_object_agg(i.stream_id, true), '{}') INTO made FROM inserted i;
     END IF;
 
-    WITH locked AS MATERIALIZED (
-        SELECT s.stream_id, s.version FROM headwater_private.streams s
-         WHERE s.namespace_id = namespace_id AND s.stream_id = ANY (write_stream) AND s.stream_id <> ALL (made)
-         ORDER BY s.stream_id FOR NO KEY UPDATE
-    ), judged AS (
-        SELECT w.ord, w.request, coalesce(l.version, 0) AS base,
+    SELECT coalesce(jsonb_object_agg(l.stream_id, l.version), '{}') INTO versions
+      FROM (SELECT s.stream_id, s.version FROM headwater_private.streams s
+             WHERE s.namespace_id = namespace_id
+               AND s.stream_id = ANY (ARRAY(SELECT w.stream FROM (SELECT unnest(write_stream) AS stream) w WHERE NOT made ? w.stream))
+             ORDER BY s.stream_id FOR NO KEY UPDATE) l;
+    WITH judged AS MATERIALIZED (
+        SELECT w.request, w.base,
                CASE WHEN w.expected IS NULL THEN true
-                    WHEN w.expected = -1 THEN coalesce(l.version, 0) > 0
-                    ELSE coalesce(l.version, 0) = w.expected END AS passed
-          FROM unnest(write_stream, write_request, write_expected) WITH ORDINALITY AS w(stream, request, expected, ord)
-          LEFT JOIN locked l ON l.stream_id = w.stream
+                    WHEN w.expected = -1 THEN w.base > 0
+                    ELSE w.base = w.expected END AS passed
+          FROM (SELECT u.request, u.expected, coalesce((versions ->> u.stream)::bigint, 0) AS base
+                  FROM (SELECT unnest(write_stream) AS stream, unnest(write_request) AS request, unnest(write_expected) AS expected) u
+                OFFSET 0) w
     )
-    SELECT array_agg(j.base ORDER BY j.ord),
+    SELECT array_agg(j.base),
            CASE WHEN NOT bool_and(j.passed) THEN
-               ARRAY(SELECT coalesce(bool_and(f.passed), true)
-                       FROM generate_series(1, (SELECT max(m.request) FROM judged m)) AS r(request)
-                       LEFT JOIN judged f USING (request) GROUP BY r.request ORDER BY r.request)
+               ARRAY(SELECT bool_and(f.passed)
+                       FROM (SELECT m.request, m.passed FROM judged m
+                              UNION ALL
+                             SELECT generate_series(1, (SELECT max(m.request) FROM judged m)), true) AS f(request, passed)
+                      GROUP BY f.request ORDER BY f.request)
            END
       INTO bases, succeeded FROM judged j;
 
-    UPDATE headwater_private.streams s
-       SET version = s.version + w.count, first_at = least(s.first_at, recorded_at), last_at = greatest(s.last_at, recorded_at)
-      FROM (SELECT w.stream, sum(w.count) AS count
-              FROM unnest(write_stream, write_request, write_count) AS w(stream, request, count)
-             WHERE succeeded IS NULL OR succeeded[w.request]
-             GROUP BY w.stream) AS w
-     WHERE s.namespace_id = namespace_id AND s.stream_id = w.stream AND s.stream_id <> ALL (made);
+    IF versions <> '{}' THEN
+        UPDATE headwater_private.streams s
+           SET version = s.version + w.count, first_at = least(s.first_at, recorded_at), last_at = greatest(s.last_at, recorded_at)
+          FROM (SELECT w.stream, sum(w.count) AS count
+                  FROM unnest(write_stream, write_request, write_count) AS w(stream, request, count)
+                 WHERE (succeeded IS NULL OR succeeded[w.request]) AND versions ? w.stream
+                 GROUP BY w.stream) AS w
+         WHERE s.namespace_id = namespace_id AND s.stream_id = w.stream;
+    END IF;
 
     IF succeeded IS NOT NULL AND made <> '{}' THEN
         DELETE FROM headwater_private.streams s
          USING unnest(write_stream, write_request) AS w(stream, request)
-         WHERE NOT succeeded[w.request] AND s.namespace_id = namespace_id AND s.stream_id = w.stream
-           AND s.stream_id = ANY (made);
+         WHERE NOT succeeded[w.request] AND s.namespace_id = namespace_id AND s.stream_id = w.stream AND made ? w.stream;
     END IF;
 END
 $$;

@@ -15,7 +15,7 @@ CREATE OR REPLACE FUNCTION headwater.alter_namespace(
 DECLARE
     ns headwater_private.namespaces := headwater_private.open_namespace(alter_namespace.namespace, caller, 'admin');
 BEGIN
-    PERFORM headwater_private.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata, NULL);
+    PERFORM headwater_private.check_namespace_settings(NULL, alter_namespace.retention, alter_namespace.max_payload_bytes, alter_namespace.metadata, NULL, NULL);
     UPDATE headwater_private.namespaces n
        SET notify = coalesce(alter_namespace.notify, n.notify),
            retention = CASE WHEN keep_for_ever THEN NULL ELSE coalesce(alter_namespace.retention, n.retention) END,

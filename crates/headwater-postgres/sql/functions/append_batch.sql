@@ -17,6 +17,20 @@
 -- sequences and versions are those of then); echoes, requests of several that failed but are stored: send them alone;
 -- recorded_at; transaction_id.
 --
+-- Gapless: numbers come from the counter row, which each append locks until its transaction ends, and which a transaction writes at most three times, however often it appends: n
+-- versions of a row inside one transaction cannot be pruned, and to find the last one walks over all, so n appends would cost n². The first append of a transaction
+-- writes the number it came to, and its transaction id. The second marks the row as open: from there on the last number is that of the last event, a lookup at the end
+-- of an index, and the row stays as it is. At the commit a deferred trigger writes the number and closes the row (close_counter).
+-- Why no number is handed out twice, and none is left out:
+--   1. In what is committed, the row is closed and exact. So it does not matter whether events are trimmed, deleted or moved later: no other transaction looks at them. (If
+--      triggers were switched off, the row stays open, and the next append looks up the last event.)
+--   2. Only the transaction that holds the lock sees its own row open. Nobody else can append until it ends, so the last event that it sees is the last one there is,
+--      and all numbers up to it are taken.
+--   3. A rollback to a savepoint takes back the events, the mark and the queued trigger together: what is left is a state that this transaction was in before.
+--   4. Every transaction that appends writes the row at least once. In REPEATABLE READ and SERIALIZABLE, whoever took its snapshot before another's commit therefore fails when it
+--      locks the row (40001). Whoever gets the lock sees all that was committed.
+-- Locking a row again that this transaction has locked makes no version and no multixact.
+--
 -- Raises: WH001 (no namespace), WH002 (a name, headers, schema_version or created_at; writes that do not fit), WH004 (payload too large), WH005 (event id used again).
 --     23505 if a batch of several requests holds events that are stored already: send them one by one.
 -- Locks: shared advisory lock of the horizon; the rows of existing streams, in order of their ids; the counter row (gapless).
@@ -51,8 +65,10 @@ CREATE OR REPLACE FUNCTION headwater.append_batch(
 DECLARE
     ns       headwater_private.namespaces;
     several  boolean := coalesce(request[cardinality(request)] > 1, false);
+    counter  headwater_private.counters;
     last_seq bigint;
     too_big  int;
+    misfit   boolean;
     done     text;
 BEGIN
     -- Assignments where PERFORM would do: plpgsql evaluates them without the machinery of a query.
@@ -60,14 +76,21 @@ BEGIN
     IF NOT FOUND OR pg_has_role(caller, current_user, 'USAGE') IS NOT TRUE THEN
         ns := headwater_private.open_namespace(namespace, caller, 'producer');
     END IF;
-    IF request[cardinality(request)] > cardinality(request)
-       OR (write_stream IS NOT NULL OR stream_id IS NOT NULL OR write IS NOT NULL)
-          AND (EXISTS (SELECT FROM unnest(write_request, write_count) AS w(number, events)
+    misfit := request[cardinality(request)] > cardinality(request);
+    IF write_stream IS NOT NULL OR stream_id IS NOT NULL OR write IS NOT NULL THEN
+        misfit := misfit IS TRUE
+            OR EXISTS (SELECT FROM (SELECT unnest(write_request) AS number, unnest(write_count) AS events) w
                         WHERE (w.number BETWEEN 1 AND coalesce(request[cardinality(request)], 1) AND w.events > 0) IS NOT TRUE)
-               OR EXISTS (SELECT FROM unnest(stream_id, write, write_offset) AS e(stream, write, place)
-                           WHERE (e.stream IS NOT NULL OR e.write IS NOT NULL OR e.place IS NOT NULL)
-                             AND (e.stream = write_stream[e.write] AND e.place BETWEEN 1 AND cardinality(event_id)) IS NOT TRUE)
-               OR (SELECT sum(w.events) FROM unnest(write_count) AS w(events)) <> (SELECT count(w.place) FROM unnest(write) AS w(place))) THEN
+            OR (SELECT sum(w.events) FROM (SELECT unnest(write_count) AS events) w) <> (SELECT count(w.place) FROM (SELECT unnest(write) AS place) w);
+        -- A loop and no statement: plpgsql subscripts its own arrays in constant time, but a plan for these values holds them flat, and walks each from its
+        -- start; and a join may get a plan that was made for short arrays. Both would be quadratic.
+        FOR i IN 1 .. coalesce(greatest(cardinality(stream_id), cardinality(write), cardinality(write_offset)), 0) LOOP
+            EXIT WHEN misfit;
+            misfit := (stream_id[i] = write_stream[write[i]] AND write_offset[i] BETWEEN 1 AND cardinality(event_id)) IS NOT TRUE
+                      AND (stream_id[i] IS NOT NULL OR write[i] IS NOT NULL OR write_offset[i] IS NOT NULL);
+        END LOOP;
+    END IF;
+    IF misfit THEN
         PERFORM headwater_private.fail('WH002', 'invalid requests or writes', jsonb_build_object('what', 'write_count', 'value', write_count),
             'requests are numbered from 1; a write names its request, and how many events it has');
     END IF;
@@ -75,9 +98,9 @@ BEGIN
     transaction_id := pg_current_xact_id()::text::bigint;
     IF octet_length(data[1]) > ns.max_payload_bytes OR cardinality(data) > 1 OR headers IS NOT NULL THEN
         SELECT max(p.bytes) INTO too_big
-          FROM (SELECT octet_length(d) AS bytes, ns.max_payload_bytes AS most FROM unnest(data) d
+          FROM (SELECT octet_length(d.d) AS bytes, ns.max_payload_bytes AS most FROM (SELECT unnest(data) AS d) d
                  UNION ALL
-                SELECT octet_length(h), greatest(ns.max_payload_bytes, 65536) FROM unnest(headers) h) p
+                SELECT octet_length(h.h), greatest(ns.max_payload_bytes, 65536) FROM (SELECT unnest(headers) AS h) h) p
          WHERE p.bytes > p.most;
         IF too_big IS NOT NULL THEN
             PERFORM headwater_private.fail('WH004',
@@ -104,7 +127,12 @@ BEGIN
     IF ns.sequence IS NOT NULL THEN
         done := headwater_private.enter_log(ns.namespace_id, ns.sequence);
     ELSE
-        SELECT c.last_sequence INTO last_seq FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+        SELECT c.* INTO counter FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+        last_seq := counter.last_sequence;
+        IF counter.is_open THEN
+            -- A statement of its own, after the lock: its snapshot shows what those who had the lock before have committed.
+            last_seq := greatest(last_seq, headwater_private.highest_event(ns.namespace_id));
+        END IF;
     END IF;
     -- Never in a sealed month, whatever the clock does.
     recorded_at := greatest(clock_timestamp(), ns.sealed_before);
@@ -136,7 +164,7 @@ BEGIN
         END IF;
         IF succeeded IS NULL THEN
             IF ns.sequence IS NOT NULL THEN
-                sequences := ARRAY(SELECT nextval(ns.sequence) FROM unnest(event_id));
+                sequences := ARRAY(SELECT nextval(ns.sequence) FROM (SELECT unnest(event_id)) e);
             ELSE
                 sequences := ARRAY(SELECT generate_series(last_seq + 1, last_seq + cardinality(event_id)));
             END IF;
@@ -149,20 +177,47 @@ BEGIN
                                  FROM unnest(coalesce(request, array_fill(1, ARRAY[cardinality(event_id)])))
                                       WITH ORDINALITY AS r(request, ord) ORDER BY r.ord);
         END IF;
-        IF ns.sequence IS NULL THEN
-            UPDATE headwater_private.counters c
-               SET last_sequence = coalesce((SELECT max(s) FROM unnest(sequences) s), last_seq)
-             WHERE c.namespace_id = ns.namespace_id;
+        -- Functions in the list of a SELECT run in step, and nothing is collected on the way. To subscript the arrays would be quadratic: a
+        -- plan for these values holds them flat, and walks each from its start.
+        IF ns.storage = 'shared' THEN
+            INSERT INTO headwater_private.events (global_sequence, stream_version, transaction_id, created_at, recorded_at, namespace_id,
+                                          schema_version, event_id, correlation_id, causation_id, event_type, stream_id, key,
+                                          actor_id, headers, data)
+            SELECT e.sequence, bases[e.write] + e.write_offset, transaction_id, coalesce(e.created_at, recorded_at),
+                   recorded_at, ns.namespace_id, coalesce(e.schema_version, 1), e.event_id, e.correlation_id,
+                   e.causation_id, e.event_type, e.stream_id, e.key, e.actor_id, e.headers::jsonb, e.data::jsonb
+              FROM (SELECT unnest(sequences) AS sequence, unnest(event_id) AS event_id, unnest(event_type) AS event_type, unnest(data) AS data,
+                           unnest(stream_id) AS stream_id, unnest(write) AS write, unnest(write_offset) AS write_offset,
+                           unnest(schema_version) AS schema_version, unnest(key) AS key, unnest(actor_id) AS actor_id,
+                           unnest(correlation_id) AS correlation_id, unnest(causation_id) AS causation_id, unnest(headers) AS headers,
+                           unnest(created_at) AS created_at) e
+             WHERE e.sequence IS NOT NULL;
+        ELSE
+            EXECUTE format(
+                'INSERT INTO headwater_private.%I (global_sequence, stream_version, transaction_id, created_at, recorded_at, namespace_id,
+                                                   schema_version, event_id, correlation_id, causation_id, event_type, stream_id, key,
+                                                   actor_id, headers, data)
+                 SELECT e.sequence, $2[e.write] + e.write_offset, $5, coalesce(e.created_at, $7), $7, $8, coalesce(e.schema_version, 1), e.event_id,
+                        e.correlation_id, e.causation_id, e.event_type, e.stream_id, e.key, e.actor_id, e.headers::jsonb, e.data::jsonb
+                   FROM (SELECT unnest($1) AS sequence, unnest($3) AS write, unnest($4) AS write_offset, unnest($6) AS created_at,
+                                unnest($9) AS schema_version, unnest($10) AS event_id, unnest($11) AS correlation_id, unnest($12) AS causation_id,
+                                unnest($13) AS event_type, unnest($14) AS stream_id, unnest($15) AS key, unnest($16) AS actor_id,
+                                unnest($17) AS headers, unnest($18) AS data) e
+                  WHERE e.sequence IS NOT NULL', headwater_private.log_table(ns))
+              USING sequences, bases, write, write_offset, transaction_id, created_at, recorded_at, ns.namespace_id, schema_version, event_id,
+                    correlation_id, causation_id, event_type, stream_id, key, actor_id, headers, data;
         END IF;
-        INSERT INTO headwater_private.events (global_sequence, stream_version, transaction_id, created_at, recorded_at, namespace_id,
-                                      schema_version, event_id, correlation_id, causation_id, event_type, stream_id, key,
-                                      actor_id, headers, data)
-        -- By subscript: plpgsql holds its arguments as expanded arrays, which is faster than to unnest thirteen of them.
-        SELECT e.sequence, bases[write[e.i]] + write_offset[e.i], transaction_id, coalesce(created_at[e.i], recorded_at),
-               recorded_at, ns.namespace_id, coalesce(schema_version[e.i], 1), event_id[e.i], correlation_id[e.i],
-               causation_id[e.i], event_type[e.i], stream_id[e.i], key[e.i], actor_id[e.i], headers[e.i]::jsonb, data[e.i]::jsonb
-          FROM unnest(sequences) WITH ORDINALITY AS e(sequence, i)
-         WHERE e.sequence IS NOT NULL;
+        -- After the events, so that whoever closes the counter at once finds them.
+        IF ns.sequence IS NULL THEN
+            IF counter.moved_by <> transaction_id THEN
+                UPDATE headwater_private.counters c
+                   SET last_sequence = coalesce((SELECT max(s.s) FROM (SELECT unnest(sequences) AS s) s), last_seq), moved_by = transaction_id,
+                       is_open = false
+                 WHERE c.namespace_id = ns.namespace_id;
+            ELSIF NOT counter.is_open THEN
+                UPDATE headwater_private.counters c SET is_open = true WHERE c.namespace_id = ns.namespace_id;
+            END IF;
+        END IF;
     EXCEPTION WHEN unique_violation THEN
         IF several THEN
             RAISE;

@@ -9,25 +9,24 @@ DECLARE
     e       record;
     retried boolean;
 BEGIN
-    SELECT array_agg(x.ord::int ORDER BY x.ord) AS requests,
-           array_agg(x.event_id ORDER BY x.ord) AS ids, array_agg(x.event_type ORDER BY x.ord) AS types,
-           array_agg(x.data::text ORDER BY x.ord) AS data, array_agg(x.stream_id ORDER BY x.ord) AS streams,
-           array_agg(CASE WHEN x.stream_id IS NOT NULL THEN x.write END ORDER BY x.ord) AS writes,
-           array_agg(CASE WHEN x.stream_id IS NOT NULL THEN x.write_offset END ORDER BY x.ord) AS offsets,
-           array_agg(x.schema_version ORDER BY x.ord) AS schema_versions, array_agg(x.key ORDER BY x.ord) AS keys,
-           array_agg(x.actor_id ORDER BY x.ord) AS actors, array_agg(x.correlation_id ORDER BY x.ord) AS correlations,
-           array_agg(x.causation_id ORDER BY x.ord) AS causations, array_agg(x.headers::text ORDER BY x.ord) AS headers,
-           array_agg(x.created_at ORDER BY x.ord) AS created,
+    -- Only ids and streams are sorted. The rest of each event is looked up in that order, so no payload is carried through a sort.
+    SELECT array_agg(x.ord::int) AS requests, array_agg(d.event_id) AS ids, array_agg(d.event_type) AS types, array_agg(d.data::text) AS data,
+           array_agg(d.stream_id) AS streams, array_agg(CASE WHEN d.stream_id IS NOT NULL THEN x.write END) AS writes,
+           array_agg(CASE WHEN d.stream_id IS NOT NULL THEN x.write_offset END) AS offsets, array_agg(d.schema_version) AS schema_versions,
+           array_agg(d.key) AS keys, array_agg(d.actor_id) AS actors, array_agg(d.correlation_id) AS correlations,
+           array_agg(d.causation_id) AS causations, array_agg(d.headers::text) AS headers, array_agg(d.created_at) AS created,
            -- one write an event of a stream: each of them is a request of its own, and expects any version
-           array_agg(x.ord::int ORDER BY x.ord) FILTER (WHERE x.stream_id IS NOT NULL) AS write_requests,
-           array_agg(x.stream_id ORDER BY x.ord) FILTER (WHERE x.stream_id IS NOT NULL) AS write_streams,
-           array_agg(1) FILTER (WHERE x.stream_id IS NOT NULL) AS write_counts
+           array_agg(x.ord::int) FILTER (WHERE d.stream_id IS NOT NULL) AS write_requests,
+           array_agg(d.stream_id) FILTER (WHERE d.stream_id IS NOT NULL) AS write_streams,
+           array_agg(1) FILTER (WHERE d.stream_id IS NOT NULL) AS write_counts
       INTO e
-      FROM (SELECT d.*, i.ord, (count(d.stream_id) OVER (ORDER BY i.ord))::int AS write,
-                   (row_number() OVER (PARTITION BY d.stream_id ORDER BY i.ord))::int AS write_offset
+      FROM (SELECT i.event_id, i.ord, (count(s.stream_id) OVER (ORDER BY i.ord))::int AS write,
+                   (row_number() OVER (PARTITION BY s.stream_id ORDER BY i.ord))::int AS write_offset
               FROM (SELECT u.event_id, row_number() OVER (ORDER BY u.ord) AS ord
                       FROM unnest(append_due.event_ids) WITH ORDINALITY AS u(event_id, ord)) i
-              JOIN headwater_private.due_events d ON d.namespace_id = ns.namespace_id AND d.event_id = i.event_id) x;
+              JOIN headwater_private.due_events s ON s.namespace_id = ns.namespace_id AND s.event_id = i.event_id
+             ORDER BY i.ord) x
+     CROSS JOIN LATERAL (SELECT d.* FROM headwater_private.due_events d WHERE d.namespace_id = ns.namespace_id AND d.event_id = x.event_id OFFSET 0) d;
     IF e.ids IS NULL THEN
         RETURN 0;
     END IF;

@@ -1,7 +1,8 @@
 -- headwater.append_event_log(p_namespace, p_event_type, p_payload, p_producer_node_id, p_scheduled_task_id, p_metadata)
 -- Public: in docs/sql.md.
--- headwater.emit for those who know the event log by this name: who produced the event, and which task, are in its headers, beside the metadata. What is
--- no text in that is written as JSON. Answers the global_sequence.
+-- headwater.emit for those who know the event log by this name: who produced the event, and which task, are in its headers, beside the metadata.
+-- Headers are text: what is no text in the metadata is written as JSON, and stands in the header "metadata", a JSON object, with its type.
+-- Answers the global_sequence.
 -- Raises: see emit; WH002 if the metadata is no object. Locks, writes: see emit.
 CREATE OR REPLACE FUNCTION headwater.append_event_log(
     p_namespace         text,
@@ -21,6 +22,9 @@ BEGIN
     RETURN headwater.emit(p_namespace, p_event_type, p_payload, headers =>
         coalesce((SELECT jsonb_object_agg(m.key, p_metadata ->> m.key)
                     FROM jsonb_object_keys(nullif(p_metadata, 'null')) AS m(key) WHERE p_metadata ->> m.key IS NOT NULL), '{}')
-        || jsonb_strip_nulls(jsonb_build_object('producer_node_id', p_producer_node_id, 'scheduled_task_id', p_scheduled_task_id)));
+        || jsonb_strip_nulls(jsonb_build_object(
+               'producer_node_id', p_producer_node_id, 'scheduled_task_id', p_scheduled_task_id,
+               'metadata', (SELECT jsonb_object_agg(m.key, m.value)::text FROM jsonb_each(nullif(p_metadata, 'null')) m
+                             WHERE jsonb_typeof(m.value) <> 'string'))));
 END
 $$;

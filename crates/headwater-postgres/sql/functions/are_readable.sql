@@ -8,10 +8,11 @@ CREATE OR REPLACE FUNCTION headwater_private.are_readable(
 ) RETURNS boolean LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN array_to_string(event_type || key || actor_id, '') !~ E'[\\x01-\\x1f\\x7f]'
-       AND NOT EXISTS (SELECT FROM unnest(event_type, key, actor_id, schema_version) AS e(event_type, key, actor_id, schema_version)
+       AND NOT EXISTS (SELECT FROM (SELECT unnest(event_type) AS event_type, unnest(key) AS key, unnest(actor_id) AS actor_id,
+                                            unnest(schema_version) AS schema_version) e
                         WHERE (octet_length(e.event_type) BETWEEN 1 AND 255) IS NOT TRUE OR octet_length(e.key) NOT BETWEEN 1 AND 512
                            OR octet_length(e.actor_id) NOT BETWEEN 1 AND 512 OR e.schema_version < 1)
-       AND NOT EXISTS (SELECT FROM unnest(headers) AS h(headers)
+       AND NOT EXISTS (SELECT FROM (SELECT unnest(headers) AS headers) h
                         WHERE jsonb_typeof(h.headers::jsonb) <> 'object'
                            OR jsonb_path_exists(h.headers::jsonb, 'strict $.* ? (@.type() != "string")'));
 END

@@ -13,8 +13,7 @@ BEGIN
     SELECT DISTINCT f.global_sequence, f.event_id FROM (
         SELECT e.global_sequence, e.event_id
           FROM headwater_private.permanent_gaps g
-          JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence >= g.first_sequence
-           AND e.global_sequence <= g.last_sequence AND e.recorded_at >= ns.kept_from
+         CROSS JOIN LATERAL headwater_private.events_in(ns.namespace_id, g.first_sequence, g.last_sequence, NULL, audit_gaps.max_events) e
          WHERE g.namespace_id = ns.namespace_id AND g.proof <> 'poison'
            AND NOT EXISTS (SELECT FROM headwater_private.poison_events p
                             WHERE p.namespace_id = ns.namespace_id AND p.global_sequence = e.global_sequence)

@@ -18,12 +18,10 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH queues AS MATERIALIZED (
-        SELECT s.subscriber_id, coalesce((n.state).frontier, s.position) AS frontier, s.position AS began_at,
-               coalesce((n.state).gaps, s.pending_gaps) AS gaps, coalesce((n.state).open, '{}') AS open
+        SELECT s.subscriber_id, (n.state).frontier AS frontier, s.position AS began_at,
+               (n.state).gaps AS gaps, (n.state).open AS open
           FROM headwater_private.subscribers s
-          LEFT JOIN LATERAL (SELECT c.state FROM headwater_private.claims c
-                              WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
-                              ORDER BY c.number DESC LIMIT 1) n ON true
+          JOIN headwater_private.queue_states n ON n.namespace_id = s.namespace_id AND n.subscriber_id = s.subscriber_id
          WHERE s.namespace_id = ns.namespace_id AND s.partition = 0 AND s.mode = 'shared'
            AND (audit_queues.subscriber_ids IS NULL OR s.subscriber_id = ANY (audit_queues.subscriber_ids))
     ), held AS MATERIALIZED (
@@ -50,7 +48,7 @@ BEGIN
         SELECT h.subscriber_id, 'held_and_open', h.sequence
           FROM held h
           JOIN queues q ON q.subscriber_id = h.subscriber_id AND q.open <> '{}'
-          JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence = h.sequence
+         CROSS JOIN LATERAL headwater_private.events_at(ns.namespace_id, ARRAY[h.sequence]) e
          WHERE NOT h.of_letter
            AND EXISTS (SELECT FROM unnest(q.open) o
                         WHERE o.event_type = e.event_type AND h.sequence BETWEEN o.first_sequence AND o.last_sequence)
@@ -62,8 +60,7 @@ BEGIN
         -- A queue may begin ahead of the log; what is in flight there is in its gaps.
         SELECT q.subscriber_id, 'frontier_beyond_log', q.frontier
           FROM queues q
-         CROSS JOIN (SELECT greatest((SELECT max(e.global_sequence) FROM headwater_private.events e WHERE e.namespace_id = ns.namespace_id),
-                                     (SELECT max(m.high_sequence) FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id), 0) AS last) l
+         CROSS JOIN (SELECT headwater_private.newest_sequence(ns) AS last) l
          WHERE q.frontier > greatest(l.last, q.began_at, q.gaps[cardinality(q.gaps)])
          UNION ALL
         SELECT d.subscriber_id, 'letter_forgotten', d.global_sequence

@@ -36,31 +36,20 @@ BEGIN
                (after_base.events + before_base.events + kept.events - held.events)::bigint AS in_log, s.settled_events + s.late_events AS settled,
                after_base.sum + before_base.sum + kept.sum - held.sum - s.settled_sum - s.late_sum AS sums_differ_by
           FROM headwater_private.subscribers s
-          CROSS JOIN LATERAL (
-                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum FROM headwater_private.events e
-                 WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from
-                   AND e.global_sequence > s.audit_base AND e.global_sequence <= s.position
-                   AND e.global_sequence <> ALL (poison)) after_base
-          CROSS JOIN LATERAL (
-                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
-                  FROM generate_series(1, cardinality(s.audit_ledger), 2) AS i
-                  JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence >= s.audit_ledger[i]
-                   AND e.global_sequence <= s.audit_ledger[i + 1] AND e.global_sequence <> ALL (poison)) before_base
+          CROSS JOIN LATERAL (SELECT headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps) AS ranges OFFSET 0) l
+          CROSS JOIN LATERAL headwater_private.count_events(ns.namespace_id, ARRAY[s.audit_base + 1, s.position], poison) after_base
+          CROSS JOIN LATERAL headwater_private.count_events(ns.namespace_id, s.audit_ledger, poison) before_base
           CROSS JOIN LATERAL (
                 SELECT count(*) AS events, coalesce(sum(d.global_sequence), 0) AS sum FROM headwater_private.dead_letters d
                  WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = s.subscriber_id AND d.global_sequence <= s.position
                    AND d.global_sequence > greatest(s.audit_base, ns.trimmed_to) AND d.global_sequence <> ALL (poison)
-                   AND NOT EXISTS (SELECT FROM headwater_private.events e
-                                    WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence = d.global_sequence)
-                   AND NOT headwater_private.ledger_holds(s.pending_gaps, ARRAY[d.global_sequence, d.global_sequence])) kept
-          CROSS JOIN LATERAL (
-                SELECT count(*) AS events, coalesce(sum(e.global_sequence), 0) AS sum
-                  FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
-                  JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.kept_from AND e.global_sequence <= s.position
-                   AND e.global_sequence >= s.pending_gaps[i] AND e.global_sequence <= s.pending_gaps[i + 1]
-                 WHERE e.global_sequence <> ALL (poison)
-                   AND (e.global_sequence > s.audit_base
-                        OR headwater_private.ledger_holds(s.audit_ledger, ARRAY[e.global_sequence, e.global_sequence]))) held
+                   AND NOT EXISTS (SELECT FROM headwater_private.events_at(ns.namespace_id, ARRAY[d.global_sequence]))
+                   AND NOT headwater_private.ledger_holds(l.ranges, ARRAY[d.global_sequence, d.global_sequence])) kept
+          -- A ledger may reach beyond the position.
+          CROSS JOIN LATERAL headwater_private.count_events(ns.namespace_id, ARRAY(
+                SELECT v.sequence FROM generate_series(1, cardinality(l.ranges), 2) AS i
+                 CROSS JOIN LATERAL (VALUES (l.ranges[i]), (least(l.ranges[i + 1], s.position))) AS v(sequence)
+                 WHERE l.ranges[i] <= s.position ORDER BY v.sequence), poison, s.audit_base, s.audit_ledger) held
          WHERE s.namespace_id = ns.namespace_id AND (subscriber_ids IS NULL OR s.subscriber_id = ANY (subscriber_ids))
       ) c
      ORDER BY c.subscriber_id, c.partition;

@@ -7,13 +7,7 @@ CREATE OR REPLACE FUNCTION headwater_private.claimed_sequences(
 BEGIN
     RETURN (SELECT coalesce(claimed_sequences.sequences, ARRAY(
         SELECT e.global_sequence
-          FROM headwater_private.log_bounds(claimed_sequences.namespace_id, claimed_sequences.first_sequence - 1, claimed_sequences.last_sequence, NULL) b
-         CROSS JOIN LATERAL (
-            SELECT e.global_sequence FROM headwater_private.events e
-             WHERE e.namespace_id = claimed_sequences.namespace_id
-               AND e.global_sequence BETWEEN claimed_sequences.first_sequence AND claimed_sequences.last_sequence
-               AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
-               AND (claimed_sequences.event_types IS NULL OR e.event_type = ANY (claimed_sequences.event_types))
-             ORDER BY e.global_sequence) e)));
+          FROM headwater_private.claimed_events(claimed_sequences.namespace_id, claimed_sequences.first_sequence, claimed_sequences.last_sequence,
+                                                claimed_sequences.event_types, NULL) e)));
 END
 $$;

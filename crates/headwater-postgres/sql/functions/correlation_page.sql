@@ -4,14 +4,15 @@
 CREATE OR REPLACE FUNCTION headwater.correlation_page(
     namespace_id int, correlation_id uuid, after_sequence bigint, max_events int,
     caller headwater.caller DEFAULT current_user
-) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM headwater_private.authorize(correlation_page.namespace_id, caller, 'consumer');
-    RETURN QUERY
-    SELECT e.* FROM headwater_private.events e
-     WHERE e.namespace_id = correlation_page.namespace_id AND e.correlation_id = correlation_page.correlation_id
-       AND e.global_sequence > correlation_page.after_sequence
-     ORDER BY e.global_sequence
-     LIMIT correlation_page.max_events;
+    RETURN QUERY EXECUTE
+        'SELECT e.* FROM (' || headwater_private.over_months(
+            'SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.correlation_id = $2 AND e.global_sequence > $3
+              ORDER BY e.global_sequence LIMIT $4', correlation_page.namespace_id)
+        || ') e ORDER BY e.global_sequence LIMIT $4'
+        USING correlation_page.namespace_id, correlation_page.correlation_id, correlation_page.after_sequence, correlation_page.max_events;
 END
 $$;

@@ -18,7 +18,8 @@ BEGIN
             jsonb_build_object('what', 'month', 'value', count_month.month), 'seal past months first: SELECT headwater.seal_months(''namespace'')');
     END IF;
     IF m.events IS NULL THEN
-        EXECUTE format('SELECT count(*), coalesce(sum(global_sequence), 0) FROM headwater_private.%I', m.leaf) INTO number, total;
+        EXECUTE format('SELECT count(*), coalesce(sum(global_sequence), 0) FROM headwater_private.%I WHERE namespace_id = $1', m.leaf)
+           INTO number, total USING ns.namespace_id;
         UPDATE headwater_private.months s SET events = number, sequence_sum = total
          WHERE s.namespace_id = m.namespace_id AND s.starts_at = m.starts_at;
     END IF;

@@ -1,18 +1,21 @@
 -- headwater_private.create_leaf(namespace_id, month)
--- Makes the partition that holds one month of a namespace's events, or as much of that month as no partition holds yet. `month` is any time in it.
+-- Makes the table that holds one month of events, of a namespace or of all that share their months, or as much of that month as no partition holds yet. `month` is any time in it.
 -- A table that has the leaf's name, but was detached, is attached again. Bounds are written as text, so its form is pinned.
--- Locks: SHARE UPDATE EXCLUSIVE on the namespace's partition (readers and writers go on), and a
+-- Locks: SHARE UPDATE EXCLUSIVE on the table (readers and writers go on), and a
 -- latch against other creators. Writes: the leaf and its indexes. Raises: nothing of its own.
 CREATE OR REPLACE FUNCTION headwater_private.create_leaf(namespace_id int, month timestamptz)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET timezone = 'UTC' AS $$
 DECLARE
-    parent   text := format('events_n%s', namespace_id);
+    ns       headwater_private.namespaces;
+    parent   text;
     lower_at timestamptz := date_trunc('month', month);
     upper_at timestamptz := lower_at + interval '1 month';
     missing  record;
     name     text;
 BEGIN
-    PERFORM headwater_private.latch(create_leaf.namespace_id, 'months');
+    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace_id = create_leaf.namespace_id;
+    parent := headwater_private.log_table(ns);
+    PERFORM headwater_private.latch(CASE ns.storage WHEN 'own' THEN ns.namespace_id ELSE 0 END, 'months');
     FOR missing IN SELECT m.* FROM headwater_private.missing_months(create_leaf.namespace_id, lower_at, upper_at) m LOOP
         name := format('%s_%s', parent, to_char(missing.starts_at, CASE WHEN missing.starts_at = lower_at THEN 'YYYYMM' ELSE 'YYYYMMDDHH24MISS' END));
         IF EXISTS (SELECT FROM headwater_private.leaves(create_leaf.namespace_id) l WHERE l.leaf = name) THEN

@@ -1,4 +1,4 @@
--- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions)
+-- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage)
 -- Public: in docs/sql.md.
 -- Makes a namespace, or answers with the one that is there. A setting left NULL takes its default on creation and
 -- is not compared afterwards; a setting given that differs from what is there is an error, never a silent change.
@@ -7,9 +7,12 @@
 --   notify             NOTIFY in the transaction of SQL callers (default true)
 --   retention          how long events are kept, a month at least (default: for ever)
 --   max_payload_bytes  largest payload of an event (default 1 MiB)
---   partitions         who makes the partitions of coming months: 'built-in' (default) or 'pg_partman', which must be installed
+--   partitions         who makes the tables of coming months: 'built-in' (default) or 'pg_partman', which must be installed
+--   storage            'shared' (default): its events are in months that it shares with other namespaces
+--                      'own': it has months of its own, for a namespace that is much larger than the others; pg_partman needs that
 -- Raises: WH002 (bad name or setting), WH003 (exists with other settings), WH015 (others than the owner), WH034 (no pg_partman).
--- Locks: nothing but what it writes; another creator of the same name is waited for. Writes: the namespace, its sequence or counter, its partitions.
+-- Locks: nothing but what it writes; another creator of the same name is waited for. Writes: the namespace, its sequence or counter, and
+-- missing months.
 CREATE OR REPLACE FUNCTION headwater.create_namespace(
     namespace         text,
     ordering          text DEFAULT NULL,
@@ -18,6 +21,7 @@ CREATE OR REPLACE FUNCTION headwater.create_namespace(
     max_payload_bytes int DEFAULT NULL,
     metadata          jsonb DEFAULT NULL,
     partitions        text DEFAULT NULL,
+    storage           text DEFAULT NULL,
     caller headwater.caller DEFAULT current_user
 ) RETURNS headwater.namespace LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' AS $$
@@ -31,7 +35,7 @@ BEGIN
             jsonb_build_object('what', 'namespace', 'value', left(namespace, 80)),
             'a namespace is 1 to 48 characters, lowercase letters, digits, ''-'' and ''_'', and starts with a letter');
     END IF;
-    PERFORM headwater_private.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, partitions);
+    PERFORM headwater_private.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, partitions, storage);
     SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace = create_namespace.namespace;
     -- Programs call this at their start: whoever was granted something in the namespace finds it.
     IF NOT FOUND OR NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, NULL)) THEN
@@ -40,7 +44,8 @@ BEGIN
     IF ns.namespace_id IS NOT NULL THEN
         IF ordering <> ns.ordering OR notify <> ns.notify
            OR (retention IS NOT NULL AND retention IS DISTINCT FROM ns.retention)
-           OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR partitions <> ns.partitions THEN
+           OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR partitions <> ns.partitions
+           OR storage <> ns.storage THEN
             PERFORM headwater_private.fail('WH003', format('namespace %L exists with other settings', namespace),
                 to_jsonb(headwater_private.shown_namespace(ns)),
                 'leave out the settings to use it as it is, or change them with headwater.alter_namespace');
@@ -49,14 +54,15 @@ BEGIN
     END IF;
 
     INSERT INTO headwater_private.namespaces AS n (namespace, ordering, notify, retention, max_payload_bytes, metadata,
-                                           leaves_until, sealed_before, partitions)
+                                           leaves_until, sealed_before, tail_from, partitions, storage)
     VALUES (namespace, coalesce(ordering, 'sequence'), coalesce(notify, true), retention,
-            coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch, coalesce(partitions, 'built-in'))
+            coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch, epoch, coalesce(partitions, 'built-in'),
+            coalesce(storage, CASE WHEN partitions = 'pg_partman' THEN 'own' ELSE 'shared' END))
     ON CONFLICT DO NOTHING
     RETURNING n.* INTO ns;
     IF NOT FOUND THEN
         -- Somebody else was faster: what they made is compared with what is asked for.
-        RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions);
+        RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage);
     END IF;
     IF ns.ordering = 'gapless' THEN
         INSERT INTO headwater_private.counters (namespace_id) VALUES (ns.namespace_id);
@@ -67,10 +73,10 @@ BEGIN
         PERFORM nextval(ns.sequence);
         UPDATE headwater_private.namespaces n SET sequence = ns.sequence WHERE n.namespace_id = ns.namespace_id;
     END IF;
-    EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
-                    PARTITION BY RANGE (recorded_at)', format('events_n%s', ns.namespace_id));
-    EXECUTE format('ALTER TABLE headwater_private.events ATTACH PARTITION headwater_private.%I FOR VALUES IN (%s)',
-                   format('events_n%s', ns.namespace_id), ns.namespace_id);
+    IF ns.storage = 'own' THEN
+        EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
+                        PARTITION BY RANGE (recorded_at)', headwater_private.log_table(ns));
+    END IF;
     PERFORM headwater.maintain_namespace(namespace);
     RETURN headwater_private.shown_namespace(headwater_private.namespace_row(namespace));
 END

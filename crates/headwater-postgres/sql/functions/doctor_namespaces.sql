@@ -13,7 +13,7 @@ BEGIN
            (SELECT to_char(m.starts_at AT TIME ZONE 'UTC', 'YYYY-MM')
               FROM headwater_private.missing_months(n.namespace_id, n.sealed_before, n.leaves_until) m LIMIT 1) AS missing_month,
            (SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-             WHERE i.inhparent = to_regclass(format('headwater_private.events_n%s', n.namespace_id)) AND pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
+             WHERE i.inhparent = to_regclass('headwater_private.' || headwater_private.log_table(n)) AND pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
                AS default_partition,
            n.partitions = 'pg_partman' AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_partman') AS without_partman,
            ARRAY(SELECT p.leaf || ' (' || array_to_string(p.held_by, '; ') || ')' FROM headwater.partitions(n.namespace) p

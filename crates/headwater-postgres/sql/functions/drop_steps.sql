@@ -1,34 +1,59 @@
 -- headwater.drop_steps(namespace)
 -- Public: in docs/sql.md.
--- What is left to do for the leaves of trimmed months: one step a month, of which each must be run outside of a transaction, and asked for again. A leaf is
--- detached without locking anybody out, then dropped; then headwater.note_dropped. Whoever crashed in between left a state with a next step. Where the
--- partitions are pg_partman's, it does both at once (headwater_private.partman_drop).
+-- What is left to do for tables of past months. Each step must be run outside of a transaction; then ask again. Whoever crashed in between
+-- left a state with a next step.
+--   detach, finish   takes a month out of the table of current months, without locking anybody out
+--   rewrite          writes a month that namespaces share anew, without those for which it is trimmed (headwater_private.rewrite_month)
+--   drop             drops a table that nobody needs any more
+--   partman          where the months are pg_partman's, it detaches and drops at once (headwater_private.partman_drop)
+--   note             the table is gone: call headwater.note_dropped
+-- Months that namespaces share are the same for each of them, so that any of them answers their steps.
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.drop_steps(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (starts_at timestamptz, leaf text, step text, statement text) LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns     headwater_private.namespaces := headwater_private.open_namespace(drop_steps.namespace, caller, 'owner');
-    parent text := format('events_n%s', ns.namespace_id);
+    ns      headwater_private.namespaces := headwater_private.open_namespace(drop_steps.namespace, caller, 'owner');
+    parent  text := headwater_private.log_table(ns);
     partman boolean := ns.partitions = 'pg_partman' AND coalesce((headwater_private.partman_of(ns.namespace_id)).knows, false);
 BEGIN
     RETURN QUERY
-    SELECT m.starts_at, m.leaf, d.step,
-           CASE d.step WHEN 'partman' THEN format('SELECT headwater_private.partman_drop(%L, %L)', drop_steps.namespace,
-                                                  to_char(m.starts_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"+00"'))
-                       WHEN 'drop' THEN format('DROP TABLE headwater_private.%I', m.leaf)
-                       WHEN 'finish' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I FINALIZE', parent, m.leaf)
-                       WHEN 'detach' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I%s', parent, m.leaf,
+    SELECT s.starts_at, s.leaf, s.step,
+           CASE s.step WHEN 'partman' THEN format('SELECT headwater_private.partman_drop(%L, %L)', drop_steps.namespace,
+                                                  to_char(s.starts_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"+00"'))
+                       WHEN 'rewrite' THEN format('SELECT headwater_private.rewrite_month(%L)', s.leaf)
+                       WHEN 'drop' THEN format('DROP TABLE headwater_private.%I', s.leaf)
+                       WHEN 'finish' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I FINALIZE', parent, s.leaf)
+                       WHEN 'detach' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I%s', parent, s.leaf,
                                                  CASE WHEN current_setting('server_version_num')::int >= 140000 THEN ' CONCURRENTLY' ELSE '' END)
            END
-      FROM headwater_private.months m
-      LEFT JOIN headwater_private.leaves(ns.namespace_id) l ON l.leaf = m.leaf
-     CROSS JOIN LATERAL (SELECT CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
-                                     WHEN l.leaf IS NOT NULL THEN 'detach'
-                                     WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NOT NULL THEN 'drop' ELSE 'note' END AS step) d
-     WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
-     -- Of one table, only one partition may be in detachment.
-     ORDER BY d.step <> 'finish', m.starts_at;
+      FROM (SELECT m.starts_at, m.leaf,
+                   CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
+                        WHEN l.leaf IS NOT NULL THEN 'detach'
+                        WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NOT NULL THEN 'drop' ELSE 'note' END AS step
+              FROM headwater_private.months m
+              LEFT JOIN headwater_private.leaves(ns.namespace_id) l ON l.leaf = m.leaf
+             WHERE ns.storage = 'own' AND m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
+                   AND m.leaf ~ '^events_n'
+             UNION ALL
+            SELECT l.starts_at, l.leaf, CASE WHEN l.detaching THEN 'finish' ELSE 'detach' END
+              FROM headwater_private.leaves(ns.namespace_id) l
+             WHERE ns.storage = 'shared'
+               AND (l.detaching
+                    -- The month after it is over too: no statement is under way that began before this one was sealed.
+                    OR l.ends_at < date_trunc('month', clock_timestamp(), 'UTC')
+                       AND NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared' AND n.tail_from < l.ends_at))
+             UNION ALL
+            SELECT m.starts_at, m.leaf, t.step
+              FROM (SELECT m.leaf, min(m.starts_at) AS starts_at FROM headwater_private.months m
+                     WHERE ns.storage = 'shared' AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL AND m.leaf !~ '^events_n'
+                     GROUP BY m.leaf) m
+             CROSS JOIN LATERAL (SELECT CASE WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NULL THEN 'note'
+                                             WHEN EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf) THEN NULL
+                                             ELSE headwater_private.step_of_month(m.leaf) END AS step) t
+             WHERE t.step IS NOT NULL) s
+     -- Of one table, only one month may be in detachment.
+     ORDER BY s.step <> 'finish', s.starts_at;
 END
 $$;

@@ -2,7 +2,7 @@
 -- Appends events without streams to a namespace with a sequence: what headwater.append_batch does, for batches that need none of its
 -- care, in one statement, since the steps of a function cost a lone event as much as its insert. It is a transaction of its own.
 -- Answers a row with the sequence of each event, in their order; no row, with nothing written, when care is needed: no such namespace,
--- a gapless one, a lock that somebody holds against it, a payload too large, a name or headers or a created_at that nobody could
+-- a gapless one, one with storage of its own, a lock that somebody holds against it, a payload too large, a name or headers or a created_at that nobody could
 -- read, a month whose leaf or seal is not there yet, an id that may lie in a sealed month.
 -- Raises: WH001, WH015; 23505 if events are stored already. Locks: shared advisory lock of the horizon. Writes: one row an event.
 CREATE OR REPLACE FUNCTION headwater.emit_batch(
@@ -30,10 +30,9 @@ BEGIN
                       SELECT n.namespace_id, n.sequence, n.leaves_until, n.sealed_before, n.sealed_max_id, n.max_payload_bytes,
                              set_config('lock_timeout', emit_batch.patience_ms::text, true) AS patience,
                              pg_try_advisory_xact_lock_shared(
-                                 (18519::bigint << 48) | (n.namespace_id::bigint << 32)
-                                 | (pg_sequence_last_value(n.sequence) & 4294967295)) AS is_locked
+                                 headwater_private.writer_key(n.namespace_id, pg_sequence_last_value(n.sequence))) AS is_locked
                         FROM headwater_private.namespaces n
-                       WHERE n.namespace = emit_batch.namespace AND pg_sequence_last_value(n.sequence) IS NOT NULL
+                       WHERE n.namespace = emit_batch.namespace AND n.storage = 'shared' AND pg_sequence_last_value(n.sequence) IS NOT NULL
                          AND (pg_has_role(caller, current_user, 'USAGE')
                               OR EXISTS (SELECT FROM headwater_private.grants g
                                           WHERE g.namespace_id = n.namespace_id AND g.kind IN ('producer', 'admin')

@@ -22,10 +22,9 @@ BEGIN
                 SELECT n.namespace_id, n.sequence, n.leaves_until, n.sealed_before, n.sealed_max_id, n.max_payload_bytes,
                        set_config('lock_timeout', emit_one.patience_ms::text, true) AS patience,
                        pg_try_advisory_xact_lock_shared(
-                           (18519::bigint << 48) | (n.namespace_id::bigint << 32)
-                           | (pg_sequence_last_value(n.sequence) & 4294967295)) AS is_locked
+                           headwater_private.writer_key(n.namespace_id, pg_sequence_last_value(n.sequence))) AS is_locked
                   FROM headwater_private.namespaces n
-                 WHERE n.namespace = emit_one.namespace AND pg_sequence_last_value(n.sequence) IS NOT NULL
+                 WHERE n.namespace = emit_one.namespace AND n.storage = 'shared' AND pg_sequence_last_value(n.sequence) IS NOT NULL
                    AND (pg_has_role(caller, current_user, 'USAGE')
                         OR EXISTS (SELECT FROM headwater_private.grants g
                                     WHERE g.namespace_id = n.namespace_id AND g.kind IN ('producer', 'admin')

@@ -1,10 +1,10 @@
 -- headwater_private.enter_log(namespace_id, sequence)
 -- The writer's half of the horizon: announces, before the first nextval of this transaction, that it may commit events above a value of the
--- sequence. The lock: advisory, shared, held until the transaction ends; 64 bits: 0x4857 'HW' (16), namespace_id (16), the low half of the
--- value (32). What is in flight lies close to the tail, so readers can rebuild the whole (functions/writers.sql).
+-- sequence. The lock: advisory, shared, held until the transaction ends, with a key of the low half of that value (functions/writer_key.sql).
+-- What is in flight lies close to the tail, so readers can rebuild the whole (functions/writers.sql).
 --
--- It waits for nobody. Where somebody holds that key against it, which any session can, it takes one that nobody can foresee: 0x485A 'HZ' (16),
--- namespace_id (16), random (32). That says no more than that a writer is there, so readers prove nothing while it is.
+-- It waits for nobody. Where somebody holds that key against it, which any session can, it takes one that nobody can foresee. That
+-- says no more than that a writer is there, so readers prove nothing while it is.
 --
 -- One lock serves the whole transaction, since later values are higher; another one for each append would fill the lock table. So the key is
 -- noted in a setting of the transaction, and the same lock is taken again, which costs nothing. The lock is always taken: the note only says
@@ -22,17 +22,17 @@ BEGIN
     IF noted ~ '^[0-9]{1,18}$' AND noted::bigint <= value AND value - noted::bigint < 2147483648 THEN
         value := noted::bigint;
     ELSIF noted ~ '^any [0-9]{1,9}$'
-          AND pg_try_advisory_xact_lock_shared((18522::bigint << 48) | (namespace_id::bigint << 32) | substr(noted, 5)::bigint) THEN
+          AND pg_try_advisory_xact_lock_shared(headwater_private.writer_key(namespace_id, substr(noted, 5)::bigint, false)) THEN
         RETURN;
     ELSE
         done := set_config(note, value::text, true);
     END IF;
-    IF pg_try_advisory_xact_lock_shared((18519::bigint << 48) | (namespace_id::bigint << 32) | (value & 4294967295)) THEN
+    IF pg_try_advisory_xact_lock_shared(headwater_private.writer_key(namespace_id, value)) THEN
         RETURN;
     END IF;
     LOOP
         value := trunc(random() * 1000000000)::bigint;
-        EXIT WHEN pg_try_advisory_xact_lock_shared((18522::bigint << 48) | (namespace_id::bigint << 32) | value);
+        EXIT WHEN pg_try_advisory_xact_lock_shared(headwater_private.writer_key(namespace_id, value, false));
     END LOOP;
     done := set_config(note, 'any ' || value, true);
 END

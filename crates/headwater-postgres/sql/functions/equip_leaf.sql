@@ -8,11 +8,11 @@ DECLARE
 BEGIN
     FOR wanted IN
         SELECT w.* FROM (VALUES
-            ('UNIQUE', 'sequence', '(global_sequence)'),
-            ('UNIQUE', 'id', '(event_id)'),
-            ('UNIQUE', 'stream', '(stream_id, stream_version) WHERE stream_id IS NOT NULL'),
-            ('', 'correlation', '(correlation_id, global_sequence) WHERE correlation_id IS NOT NULL'),
-            ('', 'causation', '(causation_id, global_sequence) WHERE causation_id IS NOT NULL')) AS w(kind, name, columns)
+            ('UNIQUE', 'sequence', '(namespace_id, global_sequence)'),
+            ('UNIQUE', 'id', '(namespace_id, event_id)'),
+            ('UNIQUE', 'stream', '(namespace_id, stream_id, stream_version) WHERE stream_id IS NOT NULL'),
+            ('', 'correlation', '(namespace_id, correlation_id, global_sequence) WHERE correlation_id IS NOT NULL'),
+            ('', 'causation', '(namespace_id, causation_id, global_sequence) WHERE causation_id IS NOT NULL')) AS w(kind, name, columns)
          WHERE to_regclass(format('headwater_private.%I', equip_leaf.leaf || '_' || w.name)) IS NULL
     LOOP
         EXECUTE format('CREATE %s INDEX %I ON headwater_private.%I %s', wanted.kind, equip_leaf.leaf || '_' || wanted.name, equip_leaf.leaf, wanted.columns);

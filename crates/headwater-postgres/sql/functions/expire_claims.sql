@@ -1,12 +1,12 @@
 -- headwater_private.expire_claims(namespace_id, subscriber_id, newest, candidates, moment, q, newest_ended)
 -- Takes back what is left of expired claims, to be delivered again, each event alone; deletes those that are done. Only of a claim that was handed out alone
--- does this count as an attempt: of the others nobody knows which event its worker had begun. The newest stays for its state: `newest_ended`
--- tells that nothing of it is left. A candidate that somebody has locked, as by an ack that is not committed, is noted in q, and looked at next time. The
+-- does this count as an attempt: of the others nobody knows which event its worker had begun. The newest stays for its state, and is done:
+-- `newest_ended` tells so. A candidate that somebody has locked, as by an ack that is not committed, is noted in q, and looked at next time. The
 -- caller holds the queue's lock.
 -- Raises: nothing. Locks: claims. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.expire_claims(
     namespace_id int, subscriber_id text, newest bigint, candidates bigint[], moment timestamptz,
-    INOUT q headwater_private.queue_state, INOUT newest_ended boolean
+    INOUT q headwater_private.queue_state, OUT newest_ended boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     claim     headwater_private.claims;
@@ -15,6 +15,7 @@ DECLARE
     left_     bigint[];
     error     text;
 BEGIN
+    newest_ended := false;
     -- One by one, so that each is looked up by its whole key.
     FOREACH candidate IN ARRAY candidates LOOP
         SELECT c.* INTO claim FROM headwater_private.claims c
@@ -31,7 +32,7 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        IF NOT claim.done AND NOT (claim.number = newest AND newest_ended) THEN
+        IF NOT claim.done THEN
             left_ := headwater_private.claimed_sequences(claim.namespace_id, claim.first_sequence, claim.last_sequence, claim.sequences,
                                                  claim.event_types);
             error := format('claim expired: worker %L neither finished nor extended it in time', claim.worker);
@@ -49,12 +50,8 @@ BEGIN
                 END IF;
             END IF;
         END IF;
-        IF claim.number = newest THEN
-            newest_ended := newest_ended OR NOT claim.done;
-        ELSE
-            DELETE FROM headwater_private.claims c
-             WHERE c.namespace_id = claim.namespace_id AND c.subscriber_id = claim.subscriber_id AND c.number = claim.number;
-        END IF;
+        PERFORM headwater_private.end_claim(claim);
+        newest_ended := newest_ended OR claim.number = newest;
     END LOOP;
     q.skipped := skipped;
 END

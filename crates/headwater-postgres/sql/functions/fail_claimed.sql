@@ -6,11 +6,7 @@ CREATE OR REPLACE FUNCTION headwater_private.fail_claimed(claim headwater_privat
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     failure jsonb := jsonb_build_object('at', clock_timestamp(), 'node', claim.worker, 'errors', jsonb_build_array(fail_claimed.error));
-    bounds  record;
 BEGIN
-    SELECT l.* INTO bounds
-      FROM (SELECT min(f) AS first, max(f) AS last FROM unnest(failed) f) f
-     CROSS JOIN LATERAL headwater_private.log_bounds(claim.namespace_id, f.first - 1, f.last, NULL) l;
     IF claim.of_letter THEN
         UPDATE headwater_private.dead_letters d
            SET state = 'dead', queued = false, error = fail_claimed.error, node = claim.worker, attempts = d.attempts || failure,
@@ -24,9 +20,7 @@ BEGIN
                claim.failures || failure, fail_claimed.due_at, false, claim.suspect, claim.uncounted
           FROM (SELECT array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences,
                        array_agg(DISTINCT e.event_type) AS event_types
-                  FROM headwater_private.events e
-                 WHERE e.namespace_id = claim.namespace_id AND e.global_sequence = ANY (failed)
-                   AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at) f
+                  FROM headwater_private.claimed_events(claim.namespace_id, failed[1], failed[cardinality(failed)], NULL, failed) e) f
          WHERE f.sequences IS NOT NULL;
     ELSE
         INSERT INTO headwater_private.dead_letters AS d (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state,
@@ -35,8 +29,7 @@ BEGIN
                coalesce(e.key, e.stream_id, e.event_id::text), 'dead', false, fail_claimed.error, claim.worker, claim.failures || failure,
                headwater_private.event_json(e), s.term, clock_timestamp(), clock_timestamp()
           FROM headwater_private.subscribers s
-          JOIN headwater_private.events e ON e.namespace_id = s.namespace_id AND e.global_sequence = ANY (failed)
-           AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
+         CROSS JOIN headwater_private.claimed_events(claim.namespace_id, failed[1], failed[cardinality(failed)], NULL, failed) e
          WHERE s.namespace_id = claim.namespace_id AND s.subscriber_id = claim.subscriber_id AND s.partition = 0
         ON CONFLICT (namespace_id, subscriber_id, global_sequence, event_id) DO UPDATE
            SET state = 'dead', queued = false, reason = NULL, error = excluded.error, node = excluded.node,

@@ -26,23 +26,25 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 DECLARE
     ns     headwater_private.namespaces := headwater_private.open_namespace(faults.namespace, caller, NULL);
     head   bigint := CASE WHEN ns.sequence IS NOT NULL THEN coalesce(pg_sequence_last_value(ns.sequence), 0)
-                          ELSE (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id) END;
+                          ELSE headwater_private.counted(ns.namespace_id) END;
     newest bigint;
     month  record;
     high   bigint;
 BEGIN
-    SELECT max(e.global_sequence) INTO newest FROM headwater_private.events e
-     WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.tail_from;
+    newest := headwater_private.newest_sequence(ns);
     RETURN QUERY
     SELECT 'position_beyond_head', s.subscriber_id, head, s.position, NULL::text, NULL::text FROM headwater_private.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.position > head
      UNION ALL
     SELECT 'ledger_beyond_head', s.subscriber_id, head, g.last, NULL, NULL
-      FROM headwater_private.subscribers s CROSS JOIN LATERAL (SELECT max(g) AS last FROM unnest(s.pending_gaps) g) g
+      FROM headwater_private.subscribers s CROSS JOIN LATERAL (SELECT max(g) AS last FROM unnest(headwater_private.ledger_cover(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)) g) g
      WHERE s.namespace_id = ns.namespace_id AND g.last > head
      UNION ALL
-    SELECT 'claim_beyond_head', c.subscriber_id, head, max(greatest(c.last_sequence, (c.state).frontier)), NULL, NULL FROM headwater_private.claims c
-     WHERE c.namespace_id = ns.namespace_id AND greatest(c.last_sequence, (c.state).frontier) > head GROUP BY c.subscriber_id
+    SELECT 'claim_beyond_head', s.subscriber_id, head, greatest(c.last_sequence, (q.state).frontier), NULL, NULL FROM headwater_private.subscribers s
+      JOIN headwater_private.queue_states q ON q.namespace_id = s.namespace_id AND q.subscriber_id = s.subscriber_id
+     CROSS JOIN LATERAL (SELECT max(c.last_sequence) AS last_sequence FROM headwater_private.claims c
+                          WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id) c
+     WHERE s.namespace_id = ns.namespace_id AND s.partition = 0 AND q.number IS NOT NULL AND greatest(c.last_sequence, (q.state).frontier) > head
      UNION ALL
     SELECT 'claim_beyond_head', r.subscriber_id, head, max(r.sequences[cardinality(r.sequences)]), NULL, NULL FROM headwater_private.retries r
      WHERE r.namespace_id = ns.namespace_id AND r.sequences[cardinality(r.sequences)] > head GROUP BY r.subscriber_id
@@ -69,8 +71,8 @@ BEGIN
      UNION ALL
     (SELECT 'letter_of_another_event', d.subscriber_id, d.global_sequence, d.global_sequence, d.event_id::text, NULL
        FROM headwater_private.dead_letters d
-       JOIN headwater_private.events e ON e.namespace_id = ns.namespace_id AND e.global_sequence = d.global_sequence AND e.event_id <> d.event_id
-      WHERE d.namespace_id = ns.namespace_id AND d.state IN ('dead', 'parked', 'redriving') LIMIT 100)
+      CROSS JOIN LATERAL headwater_private.events_at(ns.namespace_id, ARRAY[d.global_sequence]) e
+      WHERE d.namespace_id = ns.namespace_id AND d.state IN ('dead', 'parked', 'redriving') AND e.event_id <> d.event_id LIMIT 100)
      UNION ALL
     SELECT 'lease_too_long', s.subscriber_id, NULL, NULL, s.lease_until::text, NULL FROM headwater_private.subscribers s
      WHERE s.namespace_id = ns.namespace_id AND s.lease_until > clock_timestamp() + s.lease + interval '1 minute'
@@ -99,11 +101,21 @@ BEGIN
      UNION ALL
     SELECT 'month_gone', m.leaf, m.first_sequence, m.last_sequence, NULL, NULL FROM headwater_private.months m
      WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL AND m.last_sequence IS NOT NULL
-       AND NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf);
+       AND CASE ns.storage WHEN 'own' THEN NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf)
+                ELSE to_regclass(format('headwater_private.%I', m.leaf)) IS NULL END;
 
-    FOR month IN SELECT m.* FROM headwater_private.months m JOIN headwater_private.leaves(ns.namespace_id) l ON l.leaf = m.leaf AND NOT l.detaching
-                  WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL LOOP
-        EXECUTE format('SELECT max(global_sequence) FROM headwater_private.%I', month.leaf) INTO high;
+    FOR month IN SELECT m.* FROM headwater_private.months m
+                  WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL
+                    AND to_regclass(format('headwater_private.%I', m.leaf)) IS NOT NULL
+                    AND NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf AND l.detaching) LOOP
+        BEGIN
+            EXECUTE format('SELECT max(global_sequence) FROM headwater_private.%I WHERE namespace_id = $1', month.leaf)
+               INTO high USING ns.namespace_id;
+            -- What a subtransaction locked is free when it ends: so this never has the locks of more than one month.
+            RAISE EXCEPTION USING ERRCODE = 'WH099', MESSAGE = 'looked';
+        EXCEPTION WHEN SQLSTATE 'WH099' THEN
+            NULL;
+        END;
         IF high > month.high_sequence THEN
             RETURN QUERY SELECT 'sealed_month_changed', month.leaf, month.high_sequence, high, NULL::text, NULL::text;
         END IF;

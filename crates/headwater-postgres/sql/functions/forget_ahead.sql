@@ -14,7 +14,8 @@ BEGIN
                         WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND (a.partition = -1 OR s.partition = a.partition)
                           AND (s.position < a.sequences[cardinality(a.sequences)]
                                OR EXISTS (SELECT FROM unnest(a.sequences) AS q(sequence)
-                                           WHERE s.pending_gaps <> '{}'
-                                             AND headwater_private.ledger_holds(s.pending_gaps, ARRAY[q.sequence, q.sequence]))));
+                                           WHERE headwater_private.ledger_holds(
+                                                     headwater_private.ledger_cover(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps),
+                                                     ARRAY[q.sequence, q.sequence]))));
 END
 $$;

@@ -8,7 +8,8 @@ BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
     DELETE FROM headwater_private.applied_events a
      WHERE a.namespace_id = $1 AND a.owner = $2
-       AND a.global_sequence <= (SELECT min(least(s.position, s.pending_gaps[1] - 1)) FROM headwater_private.subscribers s
+       AND a.global_sequence <= (SELECT min(least(s.position, (headwater_private.ledger_cover(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps))[1] - 1))
+                                   FROM headwater_private.subscribers s
                                   WHERE s.namespace_id = $1 AND s.subscriber_id = $2);
 END
 $$;

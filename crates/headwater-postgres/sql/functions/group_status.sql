@@ -1,6 +1,7 @@
 -- headwater.group_status(namespace, subscriber_id)
 -- Public: in docs/sql.md.
 -- The partitions of a subscriber, as operators see them; as cheap as subscriber_status.
+--   pending_gaps its ledger: first, last, first, last, …; of a long one, ranges that cover some hundred of its own each
 --   lag_events   how far the log is ahead, in sequences: at most so many events, of all partitions
 -- Raises: WH001, WH012. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.group_status(namespace text, subscriber_id text, caller headwater.caller DEFAULT current_user)
@@ -10,26 +11,15 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 #variable_conflict use_column
 DECLARE
     ns   headwater_private.namespaces := headwater_private.open_namespace(group_status.namespace, caller, 'consumer');
-    head bigint := CASE WHEN ns.sequence IS NOT NULL THEN pg_sequence_last_value(ns.sequence)
-                        ELSE (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id) END;
-    lowest_at timestamptz;
+    head bigint := CASE WHEN ns.sequence IS NOT NULL THEN headwater_private.newest_sequence(ns)
+                        ELSE headwater_private.counted(ns.namespace_id) END;
 BEGIN
-    -- Leaves that none of them needs are not opened at all.
-    SELECT b.from_at INTO lowest_at
-      FROM (SELECT min(s.position) AS position FROM headwater_private.subscribers s
-             WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = group_status.subscriber_id) s
-     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
     RETURN QUERY
-    SELECT s.partition, s.position, s.pending_gaps, s.owner_node, s.owner_incarnation, s.term,
+    SELECT s.partition, s.position, headwater_private.ledger_cover(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps), s.owner_node, s.owner_incarnation, s.term,
            CASE WHEN s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END, s.report,
-           CASE WHEN ahead.there IS NULL THEN 0 ELSE greatest(head - s.position, 1) END, s.resize_to, s.barrier
+           CASE WHEN ahead.recorded_at IS NULL THEN 0 ELSE greatest(head - s.position, 1) END, s.resize_to, s.barrier
       FROM headwater_private.subscribers s
-     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, 1) b
-      LEFT JOIN LATERAL (
-            SELECT true AS there FROM headwater_private.events e
-             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > s.position
-               AND e.recorded_at >= lowest_at AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
-             ORDER BY e.global_sequence LIMIT 1) ahead ON s.position < head
+      LEFT JOIN LATERAL (SELECT headwater_private.next_recorded_at(ns.namespace_id, s.position) AS recorded_at) ahead ON s.position < head
      WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = group_status.subscriber_id
      ORDER BY s.partition;
     IF NOT FOUND THEN

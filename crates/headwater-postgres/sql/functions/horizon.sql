@@ -7,13 +7,12 @@
 CREATE OR REPLACE FUNCTION headwater.horizon(namespace text, OUT horizon bigint, OUT head bigint, caller headwater.caller DEFAULT current_user)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns     headwater_private.namespaces := headwater_private.open_namespace(horizon.namespace, caller, NULL);
-    sealed record;
+    ns headwater_private.namespaces := headwater_private.open_namespace(horizon.namespace, caller, NULL);
 BEGIN
     PERFORM headwater_private.require_proof();
     IF ns.ordering = 'gapless' THEN
-        SELECT c.last_sequence, c.last_sequence INTO horizon, head
-          FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
+        head := headwater_private.counted(ns.namespace_id);
+        horizon := head;
         RETURN;
     END IF;
     -- The order is the proof: a value handed out before `head` was read had its lock before that; if the lock
@@ -22,12 +21,7 @@ BEGIN
     -- No lock lies below 0, and none moves the horizon beyond `head`.
     SELECT min(w.above_sequence) INTO horizon FROM headwater.writers(ns.namespace_id) w;
     -- Never beyond what is visible: what nobody committed above it may not have reached the disk, and would be handed out
-    -- again after a crash. Of sealed months the highest is known, also if they are trimmed.
-    SELECT m.ends_at, m.high_sequence INTO sealed FROM headwater_private.months m
-     WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
-    horizon := least(head, horizon, greatest(sealed.high_sequence, 0,
-        (SELECT e.global_sequence FROM headwater_private.events e
-          WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= coalesce(sealed.ends_at, '-infinity')
-          ORDER BY e.global_sequence DESC LIMIT 1)));
+    -- again after a crash.
+    horizon := least(head, horizon, headwater_private.newest_sequence(ns));
 END
 $$;

@@ -7,10 +7,12 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'admin');
-    RETURN QUERY
-    SELECT count(*) AS events,
-           coalesce(sum(('x' || left(md5(concat_ws(E'\x1f', e.headers ->> 'source_id', e.event_type, e.data::text)), 15))::bit(60)::bigint), 0)::text AS checksum
-      FROM headwater_private.events e
-     WHERE e.namespace_id = $1 AND e.global_sequence BETWEEN $3 AND $4 AND e.headers ->> 'import' = $2;
+    RETURN QUERY EXECUTE
+        'SELECT sum(e.events)::bigint, coalesce(sum(e.checksum), 0)::text FROM (' || headwater_private.over_months(
+            'SELECT count(*) AS events,
+                    sum((''x'' || left(md5(concat_ws(E''\x1f'', e.headers ->> ''source_id'', e.event_type, e.data::text)), 15))::bit(60)::bigint) AS checksum
+               FROM %s e
+              WHERE %s AND e.namespace_id = $1 AND e.global_sequence BETWEEN $3 AND $4 AND e.headers ->> ''import'' = $2', $1) || ') e'
+        USING $1, $2, $3, $4;
 END
 $$;

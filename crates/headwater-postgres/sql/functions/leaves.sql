@@ -1,5 +1,5 @@
 -- headwater_private.leaves(namespace_id)
--- The leaves of a namespace's log as the catalog has them, the oldest first. `detaching`: a detachment was begun and not ended.
+-- The leaves of the table that takes a namespace's new events (log_table), as the catalog has them, the oldest first. `detaching`: a detachment was begun and not ended.
 -- Of a namespace that the caller may not know of, none. The catalog tells bounds as text, so its form is pinned: as a session may have it, it cannot
 -- always be read back.
 -- Raises, locks, writes: nothing.
@@ -12,7 +12,8 @@ SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET timezone = 'UTC'
       FROM pg_catalog.pg_inherits i
       JOIN pg_catalog.pg_class l ON l.oid = i.inhrelid
      CROSS JOIN LATERAL regexp_match(pg_get_expr(l.relpartbound, l.oid), 'FROM [(]''([^'']+)''[)] TO [(]''([^'']+)''[)]') AS b(bounds)
-     WHERE i.inhparent = to_regclass(format('headwater_private.events_n%s', leaves.namespace_id)) AND b.bounds IS NOT NULL
-       AND EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.namespace_id = leaves.namespace_id)
+     WHERE i.inhparent = (SELECT to_regclass('headwater_private.' || headwater_private.log_table(n))
+                            FROM headwater_private.namespaces n WHERE n.namespace_id = leaves.namespace_id)
+       AND b.bounds IS NOT NULL
      ORDER BY 3
 $$;

@@ -18,8 +18,7 @@ BEGIN
     -- A statement of its own, after that of the horizon: what is missing at or below it never comes.
     FOR gap IN
         WITH visible AS (
-            SELECT e.global_sequence AS sequence FROM headwater_private.events e
-             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > safe AND e.global_sequence <= target
+            SELECT e.global_sequence AS sequence FROM headwater_private.events_in(ns.namespace_id, safe + 1, target) e
         ), ranges AS (
             SELECT lag(v.sequence, 1, safe) OVER (ORDER BY v.sequence) + 1 AS first, v.sequence - 1 AS last FROM visible v
             UNION ALL

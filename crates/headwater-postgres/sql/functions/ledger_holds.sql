@@ -4,8 +4,19 @@
 CREATE OR REPLACE FUNCTION headwater_private.ledger_holds(ledger bigint[], part bigint[])
 RETURNS boolean LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    at int := 1;
+    at     int := 1;
+    beyond int := cardinality(ledger) / 2 * 2 + 1;
+    middle int;
 BEGIN
+    -- The first range that ends at or after the part begins: ledgers may be long.
+    WHILE at < beyond LOOP
+        middle := at + (beyond - at) / 4 * 2;
+        IF ledger[middle + 1] < part[1] THEN
+            at := middle + 2;
+        ELSE
+            beyond := middle;
+        END IF;
+    END LOOP;
     FOR i IN 1 .. cardinality(part) BY 2 LOOP
         WHILE ledger[at + 1] < part[i] LOOP
             at := at + 2;

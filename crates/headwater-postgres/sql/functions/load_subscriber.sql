@@ -1,7 +1,7 @@
 -- headwater.load_subscriber(namespace_id, subscriber_id, partition)
 -- Where a subscriber stands, the keys that are parked, and the events that have a letter though the checkpoint has not passed them (they are
 -- above the position, or in the ledger): whatever became of the letter, but for one that was handled before the last reset, which asked for
--- it to be handled again. With them, the events of groups that were settled ahead of the checkpoint, by this partition, or behind the barrier by those that
+-- it to be handled again. pending_gaps is the end of the ledger: what is before it, headwater.ledger_chunks answers. With them, the events of groups that were settled ahead of the checkpoint, by this partition, or behind the barrier by those that
 -- were there before their number was changed (-1): these have no id. And how often the log was repaired: what was read of it before counts no more.
 -- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.load_subscriber(
@@ -20,20 +20,22 @@ BEGIN
                   ORDER BY d.order_key) AS parked_keys,
            coalesce(buried.sequences, '{}'), coalesce(buried.event_ids, '{}')
       FROM headwater_private.subscribers s
+     -- Covered is enough: what is not in the ledger is not delivered, with a letter or without.
+     CROSS JOIN LATERAL (SELECT headwater_private.ledger_cover(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps) AS ranges OFFSET 0) l
      CROSS JOIN LATERAL (
             SELECT array_agg(b.sequence) AS sequences, array_agg(b.event_id) AS event_ids FROM (
                 SELECT d.global_sequence AS sequence, d.event_id FROM headwater_private.dead_letters d
                  WHERE d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id AND d.global_sequence > s.position
                    AND (d.state <> 'redriven' OR d.term >= s.began_in_term)
                  UNION
-                SELECT d.global_sequence, d.event_id FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
+                SELECT d.global_sequence, d.event_id FROM generate_series(1, cardinality(l.ranges), 2) AS i
                   JOIN headwater_private.dead_letters d ON d.namespace_id = s.namespace_id AND d.subscriber_id = s.subscriber_id
-                   AND d.global_sequence BETWEEN s.pending_gaps[i] AND s.pending_gaps[i + 1]
+                   AND d.global_sequence BETWEEN l.ranges[i] AND l.ranges[i + 1]
                  WHERE d.state <> 'redriven' OR d.term >= s.began_in_term
                  UNION
                 SELECT q.sequence, NULL FROM headwater_private.settled_ahead a CROSS JOIN LATERAL unnest(a.sequences) AS q(sequence)
                  WHERE a.namespace_id = s.namespace_id AND a.subscriber_id = s.subscriber_id AND a.partition IN (s.partition, -1)
-                   AND (q.sequence > s.position OR headwater_private.ledger_holds(s.pending_gaps, ARRAY[q.sequence, q.sequence]))
+                   AND (q.sequence > s.position OR headwater_private.ledger_holds(l.ranges, ARRAY[q.sequence, q.sequence]))
                  ORDER BY 1) b) buried
      WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $3;
 END

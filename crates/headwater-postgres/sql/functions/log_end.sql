@@ -6,18 +6,11 @@
 CREATE OR REPLACE FUNCTION headwater.log_end(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS bigint LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns     headwater_private.namespaces := headwater_private.open_namespace(log_end.namespace, caller, NULL);
-    sealed record;
+    ns headwater_private.namespaces := headwater_private.open_namespace(log_end.namespace, caller, NULL);
 BEGIN
     IF ns.ordering = 'gapless' THEN
-        RETURN (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id);
+        RETURN headwater_private.counted(ns.namespace_id);
     END IF;
-    -- Of sealed months the highest is known, also if they are trimmed.
-    SELECT m.ends_at, m.high_sequence INTO sealed FROM headwater_private.months m
-     WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
-    RETURN greatest(sealed.high_sequence, 0,
-        (SELECT e.global_sequence FROM headwater_private.events e
-          WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= coalesce(sealed.ends_at, '-infinity')
-          ORDER BY e.global_sequence DESC LIMIT 1));
+    RETURN headwater_private.newest_sequence(ns);
 END
 $$;

@@ -5,21 +5,23 @@ CREATE OR REPLACE FUNCTION headwater.log_page_back(
     namespace_id int, before_sequence bigint, from_sequence bigint, max_events int,
     event_types text[], stream text, stream_prefix text, from_at timestamptz DEFAULT NULL, until_at timestamptz DEFAULT NULL,
     caller headwater.caller DEFAULT current_user
-) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT headwater_private.authorize(log_page_back.namespace_id, caller, 'consumer') THEN
         RETURN;
     END IF;
-    RETURN QUERY
-    SELECT e.* FROM headwater_private.events e
-     WHERE e.namespace_id = log_page_back.namespace_id
-       AND e.global_sequence < log_page_back.before_sequence
-       AND e.global_sequence >= coalesce(log_page_back.from_sequence, 0)
-       AND e.recorded_at >= coalesce(log_page_back.from_at, '-infinity') AND e.recorded_at < coalesce(log_page_back.until_at, 'infinity')
-       AND (log_page_back.event_types IS NULL OR e.event_type = ANY (log_page_back.event_types))
-       AND (log_page_back.stream IS NULL OR e.stream_id = log_page_back.stream)
-       AND (log_page_back.stream_prefix IS NULL OR starts_with(e.stream_id, log_page_back.stream_prefix))
-     ORDER BY e.global_sequence DESC
-     LIMIT log_page_back.max_events;
+    RETURN QUERY EXECUTE
+        'SELECT e.* FROM (' || headwater_private.over_months(
+            'SELECT e.* FROM %s e
+              WHERE %s AND e.namespace_id = $1 AND e.global_sequence < $2 AND e.global_sequence >= $3
+                AND e.recorded_at >= $8 AND e.recorded_at < $9
+                AND ($5 IS NULL OR e.event_type = ANY ($5)) AND ($6 IS NULL OR e.stream_id = $6)
+                AND ($7 IS NULL OR starts_with(e.stream_id, $7))
+              ORDER BY e.global_sequence DESC LIMIT $4', log_page_back.namespace_id, log_page_back.from_at, log_page_back.until_at)
+        || ') e ORDER BY e.global_sequence DESC LIMIT $4'
+        USING log_page_back.namespace_id, log_page_back.before_sequence, coalesce(log_page_back.from_sequence, 0), log_page_back.max_events,
+              log_page_back.event_types, log_page_back.stream, log_page_back.stream_prefix, coalesce(log_page_back.from_at, '-infinity'),
+              coalesce(log_page_back.until_at, 'infinity');
 END
 $$;

@@ -1,22 +1,28 @@
--- headwater.long_transactions(namespace_id, after_sequence, span, max_transactions, from_at, until_at)
--- Transactions whose events after a cursor are far apart, in order of the first, as this snapshot shows them. All after the cursor is scanned, once: no index
--- tells a transaction's events, since every append would pay for it. $5 and $6 as in headwater.log_page.
+-- headwater.long_transactions(namespace_id, after_sequence, up_to_sequence, newest, span, max_transactions, from_at, until_at)
+-- The transactions of a part of the log that may have events before it, as this snapshot shows them: those whose id is not above `newest`, the highest id of all before
+-- the part. (Ids are handed out in order, so the others begin here.) With them, those whose events here are at least `span` apart. No index tells a
+-- transaction's events, since every append would pay for it: who needs to know where transactions end goes over the log once, part by part.
+-- The last row has no id, and tells the highest id of the part, as its first_sequence. At most max_transactions and one row: if there are more than max_transactions, some are missing.
+-- $7 and $8 as $8 and $9 in headwater.log_page.
 -- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.long_transactions(
-    namespace_id int, after_sequence bigint, span bigint, max_transactions bigint, from_at timestamptz,
+    namespace_id int, after_sequence bigint, up_to_sequence bigint, newest bigint, span bigint, max_transactions bigint, from_at timestamptz,
     until_at timestamptz, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (transaction_id bigint, first_sequence bigint, last_sequence bigint) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
-    RETURN QUERY
-    SELECT e.transaction_id, min(e.global_sequence), max(e.global_sequence)
-      FROM headwater_private.events e
-     WHERE e.namespace_id = $1 AND e.global_sequence > $2
-       AND e.recorded_at >= coalesce($5::timestamptz, '-infinity') AND e.recorded_at < coalesce($6::timestamptz, 'infinity')
-     GROUP BY e.transaction_id
-    HAVING max(e.global_sequence) - min(e.global_sequence) >= $3::bigint
-     ORDER BY 2
-     LIMIT $4;
+    RETURN QUERY EXECUTE
+        'WITH parts AS MATERIALIZED (
+             SELECT e.transaction_id, min(e.global_sequence) AS first, max(e.global_sequence) AS last FROM (' || headwater_private.over_months(
+                'SELECT e.transaction_id, e.global_sequence FROM %s e
+                  WHERE %s AND e.namespace_id = $1 AND e.global_sequence > $2 AND e.global_sequence <= $3
+                    AND e.recorded_at >= $7 AND e.recorded_at < $8', $1, $7, $8)
+        || ') e GROUP BY e.transaction_id)
+         (SELECT p.transaction_id, p.first, p.last FROM parts p
+           WHERE p.transaction_id <= $4 OR p.last - p.first >= $5 ORDER BY p.first LIMIT $6)
+         UNION ALL
+         SELECT NULL, max(p.transaction_id), NULL FROM parts p'
+        USING $1, $2, $3, $4, $5, $6, coalesce($7, '-infinity'), coalesce($8, 'infinity');
 END
 $$;

@@ -49,9 +49,10 @@ BEGIN
                        WHERE w.pid IS NULL OR w.started_at IS NULL OR w.started_at < this_month) THEN
             RETURN;
         END IF;
-        SELECT e.event_id INTO max_id FROM headwater_private.events e
-         WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= ns.sealed_before AND e.recorded_at < this_month
-         ORDER BY e.event_id DESC LIMIT 1;
+        EXECUTE format('SELECT e.event_id FROM headwater_private.%I e
+                         WHERE e.namespace_id = $1 AND e.recorded_at >= $2 AND e.recorded_at < $3
+                         ORDER BY e.event_id DESC LIMIT 1', headwater_private.log_table(ns))
+           INTO max_id USING ns.namespace_id, ns.sealed_before, this_month;
         UPDATE headwater_private.namespaces n SET sealed_before = this_month, sealed_max_id = greatest(n.sealed_max_id, max_id)
          WHERE n.namespace_id = ns.namespace_id AND n.sealed_before < this_month;
     END IF;

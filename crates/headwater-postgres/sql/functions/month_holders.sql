@@ -14,9 +14,11 @@ BEGIN
            CASE WHEN s.position < month_holders.last_sequence THEN format('stands at %s', s.position) || CASE WHEN s.paused THEN ', paused' ELSE '' END
                 ELSE format('waits for a gap at %s', g.first) END
       FROM headwater_private.subscribers s
-      LEFT JOIN LATERAL (SELECT min(s.pending_gaps[i]) AS first FROM generate_series(1, cardinality(s.pending_gaps), 2) AS i
-                          WHERE s.pending_gaps[i] <= month_holders.last_sequence
-                            AND s.pending_gaps[i + 1] >= month_holders.first_sequence) g ON true
+      LEFT JOIN LATERAL (SELECT min(l.ranges[i]) AS first
+                           FROM (SELECT headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps) AS ranges OFFSET 0) l
+                          CROSS JOIN LATERAL generate_series(1, cardinality(l.ranges), 2) AS i
+                          WHERE l.ranges[i] <= month_holders.last_sequence
+                            AND l.ranges[i + 1] >= month_holders.first_sequence) g ON true
      WHERE s.namespace_id = ns.namespace_id AND s.mode <> 'shared'
        AND (s.position < month_holders.last_sequence OR g.first IS NOT NULL)
      UNION ALL

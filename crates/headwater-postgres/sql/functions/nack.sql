@@ -17,7 +17,7 @@ DECLARE
     claim    headwater_private.claims;
     present  bigint[];
     failed   bigint[];
-    newest   headwater_private.claims;
+    newest   record;
     moment   timestamptz;
     again_at timestamptz;
 BEGIN
@@ -39,8 +39,8 @@ BEGIN
     -- Who handed it back has survived it.
     claim.suspect := claim.suspect AND NOT nack.tried;
     -- Not before what claims have looked at, whatever the clock does.
-    SELECT n.* INTO newest FROM headwater_private.claims n
-     WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id ORDER BY n.number DESC LIMIT 1;
+    SELECT n.number, n.done, n.state INTO newest FROM headwater_private.queue_states n
+     WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id;
     moment := greatest(clock_timestamp(), (newest.state).moment, (newest.state).due_from);
     again_at := moment + nack.delay;
     IF claim.of_letter AND NOT nack.tried AND NOT nack.permanent THEN
@@ -48,7 +48,7 @@ BEGIN
     ELSE
         PERFORM headwater_private.fail_claimed(claim, failed, again_at, coalesce(nack.error, 'handed back without a reason'));
     END IF;
-    PERFORM headwater_private.look_by(newest, again_at, moment);
+    PERFORM headwater_private.look_by(claim.namespace_id, claim.subscriber_id, newest.number, newest.done, newest.state, again_at, moment);
     IF cardinality(failed) = cardinality(present) THEN
         PERFORM headwater_private.end_claim(claim);
     ELSIF cardinality(failed) > 0 THEN

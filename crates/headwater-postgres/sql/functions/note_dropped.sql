@@ -1,6 +1,6 @@
 -- headwater.note_dropped(namespace)
 -- Public: in docs/sql.md.
--- Notes of which trimmed months the leaf is gone.
+-- Notes of which trimmed months the table is gone: of the namespace, and of all that share their months.
 -- Raises: WH001. Locks, writes: these months.
 CREATE OR REPLACE FUNCTION headwater.note_dropped(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -8,7 +8,7 @@ DECLARE
     ns headwater_private.namespaces := headwater_private.open_namespace(note_dropped.namespace, caller, 'owner');
 BEGIN
     UPDATE headwater_private.months m SET dropped_at = clock_timestamp()
-     WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
+     WHERE (m.namespace_id = ns.namespace_id OR m.leaf !~ '^events_n') AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
        AND to_regclass(format('headwater_private.%I', m.leaf)) IS NULL;
 END
 $$;

@@ -8,10 +8,14 @@ RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_c
 DECLARE
     ns   headwater_private.namespaces := headwater_private.open_namespace(position_at.namespace, caller, 'consumer');
     safe bigint;
+    place bigint;
 BEGIN
     -- Two statements, in this order: the second sees all that was settled in the first.
     SELECT h.horizon INTO safe FROM headwater.horizon(position_at.namespace) h;
-    RETURN least(safe, (SELECT min(e.global_sequence) - 1 FROM headwater_private.events e
-                         WHERE e.namespace_id = ns.namespace_id AND e.recorded_at >= position_at.at));
+    EXECUTE 'SELECT min(e.first) - 1 FROM (' || headwater_private.over_months(
+                'SELECT min(e.global_sequence) AS first FROM %s e WHERE %s AND e.namespace_id = $1 AND e.recorded_at >= $2',
+                ns.namespace_id, position_at.at) || ') e'
+       INTO place USING ns.namespace_id, position_at.at;
+    RETURN least(safe, place);
 END
 $$;

@@ -1,9 +1,9 @@
 -- headwater.publish_namespace(namespace)
 -- Public: in docs/sql.md.
 -- Makes the publication by which the namespace's new events can be had from the WAL, if it is not there yet, and answers with its name. Of inserts
--- only, so that nobody needs a replica identity; through the namespace's partition, so that months to come are in it.
+-- only, so that nobody needs a replica identity; through the partitioned table, so that months to come are in it.
 -- Raises: WH001 (no such namespace); 42501 unless the caller owns the tables and may CREATE in the database.
--- Locks: a latch against other creators; SHARE UPDATE EXCLUSIVE on the namespace's partition. Writes: the publication.
+-- Locks: a latch against other creators; SHARE UPDATE EXCLUSIVE on the partitioned table. Writes: the publication.
 CREATE OR REPLACE FUNCTION headwater.publish_namespace(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -15,8 +15,11 @@ BEGIN
     END IF;
     PERFORM headwater_private.latch(ns.namespace_id, 'publication');
     IF NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = name) THEN
-        EXECUTE format('CREATE PUBLICATION %I FOR TABLE headwater_private.%I WITH (publish = ''insert'', publish_via_partition_root = true)',
-            name, format('events_n%s', ns.namespace_id));
+        EXECUTE format('CREATE PUBLICATION %I FOR TABLE headwater_private.%I%s WITH (publish = ''insert'', publish_via_partition_root = true)',
+            name, headwater_private.log_table(ns),
+            -- Servers before 15 send the events of all namespaces that share their months; the reader leaves them out.
+            CASE WHEN ns.storage = 'shared' AND current_setting('server_version_num')::int >= 150000
+                 THEN format(' WHERE (namespace_id = %s)', ns.namespace_id) ELSE '' END);
     END IF;
     RETURN name;
 END

@@ -7,17 +7,17 @@
 CREATE OR REPLACE FUNCTION headwater.queue_lags(caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (namespace text, subscriber_id text, waiting bigint, claims bigint, in_flight bigint, retries bigint, left_behind text[],
                oldest_waiting_seconds double precision, dead_letters bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT n.namespace, s.subscriber_id, s.lag_events, q.claims, q.in_flight, q.retries, q.left_behind,
-           extract(epoch FROM s.lag)::double precision, s.dead_letters
-      FROM headwater_private.namespaces n
-     CROSS JOIN LATERAL headwater.queue_status(n.namespace) q
-     CROSS JOIN LATERAL headwater.subscriber_status(n.namespace, q.subscriber_id) s
-     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer'))
-     ORDER BY n.namespace, s.subscriber_id;
+    SELECT s.namespace, s.subscriber_id, s.lag_events, q.claims, q.in_flight, q.retries::bigint, q.left_behind, s.lag_seconds, s.dead_letters
+      FROM headwater.subscriber_lags() s
+      JOIN headwater_private.namespaces n ON n.namespace = s.namespace
+      JOIN unnest(headwater_private.granted_to(caller, 'consumer')) AS a(namespace_id) ON a.namespace_id = n.namespace_id
+      JOIN headwater_private.queue_positions q ON q.namespace_id = n.namespace_id AND q.subscriber_id = s.subscriber_id
+     WHERE s.mode = 'shared'
+     ORDER BY s.namespace, s.subscriber_id;
 END
 $$;
 CREATE OR REPLACE VIEW headwater.queue_metrics AS SELECT q.* FROM headwater.queue_lags() q;

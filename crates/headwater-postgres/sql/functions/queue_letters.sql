@@ -1,8 +1,8 @@
 -- headwater_private.queue_letters(namespace_id, subscriber_id, moment)
--- Redriven dead letters of a shared subscriber become retries, due at once. The caller holds the queue's lock.
+-- Redriven dead letters of a shared subscriber become retries, due at once; answers whether there may be more of them. The caller holds the queue's lock.
 -- Raises: nothing. Locks: the subscriber, letters. Writes: retries, the letters, and that they were looked at.
 CREATE OR REPLACE FUNCTION headwater_private.queue_letters(namespace_id int, subscriber_id text, moment timestamptz)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     most  constant int := 1000;
@@ -32,5 +32,6 @@ BEGIN
         UPDATE headwater_private.subscribers s SET letters_checked = epoch
          WHERE s.namespace_id = queue_letters.namespace_id AND s.subscriber_id = queue_letters.subscriber_id AND s.partition = 0;
     END IF;
+    RETURN made = most;
 END
 $$;

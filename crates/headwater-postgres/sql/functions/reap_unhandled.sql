@@ -26,9 +26,9 @@ DECLARE
     subscribed text[];
     -- by others than handlers
     read_      boolean;
-    claim      record;
+    made       headwater_private.claims[];
+    claim      headwater_private.claims;
     lot        record;
-    bounds     record;
 BEGIN
     letters := 0;
     settled := 0;
@@ -38,9 +38,8 @@ BEGIN
     waiting := ARRAY(
         SELECT w.event_type
           FROM (SELECT o.event_type
-                  FROM (SELECT c.state FROM headwater_private.claims c
-                         WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = reap_unhandled.subscriber_id
-                         ORDER BY c.number DESC LIMIT 1) c, unnest((c.state).open) o
+                  FROM headwater_private.queue_states q CROSS JOIN LATERAL unnest((q.state).open) o
+                 WHERE q.namespace_id = ns.namespace_id AND q.subscriber_id = reap_unhandled.subscriber_id
                  UNION
                 SELECT t.event_type FROM headwater_private.retries r, unnest(r.event_types) AS t(event_type)
                  WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = reap_unhandled.subscriber_id AND r.due_at <= at) w
@@ -72,24 +71,20 @@ BEGIN
                 bool_or(headwater_private.matches_pattern(d.event_type, n.event_types))
                     FILTER (WHERE n.stopped_at IS NULL AND n.last_heartbeat >= at - 3 * n.heartbeat_every) AS has
            FROM headwater_private.nodes n WHERE n.namespace_id = ns.namespace_id) n;
-    FOR claim IN SELECT * FROM headwater_private.claim_with_care(reap_unhandled.namespace, reap_unhandled.subscriber_id,
-                                                         reap_unhandled.max_events, interval '1 minute', doomed, NULL, 4, NULL, NULL, true)
-    LOOP
-        SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, claim.first_sequence - 1, claim.last_sequence, NULL) l;
+    SELECT t.made INTO made
+      FROM headwater_private.take_claims(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events, interval '1 minute', doomed,
+                                 NULL, NULL, 4, NULL, NULL, 1000000, true, caller) t;
+    FOREACH claim IN ARRAY made LOOP
         -- In a statement of its own: it sees all that the claim saw.
         FOR lot IN
             SELECT e.event_type, e.for_handlers, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
               FROM (SELECT e.event_type, e.global_sequence,
                            NOT h.headers ? 'broadcast'
-                           AND (claim.redelivery_count > 0 OR e.event_type = ANY (known)
+                           AND (claim.attempts + claim.uncounted > 1 OR e.event_type = ANY (known)
                                 OR e.stream_id IS NULL AND e.event_type <> ALL (subscribed)
                                    AND (h.headers ? 'producer_node_id' OR NOT read_ AND NOT h.headers ? 'import')) AS for_handlers
-                      FROM headwater_private.events e
-                     CROSS JOIN LATERAL (SELECT coalesce(e.headers, '{}') AS headers) h
-                     WHERE e.namespace_id = ns.namespace_id
-                       AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
-                       AND e.global_sequence = ANY (headwater_private.claimed_sequences(ns.namespace_id, claim.first_sequence, claim.last_sequence,
-                                                                                claim.sequences, claim.types))) e
+                      FROM headwater_private.claimed_events(ns.namespace_id, claim.first_sequence, claim.last_sequence, claim.event_types, claim.sequences) e
+                     CROSS JOIN LATERAL (SELECT coalesce(e.headers, '{}') AS headers) h) e
              GROUP BY e.event_type, e.for_handlers
         LOOP
             settled := settled + cardinality(lot.sequences);

@@ -3,7 +3,7 @@
 -- passed. It goes into their ledgers. Those that are not past it read it like any other. All begin a new term without an owner, since what was read
 -- before the repair counts no more: what the last owner had under way may come again. Queues are left alone: emit the event again for them. Answers how
 -- many partitions of subscribers will be told.
--- Raises: WH001, WH002 (it is not poison, or was redelivered). Locks: the namespace's subscribers. Writes: the poison's row, subscribers.
+-- Raises: WH001, WH002 (it is not poison, or was redelivered). Locks: the namespace's subscribers. Writes: the poison's row, subscribers and their ledgers.
 CREATE OR REPLACE FUNCTION headwater.redeliver_poison(namespace text, global_sequence bigint, caller headwater.caller DEFAULT current_user)
 RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -24,7 +24,9 @@ BEGIN
     WITH subscribers AS (
         UPDATE headwater_private.subscribers s
            SET pending_gaps = CASE WHEN s.position >= redeliver_poison.global_sequence
-                                   THEN headwater_private.ledger_with(s.pending_gaps, redeliver_poison.global_sequence) ELSE s.pending_gaps END,
+                                   THEN headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, s.partition, headwater_private.ledger_with(
+                                            headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps),
+                                            redeliver_poison.global_sequence)) ELSE s.pending_gaps END,
                audit_ledger = CASE WHEN s.audit_base >= redeliver_poison.global_sequence
                                    THEN headwater_private.ledger_with(s.audit_ledger, redeliver_poison.global_sequence) ELSE s.audit_ledger END,
                -- The lease stays: the node that had it is still there, and takes it again.

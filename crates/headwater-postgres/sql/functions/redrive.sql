@@ -28,8 +28,7 @@ BEGIN
       JOIN headwater_private.subscribers s ON s.namespace_id = ns.namespace_id AND s.subscriber_id = m.subscriber_id AND s.partition = 0
        AND s.mode = 'shared'
      WHERE m.state IN ('dead', 'parked') AND ns.kept_from > '-infinity'
-       AND NOT EXISTS (SELECT FROM headwater_private.events e WHERE e.namespace_id = ns.namespace_id AND e.global_sequence = m.global_sequence
-                          AND e.recorded_at >= (SELECT n.kept_from FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id))
+       AND NOT EXISTS (SELECT FROM headwater_private.events_at(ns.namespace_id, ARRAY[m.global_sequence]))
      LIMIT 1;
     IF FOUND THEN
         PERFORM headwater_private.fail('WH033', format('event %s is trimmed: a queue cannot deliver it again', gone),

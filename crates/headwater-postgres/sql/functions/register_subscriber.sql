@@ -9,7 +9,7 @@
 -- What is not visible yet at or below a start_position above the horizon is in its ledger: it is delivered when it comes.
 -- What is trimmed cannot be started with: it begins with the first event that is kept, and a NOTICE says so.
 -- Answers whether it was made.
--- Raises: WH001, WH002, WH006, WH013 if it is of another mode. Locks: against trimming. Writes: the subscriber, a row a partition.
+-- Raises: WH001, WH002, WH006, WH013 if it is of another mode. Locks: against trimming. Writes: the subscriber, a row a partition, and its ledger.
 CREATE OR REPLACE FUNCTION headwater.register_subscriber(
     namespace      text,
     subscriber_id  text,
@@ -70,7 +70,7 @@ BEGIN
     INSERT INTO headwater_private.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
                                        began_in_term, audit_base, audit_ledger)
     VALUES (ns.namespace_id, register_subscriber.subscriber_id, 0, register_subscriber.mode, register_subscriber.partitions, start,
-            ledger, first_term, first_term, start, ledger)
+            CASE WHEN register_subscriber.mode = 'shared' THEN ledger ELSE '{}' END, first_term, first_term, start, ledger)
     ON CONFLICT DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
     IF made > 0 AND register_subscriber.mode = 'shared' THEN
@@ -78,10 +78,14 @@ BEGIN
         INSERT INTO headwater_private.queues (namespace_id, subscriber_id) VALUES (ns.namespace_id, register_subscriber.subscriber_id)
         ON CONFLICT DO NOTHING;
     ELSIF made > 0 THEN
+        UPDATE headwater_private.subscribers s
+           SET pending_gaps = headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, 0, ledger)
+         WHERE ledger <> '{}' AND s.namespace_id = ns.namespace_id AND s.subscriber_id = register_subscriber.subscriber_id;
         INSERT INTO headwater_private.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, pending_gaps, term,
                                            began_in_term, audit_base, audit_ledger)
-        SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.pending_gaps, s.term, s.began_in_term,
-               s.audit_base, s.audit_ledger
+        SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position,
+               CASE WHEN ledger = '{}' THEN '{}' ELSE headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, p.partition, ledger) END,
+               s.term, s.began_in_term, s.audit_base, s.audit_ledger
           FROM headwater_private.subscribers s, generate_series(1, s.partitions - 1) AS p(partition)
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = register_subscriber.subscriber_id AND s.partition = 0;
     END IF;

@@ -22,8 +22,12 @@ BEGIN
     PERFORM headwater_private.forget_claims(ns.namespace_id, remove_subscriber.subscriber_id);
     DELETE FROM headwater_private.queues l
      WHERE l.namespace_id = ns.namespace_id AND l.subscriber_id = remove_subscriber.subscriber_id;
+    DELETE FROM headwater_private.ledger_chunks c
+     WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.settled_ahead a
      WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = remove_subscriber.subscriber_id;
+    DELETE FROM headwater_private.failing_events f
+     WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = remove_subscriber.subscriber_id;
     DELETE FROM headwater_private.applied_events a

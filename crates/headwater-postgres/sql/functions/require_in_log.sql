@@ -7,9 +7,8 @@ RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     head bigint;
 BEGIN
-    SELECT coalesce(pg_sequence_last_value(n.sequence), c.last_sequence) INTO head
-      FROM headwater_private.namespaces n LEFT JOIN headwater_private.counters c ON c.namespace_id = n.namespace_id AND n.sequence IS NULL
-     WHERE n.namespace_id = require_in_log.namespace_id;
+    SELECT CASE WHEN n.sequence IS NULL THEN headwater_private.counted(n.namespace_id) ELSE pg_sequence_last_value(n.sequence) END INTO head
+      FROM headwater_private.namespaces n WHERE n.namespace_id = require_in_log.namespace_id;
     IF require_in_log.sequence NOT BETWEEN 0 AND head THEN
         PERFORM headwater_private.fail('WH016', format('sequence %s is not in the log, whose head is %s', require_in_log.sequence, head),
             jsonb_build_object('sequence', require_in_log.sequence, 'head', head),

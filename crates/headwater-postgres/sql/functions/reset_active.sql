@@ -7,7 +7,7 @@
 --   never forwards  a partition that has not come so far stays as it is
 -- As with headwater.reset_subscriber, what is in flight below stays in the ledger, and counting begins anew; nothing is put below what is kept.
 -- Raises: WH001, WH002, WH006, WH036 (nobody can tell who is active, since the number of partitions changes right now: then nothing is done).
--- Locks: against trimming, the namespace's subscribers. Writes: subscribers, what was settled ahead.
+-- Locks: against trimming, the namespace's subscribers. Writes: subscribers and their ledgers, what was settled ahead.
 CREATE OR REPLACE FUNCTION headwater_private.reset_active(namespace text, before bigint)
 RETURNS TABLE (subscriber_id text, partition int, was_at bigint, stands_at bigint) LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -45,10 +45,12 @@ BEGIN
                       HAVING NOT bool_or(a.paused) AND NOT bool_or(coalesce((a.report ->> 'transactional')::boolean, false)))
                 ORDER BY s.subscriber_id, s.partition
     LOOP
-        ledger := headwater_private.ledger_at(reset_active.namespace, reset_active.stands_at, sub.pending_gaps);
+        ledger := headwater_private.ledger_at(reset_active.namespace, reset_active.stands_at,
+            headwater_private.ledger_of(sub.namespace_id, sub.subscriber_id, sub.partition, sub.pending_gaps));
         -- The lease and the report stay: the node that had it is still there, and takes it again.
         UPDATE headwater_private.subscribers s
-           SET position = reset_active.stands_at, last_event_id = NULL, pending_gaps = ledger, term = new_term, began_in_term = new_term,
+           SET position = reset_active.stands_at, last_event_id = NULL, 
+               pending_gaps = headwater_private.keep_ledger(ns.namespace_id, s.subscriber_id, s.partition, ledger), term = new_term, began_in_term = new_term,
                owner_node = NULL, owner_incarnation = NULL, lease = NULL, locked = false,
                audit_base = reset_active.stands_at, audit_ledger = ledger,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()

@@ -6,7 +6,7 @@
 -- partitions is dropped. Of a shared subscriber, claims and retries
 -- go; what was redriven is queued again, and events that have a dead letter are delivered like any other.
 -- Below what is trimmed there is nothing: it then stands before the first event that is kept, and a NOTICE says so.
--- Raises: WH001, WH002, WH006, WH012. Locks: against trimming, the queue, the row. Writes: the subscriber, what was settled ahead, claims,
+-- Raises: WH001, WH002, WH006, WH012. Locks: against trimming, the queue, the row. Writes: the subscriber and its ledger, what was settled ahead, claims,
 -- retries, letters.
 CREATE OR REPLACE FUNCTION headwater.reset_subscriber(namespace text, subscriber_id text, to_position bigint, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -24,16 +24,19 @@ BEGIN
     PERFORM headwater_private.lock_queue(ns.namespace_id, reset_subscriber.subscriber_id);
     PERFORM headwater_private.lock_subscribers(ns.namespace_id, coalesce(reset_subscriber.subscriber_id, ''));
     new_term := nextval('headwater_private.terms');
-    FOR kept IN SELECT s.partition, coalesce((q.state).gaps, s.pending_gaps) AS pending_gaps FROM headwater_private.subscribers s
-                  LEFT JOIN LATERAL (SELECT c.state FROM headwater_private.claims c
-                                      WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
-                                      ORDER BY c.number DESC LIMIT 1) q ON true
+    FOR kept IN SELECT s.partition, CASE WHEN s.mode = 'shared' THEN (q.state).gaps
+                                         ELSE headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps) END AS pending_gaps,
+                       s.mode = 'shared' AS shared
+                  FROM headwater_private.subscribers s
+                  JOIN headwater_private.queue_states q ON q.namespace_id = s.namespace_id AND q.subscriber_id = s.subscriber_id
                  WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id
     LOOP
         -- The lease and the report stay: the node that had it is still there, and takes it again.
         ledger := headwater_private.ledger_at(reset_subscriber.namespace, to_position, kept.pending_gaps);
         UPDATE headwater_private.subscribers s
-           SET position = to_position, last_event_id = NULL, pending_gaps = ledger, term = new_term, began_in_term = new_term,
+           SET position = to_position, last_event_id = NULL, 
+               pending_gaps = CASE WHEN kept.shared THEN ledger
+                                   ELSE headwater_private.keep_ledger(ns.namespace_id, s.subscriber_id, s.partition, ledger) END, term = new_term, began_in_term = new_term,
                owner_node = NULL, owner_incarnation = NULL, lease = NULL, locked = false,
                resize_to = NULL, barrier = NULL, audit_base = to_position, audit_ledger = ledger,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()

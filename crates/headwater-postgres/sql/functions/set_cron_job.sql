@@ -1,5 +1,5 @@
 -- headwater_private.set_cron_job(task_id)
--- Gives a schedule its job of pg_cron, or takes it away, as its trigger says. Where pg_cron can tell the times (five fields or second 0, in UTC as pg_cron is) the job
+-- Gives a schedule its job of pg_cron, or takes it away, as its trigger says; a paused schedule has none. Where pg_cron can tell the times (five fields or second 0, in UTC as pg_cron is) the job
 -- has the schedule's own expression; else it runs every minute (for one that is due once: every hour, at its minute), and run_scheduled_task decides.
 -- Raises: WH031 (pg_cron is wanted, and not there). Locks: the schedule's row. Writes: the job, schedules.
 CREATE OR REPLACE FUNCTION headwater_private.set_cron_job(task_id uuid)
@@ -13,7 +13,7 @@ DECLARE
     runs_in  text := nullif(current_setting('cron.database_name', true), current_database()::text);
 BEGIN
     SELECT x.* INTO s FROM headwater_private.schedules x WHERE x.task_id = set_cron_job.task_id;
-    IF s.trigger = 'node' THEN
+    IF s.trigger = 'node' OR NOT s.active THEN
         IF s.job_id IS NOT NULL THEN
             PERFORM headwater_private.drop_cron_job(s.task_id);
         END IF;

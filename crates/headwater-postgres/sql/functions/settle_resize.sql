@@ -9,7 +9,7 @@
 --              ledger, is noted for all of the new partitions (-1)
 -- Whoever calls it with the session that holds an instance's locks names that instance: of the others, locks tell sooner than leases that they
 -- are gone.
--- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows,
+-- Raises: WH001. Locks: the group's rows, never waiting: if one is in use, the step is left to the next call. Writes: the group's rows and ledgers,
 -- what was settled ahead.
 CREATE OR REPLACE FUNCTION headwater_private.settle_resize(namespace text, subscriber_id text, incarnation uuid DEFAULT NULL)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -18,6 +18,7 @@ DECLARE
     sub      headwater_private.subscribers;
     standing record;
     new_term bigint;
+    ledger   bigint[];
 BEGIN
     PERFORM FROM headwater_private.subscribers s
       WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id
@@ -29,10 +30,11 @@ BEGIN
     IF NOT FOUND OR sub.resize_to IS NULL THEN
         RETURN false;
     END IF;
-    SELECT count(*) AS locked, max(l.position) AS furthest, min(l.position) AS nearest, count(DISTINCT l.pending_gaps) AS ledgers,
+    SELECT count(*) AS locked, max(l.position) AS furthest, min(l.position) AS nearest, count(DISTINCT l.size) AS ledgers,
            bool_or(l.owned) AS owned
       INTO standing
-      FROM (SELECT s.position, s.pending_gaps,
+      FROM (SELECT s.position,
+                   headwater_private.ledger_size(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps) AS size,
                    s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp()
                    AND NOT (s.locked AND s.owner_incarnation IS DISTINCT FROM settle_resize.incarnation
                             AND pg_try_advisory_xact_lock_shared(k.high, k.low)) AS owned
@@ -54,8 +56,13 @@ BEGIN
             RETURNING s.barrier)
         SELECT max(h.barrier) INTO sub.barrier FROM halted h;
     END IF;
-    IF standing.nearest >= sub.barrier AND standing.ledgers = 1 THEN
-        IF standing.owned AND sub.pending_gaps <> '{}' THEN
+    -- Most are not equal yet by their sizes: then they are not compared.
+    IF standing.nearest >= sub.barrier AND standing.ledgers = 1
+       AND (SELECT count(DISTINCT headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)) = 1
+              FROM headwater_private.subscribers s
+             WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id) THEN
+        ledger := headwater_private.ledger_of(sub.namespace_id, sub.subscriber_id, 0, sub.pending_gaps);
+        IF standing.owned AND ledger <> '{}' THEN
             RETURN true;
         END IF;
         new_term := nextval('headwater_private.terms');
@@ -63,21 +70,26 @@ BEGIN
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id
            AND a.sequences[cardinality(a.sequences)] <= sub.barrier
            AND NOT EXISTS (SELECT FROM unnest(a.sequences) AS q(sequence)
-                            WHERE sub.pending_gaps <> '{}'
-                              AND headwater_private.ledger_holds(sub.pending_gaps, ARRAY[q.sequence, q.sequence]));
+                            WHERE ledger <> '{}' AND headwater_private.ledger_holds(ledger, ARRAY[q.sequence, q.sequence]));
         UPDATE headwater_private.settled_ahead a SET partition = -1
          WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = settle_resize.subscriber_id;
+        -- Their events may be another partition's now, which counts its attempts anew.
+        DELETE FROM headwater_private.failing_events f
+         WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = settle_resize.subscriber_id;
+        DELETE FROM headwater_private.ledger_chunks c
+         WHERE c.namespace_id = ns.namespace_id AND c.subscriber_id = settle_resize.subscriber_id AND c.partition >= sub.resize_to;
         DELETE FROM headwater_private.subscribers s
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition >= sub.resize_to;
         UPDATE headwater_private.subscribers s
            SET partitions = sub.resize_to, resize_to = NULL, barrier = NULL, term = new_term, owner_node = NULL, owner_incarnation = NULL,
                lease_until = NULL, lease = NULL, locked = false, report = NULL, letters_epoch = s.letters_epoch + 1,
-               audit_base = s.position, audit_ledger = s.pending_gaps,
+               audit_base = s.position, audit_ledger = ledger,
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id;
         INSERT INTO headwater_private.subscribers (namespace_id, subscriber_id, partition, mode, partitions, position, last_event_id, pending_gaps,
                                            term, began_in_term, paused, pause_reason, letters_epoch, audit_base, audit_ledger, created_at)
-        SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.last_event_id, s.pending_gaps, s.term,
+        SELECT s.namespace_id, s.subscriber_id, p.partition, s.mode, s.partitions, s.position, s.last_event_id,
+               headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, p.partition, ledger), s.term,
                s.began_in_term, s.paused, s.pause_reason, s.letters_epoch, s.audit_base, s.audit_ledger, s.created_at
           FROM headwater_private.subscribers s, generate_series(sub.partitions, sub.resize_to - 1) AS p(partition)
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = settle_resize.subscriber_id AND s.partition = 0;

@@ -3,10 +3,12 @@
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.stored_events(namespace_id int, event_ids uuid[])
 RETURNS TABLE (event_id uuid, event_type text, stream_id text, global_sequence bigint, stream_version bigint) LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
+SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN QUERY SELECT e.event_id, e.event_type, e.stream_id, e.global_sequence, e.stream_version FROM headwater_private.events e
-                  WHERE e.namespace_id = stored_events.namespace_id AND e.event_id = ANY (stored_events.event_ids);
+    RETURN QUERY EXECUTE headwater_private.over_months(
+        'SELECT e.event_id, e.event_type, e.stream_id, e.global_sequence, e.stream_version FROM %s e
+          WHERE %s AND e.namespace_id = $1 AND e.event_id = ANY ($2)', stored_events.namespace_id)
+        USING stored_events.namespace_id, stored_events.event_ids;
 END
 $$;

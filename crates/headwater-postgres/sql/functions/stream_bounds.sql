@@ -54,9 +54,11 @@ BEGIN
         to_ := CASE WHEN rising THEN least(at + step, cardinality(cuts)) ELSE greatest(at - step, 1) END;
         from_ := least(cuts[at], cuts[to_]);
         until_ := greatest(cuts[at], cuts[to_]);
-        SELECT count(*) INTO part FROM headwater_private.events e
-         WHERE e.namespace_id = stream_bounds.namespace_id AND e.stream_id = stream_bounds.stream_id
-           AND e.stream_version BETWEEN lowest AND highest AND e.recorded_at >= from_ AND e.recorded_at < until_;
+        EXECUTE 'SELECT sum(e.found) FROM (' || headwater_private.over_months(
+                    'SELECT count(*) AS found FROM %s e
+                      WHERE %s AND e.namespace_id = $1 AND e.stream_id = $2 AND e.stream_version BETWEEN $3 AND $4
+                        AND e.recorded_at >= $5 AND e.recorded_at < $6', stream_bounds.namespace_id, from_, until_) || ') e'
+           INTO part USING stream_bounds.namespace_id, stream_bounds.stream_id, lowest, highest, from_, until_;
         IF rising THEN
             from_at := CASE WHEN found_ = 0 THEN from_ ELSE from_at END;
             until_at := until_;

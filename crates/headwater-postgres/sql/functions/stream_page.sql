@@ -6,18 +6,21 @@ CREATE OR REPLACE FUNCTION headwater.stream_page(
     namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int,
     from_at timestamptz DEFAULT NULL, until_at timestamptz DEFAULT NULL,
     caller headwater.caller DEFAULT current_user
-) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET jit = off
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NOT headwater_private.authorize(stream_page.namespace_id, caller, 'consumer') THEN
         RETURN;
     END IF;
-    RETURN QUERY
-    SELECT e.* FROM headwater_private.events e
-     WHERE e.namespace_id = stream_page.namespace_id AND e.stream_id = stream_page.stream_id
-       AND e.stream_version >= coalesce(stream_page.from_version, 1)
-       AND e.stream_version <= coalesce(stream_page.to_version, 9223372036854775807)
-       AND e.recorded_at >= coalesce(stream_page.from_at, '-infinity') AND e.recorded_at < coalesce(stream_page.until_at, 'infinity')
-     ORDER BY e.stream_version
-     LIMIT stream_page.max_events;
+    RETURN QUERY EXECUTE
+        'SELECT e.* FROM (' || headwater_private.over_months(
+            'SELECT e.* FROM %s e
+              WHERE %s AND e.namespace_id = $1 AND e.stream_id = $2 AND e.stream_version >= $3 AND e.stream_version <= $4
+                AND e.recorded_at >= $6 AND e.recorded_at < $7
+              ORDER BY e.stream_version LIMIT $5', stream_page.namespace_id, stream_page.from_at, stream_page.until_at)
+        || ') e ORDER BY e.stream_version LIMIT $5'
+        USING stream_page.namespace_id, stream_page.stream_id, coalesce(stream_page.from_version, 1),
+              coalesce(stream_page.to_version, 9223372036854775807), stream_page.max_events, coalesce(stream_page.from_at, '-infinity'),
+              coalesce(stream_page.until_at, 'infinity');
 END
 $$;

@@ -11,7 +11,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY
-    SELECT s.term, coalesce(q.position, s.position) AS position, coalesce(q.gaps, s.pending_gaps) AS pending_gaps, s.paused, s.partitions,
+    SELECT s.term, coalesce(q.position, s.position) AS position, coalesce(q.gaps, headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)) AS pending_gaps, s.paused, s.partitions,
            s.barrier
       FROM headwater_private.subscribers s
       JOIN headwater_private.namespaces n ON n.namespace_id = s.namespace_id

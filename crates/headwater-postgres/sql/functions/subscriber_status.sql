@@ -3,6 +3,7 @@
 -- The subscribers of a namespace, or one, as operators see them. Of one with several partitions, that which is furthest behind stands for all, by what it has not settled,
 -- be that ahead of its position or in its ledger: see group_status. Of a shared one, the lag is what nobody has claimed yet; queue_status tells more. Cheap, however long the log: events are looked up,
 -- never counted.
+--   pending_gaps its ledger: first, last, first, last, …; of a long one, ranges that cover some hundred of its own each
 --   lease_left   NULL: the lease is over
 --   lag_events   how far the log is ahead, in sequences: at most so many events; 0 if no event is
 --   lag          how long the first event that is ahead has been there
@@ -16,17 +17,12 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 #variable_conflict use_column
 DECLARE
     ns   headwater_private.namespaces := headwater_private.open_namespace(subscriber_status.namespace, caller, 'consumer');
-    head bigint := CASE WHEN ns.sequence IS NOT NULL THEN pg_sequence_last_value(ns.sequence)
-                        ELSE (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id) END;
-    lowest_at timestamptz;
+    -- Not what the sequence says: to ask it locks it until the transaction ends, and the views ask for all namespaces.
+    head bigint := CASE WHEN ns.sequence IS NOT NULL THEN headwater_private.newest_sequence(ns)
+                        ELSE headwater_private.counted(ns.namespace_id) END;
 BEGIN
-    -- Leaves that none of them needs are not opened at all.
-    SELECT b.from_at INTO lowest_at
-      FROM (SELECT min(s.position) AS position FROM headwater_private.subscribers s
-             WHERE s.namespace_id = ns.namespace_id AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)) s
-     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, s.position, NULL, NULL) b;
     RETURN QUERY
-    SELECT s.subscriber_id, s.mode, s.partitions, coalesce(q.position, s.position), s.last_event_id, coalesce(q.gaps, s.pending_gaps),
+    SELECT s.subscriber_id, s.mode, s.partitions, coalesce(q.position, s.position), s.last_event_id, coalesce(q.gaps, headwater_private.ledger_cover(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)),
            s.owner_node, s.owner_incarnation, s.term,
            CASE WHEN s.owner_incarnation IS NOT NULL AND s.lease_until > clock_timestamp() THEN s.lease_until - clock_timestamp() END,
            s.report, s.paused, s.pause_reason,
@@ -36,15 +32,11 @@ BEGIN
       FROM (SELECT DISTINCT ON (s.subscriber_id) s.* FROM headwater_private.subscribers s
              WHERE s.namespace_id = ns.namespace_id
                AND (subscriber_status.only_subscriber IS NULL OR s.subscriber_id = subscriber_status.only_subscriber)
-             ORDER BY s.subscriber_id, least(s.position, s.pending_gaps[1] - 1), s.position, s.partition) s
+             ORDER BY s.subscriber_id, least(s.position, (headwater_private.ledger_cover(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps))[1] - 1), s.position, s.partition) s
       LEFT JOIN headwater.queue_status(subscriber_status.namespace, subscriber_status.only_subscriber) q
              ON s.mode = 'shared' AND q.subscriber_id = s.subscriber_id
-     CROSS JOIN LATERAL headwater_private.log_bounds(ns.namespace_id, coalesce(q.frontier, s.position), NULL, 1) b
-      LEFT JOIN LATERAL (
-            SELECT e.recorded_at FROM headwater_private.events e
-             WHERE e.namespace_id = ns.namespace_id AND e.global_sequence > coalesce(q.frontier, s.position)
-               AND e.recorded_at >= lowest_at AND e.recorded_at >= b.from_at AND e.recorded_at < b.until_at
-             ORDER BY e.global_sequence LIMIT 1) ahead ON coalesce(q.frontier, s.position) < head
+      LEFT JOIN LATERAL (SELECT headwater_private.next_recorded_at(ns.namespace_id, coalesce(q.frontier, s.position)) AS recorded_at) ahead
+             ON coalesce(q.frontier, s.position) < head
       -- Once for all, not once a subscriber.
       LEFT JOIN (
             SELECT d.subscriber_id, count(*) AS open FROM headwater_private.dead_letters d

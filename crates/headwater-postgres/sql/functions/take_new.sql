@@ -1,106 +1,255 @@
--- headwater_private.take_new(namespace, namespace_id, wanted, room, settled, q, first_sequence, last_sequence, sequences)
--- Takes up to `room` events of the wanted types (NULL: all) from behind a queue's frontier, and moves it. A contiguous run needs no proof. At a hole,
--- the horizon is asked, and the log is read again in a new statement: what is missing at or below it never comes, the rest goes
--- into the gaps, and then the events that were taken are listed. What is passed and not wanted goes into the open ranges; one that ends at the
--- frontier grows with it, as long as nothing of its type is taken. All at or below `settled` is settled, says the caller: a range is taken without
--- a look.
--- Answers a range, NULL if nothing was found, and the events if they are not all of the range that are wanted.
+-- headwater_private.take_new(namespace, namespace_id, tail_after, tail_from, types, likes, room, prove, max_scan, q, first_sequence, last_sequence, taken, of_types, listed, more)
+-- Takes up to `room` events from behind a queue's frontier, and moves it: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type. A contiguous
+-- run needs no proof. At a hole that comes next, or at any if `prove`, the horizon is asked, and the log is read again in a new statement: what is
+-- missing at or below it never comes, the rest goes into the gaps, and then the events that were taken are listed. What is passed and not wanted goes into
+-- the open ranges; one that ends at the frontier grows with it, as long as nothing of its type is taken.
+-- Looks on until there is room no more, or something was found and thousands of events were looked at, or the log ends, or max_scan events
+-- were looked at (NULL: no limit): then `more` tells that nothing was found so far. Each look is bounded.
+-- Answers from where to where, NULL if nothing was found; the events, NULL if they are all of these; if not `listed`, of which types they are
+-- all of these (NULL: of any type).
 -- Raises: WH006. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.take_new(
-    namespace text, namespace_id int, wanted text[], room int, settled bigint, INOUT q headwater_private.queue_state,
-    OUT first_sequence bigint, OUT last_sequence bigint, OUT sequences bigint[]
+    namespace text, namespace_id int, tail_after bigint, tail_from timestamptz, types text[], likes text[], room int, prove boolean, max_scan bigint, INOUT q headwater_private.queue_state,
+    OUT first_sequence bigint, OUT last_sequence bigint, OUT taken bigint[], OUT of_types text[], OUT listed boolean, OUT more boolean
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- first and last of each
     most_gaps constant int := 2000;
-    size      int := CASE WHEN wanted IS NULL THEN room ELSE least(greatest(4 * room, 200), 10000) END;
-    proof     bigint := coalesce(settled, 0);
-    page      bigint[];
-    types     text[];
-    mine      bigint[];
-    claimed   text[];
-    holes     bigint[];
-    taken     bigint[] := '{}';
-    listed    boolean := false;
+    enough    constant bigint := 10000;
+    any_type  constant boolean := types IS NULL AND likes IS NULL;
+    -- Events that are looked at, so that the next claims need no look.
+    ahead     int := greatest(room, least(16 * room::bigint, 2000));
+    size      bigint := CASE WHEN any_type THEN room ELSE least(greatest(4 * room::bigint, 200), enough) END;
+    proof     bigint := 0;
+    scanned   bigint := 0;
+    seen      record;
+    high      bigint;
     edge      bigint;
-    bounds    record;
+    -- Types that are wanted, and those whose open ranges grow with the frontier: which others there are is to be found out.
+    expected  text[];
+    passed    text[];
+    claimed   text[];
+    -- Whether nothing was passed, now and in all.
+    whole     boolean;
+    all_mine  boolean := true;
+    page      bigint[];
+    page_of   text[];
+    mine      bigint[];
+    holes     bigint[];
 BEGIN
-    PERFORM headwater_private.require_in_log(take_new.namespace_id, settled) WHERE settled IS NOT NULL;
-    IF settled > q.frontier AND wanted IS NULL THEN
-        first_sequence := q.frontier + 1;
-        last_sequence := least(q.frontier + room, settled);
-        q.frontier := last_sequence;
-        RETURN;
-    END IF;
-    FOR pass IN 1 .. 10 LOOP
-        SELECT l.* INTO bounds FROM headwater_private.log_bounds(take_new.namespace_id, q.frontier, NULL, size) l;
-        SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, types
-          FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.events e
-                 WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
-                   AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
-                 ORDER BY e.global_sequence LIMIT size) e;
-        EXIT WHEN page IS NULL;
-        holes := '{}';
-        IF page[cardinality(page)] <> q.frontier + cardinality(page) AND page[cardinality(page)] > proof THEN
-            -- Two statements, in this order: the second sees all that was settled in the first.
-            SELECT h.horizon INTO proof FROM headwater.horizon(take_new.namespace) h;
-            SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, types
-              FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.events e
-                     WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
-                       AND e.recorded_at >= bounds.from_at AND e.recorded_at < bounds.until_at
-                     ORDER BY e.global_sequence LIMIT size) e;
+    taken := '{}';
+    of_types := '{}';
+    listed := false;
+    more := false;
+    LOOP
+        holes := NULL;
+        IF q.frontier < tail_after THEN
+            -- What lies in past months, or in storage of its own, is read page by page.
+            holes := '{}';
+            SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
+              FROM headwater_private.events_in(take_new.namespace_id, q.frontier + 1, NULL, NULL, size::int) e;
             EXIT WHEN page IS NULL;
+            IF page[cardinality(page)] <> q.frontier + cardinality(page) AND page[cardinality(page)] > proof THEN
+                -- Two statements, in this order: the second sees all that was settled in the first.
+                SELECT h.horizon INTO proof FROM headwater.horizon(take_new.namespace) h;
+                SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
+                  FROM headwater_private.events_in(take_new.namespace_id, q.frontier + 1, NULL, NULL, size::int) e;
+                EXIT WHEN page IS NULL;
+            END IF;
+        ELSIF any_type THEN
+            IF (q.known >= q.frontier + room) IS NOT TRUE THEN
+                SELECT q.frontier + count(*) AS known, min(e.global_sequence) AS lowest, max(e.global_sequence) AS highest INTO seen
+                  FROM (SELECT e.global_sequence FROM headwater_private.events e
+                         WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
+                           AND e.recorded_at >= tail_from
+                         ORDER BY e.global_sequence LIMIT ahead) e;
+                EXIT WHEN seen.highest IS NULL;
+                q.known := seen.known;
+                IF seen.highest <> seen.known THEN
+                    SELECT max(e.global_sequence) INTO q.known
+                      FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater_private.events e
+                             WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
+                               AND e.recorded_at >= tail_from
+                             ORDER BY e.global_sequence LIMIT ahead) e
+                     WHERE e.global_sequence = q.frontier + e.place;
+                    IF q.known IS NULL OR prove AND q.known < q.frontier + room THEN
+                        holes := '{}';
+                    END IF;
+                END IF;
+            END IF;
+            IF holes IS NULL THEN
+                first_sequence := q.frontier + 1;
+                last_sequence := least(q.frontier + room, q.known);
+                q.frontier := last_sequence;
+                taken := NULL;
+                of_types := NULL;
+                RETURN;
+            END IF;
+        ELSE
+            high := q.frontier + size;
+            IF likes IS NULL AND cardinality(q.open) <= 1 THEN
+                expected := CASE WHEN (q.open[1]).last_sequence = q.frontier THEN types || (q.open[1]).event_type ELSE types END;
+            ELSE
+                expected := CASE WHEN likes IS NULL THEN types ELSE '{}' END || ARRAY(
+                    SELECT o.event_type FROM unnest(q.open) o
+                     WHERE o.last_sequence = q.frontier
+                       AND NOT CASE WHEN likes IS NULL THEN o.event_type = ANY (types) ELSE o.event_type LIKE ANY (likes) END);
+            END IF;
+            LOOP
+                -- One statement: what is taken and what is passed are told by one snapshot. Where all is taken, nothing is passed.
+                SELECT m.taken, p.looked, p.highest, p.others INTO seen
+                  FROM (SELECT coalesce(array_agg(m.global_sequence), '{}') AS taken
+                          FROM (SELECT e.global_sequence FROM headwater_private.events e
+                                 WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.global_sequence <= high
+                                   AND e.recorded_at >= tail_from
+                                   AND CASE WHEN likes IS NULL THEN e.event_type = ANY (types) ELSE e.event_type LIKE ANY (likes) END
+                                 ORDER BY e.global_sequence LIMIT room - cardinality(take_new.taken)) m) m
+                 CROSS JOIN LATERAL (
+                     SELECT count(*) AS looked, max(e.global_sequence) AS highest,
+                            array_agg(DISTINCT e.event_type) FILTER (WHERE e.event_type <> ALL (expected)) AS others
+                       FROM headwater_private.events e
+                      WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
+                        AND e.global_sequence <= CASE WHEN cardinality(m.taken) = room - cardinality(take_new.taken)
+                                                      THEN m.taken[cardinality(m.taken)] ELSE high END
+                        AND e.recorded_at >= tail_from
+                        AND NOT (cardinality(m.taken) = room - cardinality(take_new.taken)
+                                 AND m.taken[cardinality(m.taken)] = q.frontier + cardinality(m.taken))) p;
+                IF seen.looked = 0 AND cardinality(seen.taken) > 0 THEN
+                    edge := seen.taken[cardinality(seen.taken)];
+                    whole := true;
+                    passed := NULL;
+                    claimed := types;
+                    -- Which types they have was not asked.
+                    listed := listed OR likes IS NOT NULL AND NOT all_mine;
+                    EXIT;
+                ELSIF seen.highest = q.frontier + seen.looked THEN
+                    edge := seen.highest;
+                    whole := seen.looked = cardinality(seen.taken);
+                    passed := seen.others;
+                    claimed := types;
+                    IF likes IS NOT NULL THEN
+                        SELECT array_agg(o.event_type) FILTER (WHERE o.event_type LIKE ANY (likes)),
+                               array_agg(o.event_type) FILTER (WHERE o.event_type NOT LIKE ALL (likes))
+                          INTO claimed, passed
+                          FROM unnest(seen.others) AS o(event_type);
+                    END IF;
+                    EXIT;
+                END IF;
+                edge := NULL;
+                IF prove OR seen.highest IS NULL OR seen.highest <= proof THEN
+                    holes := '{}';
+                    EXIT;
+                END IF;
+                -- What comes before the hole.
+                SELECT max(e.global_sequence) INTO high
+                  FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater_private.events e
+                         WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.global_sequence <= seen.highest
+                           AND e.recorded_at >= tail_from) e
+                 WHERE e.global_sequence = q.frontier + e.place;
+                IF high IS NULL THEN
+                    holes := '{}';
+                    EXIT;
+                END IF;
+            END LOOP;
+            mine := seen.taken;
         END IF;
-        edge := page[cardinality(page)];
-        mine := page;
-        IF wanted IS NOT NULL THEN
-            mine := ARRAY(SELECT p.sequence FROM unnest(page, types) AS p(sequence, event_type) WHERE p.event_type = ANY (wanted)
-                           ORDER BY p.sequence LIMIT room - cardinality(taken));
-            IF cardinality(taken) + cardinality(mine) >= room THEN
-                edge := mine[cardinality(mine)];
+
+        IF holes IS NOT NULL THEN
+            IF q.frontier >= tail_after THEN
+                high := seen.highest;
+                IF (seen.highest <= proof) IS NOT TRUE THEN
+                    high := 9223372036854775807;
+                    SELECT e.global_sequence INTO edge FROM headwater_private.events e
+                     WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
+                     ORDER BY e.global_sequence LIMIT 1;
+                    EXIT WHEN edge IS NULL;
+                    SELECT h.horizon INTO proof FROM headwater.horizon(take_new.namespace) h;
+                END IF;
+                -- A statement after that: it sees all that was settled by then.
+                SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
+                  FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.events e
+                         WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.global_sequence <= high
+                           AND e.recorded_at >= tail_from
+                         ORDER BY e.global_sequence LIMIT size) e;
+                EXIT WHEN page IS NULL;
+            END IF;
+            edge := page[cardinality(page)];
+            mine := page;
+            IF NOT any_type THEN
+                mine := ARRAY(SELECT p.sequence FROM unnest(page, page_of) AS p(sequence, event_type)
+                               WHERE CASE WHEN likes IS NULL THEN p.event_type = ANY (types) ELSE p.event_type LIKE ANY (likes) END
+                               ORDER BY p.sequence LIMIT room - cardinality(taken));
+                IF cardinality(taken) + cardinality(mine) >= room THEN
+                    edge := mine[cardinality(mine)];
+                END IF;
+            END IF;
+            IF edge > proof THEN
+                holes := ARRAY(
+                    SELECT v.sequence
+                      FROM (SELECT greatest(lag(p.sequence, 1, q.frontier) OVER (ORDER BY p.sequence), proof) + 1 AS first,
+                                   p.sequence - 1 AS last
+                              FROM unnest(page) AS p(sequence) WHERE p.sequence <= edge) h
+                     CROSS JOIN LATERAL (VALUES (h.first), (h.last)) AS v(sequence)
+                     WHERE h.first <= h.last ORDER BY v.sequence);
+                IF cardinality(q.gaps) + cardinality(holes) > most_gaps THEN
+                    -- Enough gaps to look into: what lies above waits until some are closed.
+                    edge := proof;
+                    EXIT WHEN edge <= q.frontier;
+                    holes := '{}';
+                    mine := ARRAY(SELECT m.sequence FROM unnest(mine) AS m(sequence) WHERE m.sequence <= edge);
+                END IF;
+            END IF;
+            IF NOT any_type THEN
+                SELECT array_agg(DISTINCT p.event_type) FILTER (WHERE w.wanted), array_agg(DISTINCT p.event_type) FILTER (WHERE NOT w.wanted)
+                  INTO claimed, passed
+                  FROM unnest(page, page_of) AS p(sequence, event_type)
+                 CROSS JOIN LATERAL (SELECT CASE WHEN likes IS NULL THEN p.event_type = ANY (types) ELSE p.event_type LIKE ANY (likes) END AS wanted) w
+                 WHERE p.sequence <= edge;
+            END IF;
+            whole := passed IS NULL;
+            listed := listed OR cardinality(holes) > 0;
+            q.gaps := q.gaps || holes;
+        END IF;
+
+        IF passed IS NOT NULL OR cardinality(q.open) > 0 AND NOT any_type THEN
+            IF passed IS NULL AND cardinality(q.open) = 1 AND (q.open[1]).last_sequence = q.frontier
+               AND likes IS NULL AND (q.open[1]).event_type <> ALL (types) THEN
+                -- Most often what is passed is of the same types as before.
+                q.open := ARRAY[ROW((q.open[1]).first_sequence, edge, (q.open[1]).event_type)::headwater_private.open_range];
+            ELSE
+                q.open := ARRAY(
+                    SELECT ROW(o.first_sequence, CASE WHEN o.last_sequence = q.frontier
+                                                      AND NOT CASE WHEN likes IS NULL THEN o.event_type = ANY (types)
+                                                                   ELSE o.event_type LIKE ANY (likes) END
+                                                 THEN edge ELSE o.last_sequence END, o.event_type)::headwater_private.open_range
+                      FROM unnest(q.open) o
+                     UNION ALL
+                    SELECT ROW(q.frontier + 1, edge, p.event_type)::headwater_private.open_range
+                      FROM unnest(passed) AS p(event_type)
+                     WHERE NOT EXISTS (SELECT FROM unnest(q.open) o WHERE o.last_sequence = q.frontier AND o.event_type = p.event_type));
             END IF;
         END IF;
-        IF edge > proof AND page[cardinality(page)] <> q.frontier + cardinality(page) THEN
-            holes := ARRAY(
-                SELECT v.sequence
-                  FROM (SELECT greatest(lag(p.sequence, 1, q.frontier) OVER (ORDER BY p.sequence), proof) + 1 AS first,
-                               p.sequence - 1 AS last
-                          FROM unnest(page) AS p(sequence) WHERE p.sequence <= edge) h
-                 CROSS JOIN LATERAL (VALUES (h.first), (h.last)) AS v(sequence)
-                 WHERE h.first <= h.last ORDER BY v.sequence);
-            IF cardinality(q.gaps) + cardinality(holes) > most_gaps THEN
-                -- Enough gaps to look into: what lies above waits until some are closed.
-                edge := proof;
-                EXIT WHEN edge <= q.frontier;
-                holes := '{}';
-                mine := ARRAY(SELECT m.sequence FROM unnest(mine) AS m(sequence) WHERE m.sequence <= edge);
-            END IF;
+        all_mine := all_mine AND whole;
+        IF cardinality(mine) > 0 THEN
+            of_types := of_types || claimed;
+            taken := taken || mine;
         END IF;
-        IF wanted IS NOT NULL OR q.open <> '{}' THEN
-            claimed := ARRAY(SELECT DISTINCT p.event_type FROM unnest(page, types) AS p(sequence, event_type)
-                              WHERE p.sequence <= edge AND (wanted IS NULL OR p.event_type = ANY (wanted)));
-            q.open := ARRAY(
-                SELECT ROW(o.first_sequence, CASE WHEN o.last_sequence = q.frontier AND o.event_type <> ALL (claimed) THEN edge
-                                                  ELSE o.last_sequence END, o.event_type)::headwater_private.open_range
-                  FROM unnest(q.open) o
-                 UNION ALL
-                SELECT DISTINCT ROW(q.frontier + 1, edge, p.event_type)::headwater_private.open_range
-                  FROM unnest(page, types) AS p(sequence, event_type)
-                 WHERE p.sequence <= edge AND p.event_type <> ALL (wanted)
-                   AND NOT EXISTS (SELECT FROM unnest(q.open) o WHERE o.last_sequence = q.frontier AND o.event_type = p.event_type));
-        END IF;
-        listed := listed OR holes <> '{}';
-        q.gaps := q.gaps || holes;
+        scanned := scanned + edge - q.frontier;
+        high := q.frontier + size;
         q.frontier := edge;
-        taken := taken || mine;
-        EXIT WHEN wanted IS NULL OR cardinality(taken) >= room OR cardinality(page) < size;
+        EXIT WHEN any_type OR cardinality(taken) >= room OR cardinality(taken) > 0 
+                  AND (scanned >= enough OR CASE WHEN holes IS NULL THEN edge < high ELSE cardinality(page) < size END);
+        IF scanned >= max_scan THEN
+            more := cardinality(taken) = 0;
+            EXIT;
+        END IF;
         -- Where what is wanted is rare, most of the log lies between.
-        size := least(4 * size, 10000);
+        size := least(4 * size, 50000);
     END LOOP;
+    IF any_type OR all_mine THEN
+        of_types := NULL;
+    END IF;
     first_sequence := taken[1];
     last_sequence := taken[cardinality(taken)];
-    IF listed THEN
-        sequences := taken;
-    END IF;
 END
 $$;

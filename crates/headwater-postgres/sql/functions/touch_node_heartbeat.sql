@@ -1,18 +1,20 @@
 -- headwater.touch_node_heartbeat(node_id)
 -- Public: in docs/sql.md.
 -- A node says that it lives, in every namespace in which it is registered: for processes that are not replaced under one id. Those that may
--- be call headwater.heartbeat, which refuses an incarnation that is over.
--- Raises: WH015, WH018 if it is registered nowhere. Locks, writes: the node.
+-- be call headwater.heartbeat, which refuses an incarnation that is over. The id is taken as register_node was given it, or as it answered.
+-- Raises: WH002, WH015, WH018 if it is registered nowhere. Locks, writes: the node.
 CREATE OR REPLACE FUNCTION headwater.touch_node_heartbeat(node_id text, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    id text := headwater_private.node_name(coalesce(touch_node_heartbeat.node_id, ''));
 BEGIN
-    PERFORM headwater_private.check_node(g.namespace_id, touch_node_heartbeat.node_id, caller)
+    PERFORM headwater_private.check_node(g.namespace_id, id, caller)
        FROM unnest(headwater_private.granted_to(caller, NULL)) AS g(namespace_id);
     UPDATE headwater_private.nodes n SET last_heartbeat = clock_timestamp(), stopped_at = NULL, missed_at = NULL
-     WHERE n.node_id = touch_node_heartbeat.node_id AND n.namespace_id = ANY (headwater_private.granted_to(caller, NULL));
+     WHERE n.node_id = id AND n.namespace_id = ANY (headwater_private.granted_to(caller, NULL));
     IF NOT FOUND THEN
-        PERFORM headwater_private.node_gone(NULL, touch_node_heartbeat.node_id, NULL);
+        PERFORM headwater_private.node_gone(NULL, id, NULL);
     END IF;
 END
 $$;

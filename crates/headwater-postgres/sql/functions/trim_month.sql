@@ -22,6 +22,7 @@ DECLARE
     number  bigint;
     total   numeric;
     touched boolean;
+    ledger  bigint[];
 BEGIN
     ns := headwater_private.open_namespace(trim_month.namespace, caller, 'owner');
     PERFORM headwater_private.check_time('at', trim_month.at);
@@ -69,17 +70,19 @@ BEGIN
             END IF;
         END IF;
         CONTINUE WHEN s.mode = 'shared';
+        ledger := headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps);
         -- Of what it settled and audits compare, this much goes.
-        IF s.audit_base < m.first_sequence AND s.position >= m.last_sequence AND s.pending_gaps = '{}' AND s.audit_ledger = '{}' THEN
+        IF s.audit_base < m.first_sequence AND s.position >= m.last_sequence AND ledger = '{}' AND s.audit_ledger = '{}' THEN
             number := m.events;
             total := m.sequence_sum;
         ELSE
             EXECUTE format(
                 'SELECT count(*), coalesce(sum(e.global_sequence), 0) FROM headwater_private.%I e
-                  WHERE (e.global_sequence > $1 AND e.global_sequence <= $2
+                  WHERE e.namespace_id = $5
+                    AND (e.global_sequence > $1 AND e.global_sequence <= $2
                          OR $3 <> ''{}'' AND headwater_private.ledger_holds($3, ARRAY[e.global_sequence, e.global_sequence]))
                     AND ($4 = ''{}'' OR NOT headwater_private.ledger_holds($4, ARRAY[e.global_sequence, e.global_sequence]))', m.leaf)
-               INTO number, total USING s.audit_base, s.position, s.audit_ledger, s.pending_gaps;
+               INTO number, total USING s.audit_base, s.position, s.audit_ledger, ledger, ns.namespace_id;
         END IF;
         UPDATE headwater_private.subscribers x
            SET settled_events = x.settled_events - number, settled_sum = x.settled_sum - total
@@ -87,9 +90,10 @@ BEGIN
         IF touched THEN
             UPDATE headwater_private.subscribers x
                SET position = greatest(x.position, m.complete_to),
-                   pending_gaps = ARRAY(SELECT v.sequence FROM generate_series(1, cardinality(x.pending_gaps), 2) AS i
-                                         CROSS JOIN LATERAL (VALUES (greatest(x.pending_gaps[i], m.complete_to + 1)), (x.pending_gaps[i + 1])) AS v(sequence)
-                                         WHERE x.pending_gaps[i + 1] > m.complete_to ORDER BY v.sequence),
+                   pending_gaps = headwater_private.keep_ledger(x.namespace_id, x.subscriber_id, x.partition,
+                       ARRAY(SELECT v.sequence FROM generate_series(1, cardinality(ledger), 2) AS i
+                              CROSS JOIN LATERAL (VALUES (greatest(ledger[i], m.complete_to + 1)), (ledger[i + 1])) AS v(sequence)
+                              WHERE ledger[i + 1] > m.complete_to ORDER BY i, v.sequence)),
                    term = nextval('headwater_private.terms'), owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL,
                    locked = false, report = NULL, resize_to = NULL, barrier = NULL, updated_at = clock_timestamp()
              WHERE x.namespace_id = s.namespace_id AND x.subscriber_id = s.subscriber_id AND x.partition = s.partition;

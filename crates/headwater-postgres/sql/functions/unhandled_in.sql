@@ -9,16 +9,19 @@ DECLARE
 BEGIN
     IF subscriber.mode <> 'shared' THEN
         EXECUTE format('SELECT min(e.global_sequence), max(e.global_sequence), count(*) FROM headwater_private.%I e
-                         WHERE e.global_sequence > $1
-                            OR $2 <> ''{}'' AND headwater_private.ledger_holds($2, ARRAY[e.global_sequence, e.global_sequence])', leaf)
-           INTO first, last, events USING subscriber.position, subscriber.pending_gaps;
+                         WHERE e.namespace_id = $3
+                           AND (e.global_sequence > $1
+                                OR $2 <> ''{}'' AND headwater_private.ledger_holds($2, ARRAY[e.global_sequence, e.global_sequence]))', leaf)
+           INTO first, last, events USING subscriber.position,
+                headwater_private.ledger_of(subscriber.namespace_id, subscriber.subscriber_id, subscriber.partition, subscriber.pending_gaps), subscriber.namespace_id;
         RETURN;
     END IF;
-    SELECT (c.state).* INTO q FROM headwater_private.claims c
-     WHERE c.namespace_id = subscriber.namespace_id AND c.subscriber_id = subscriber.subscriber_id ORDER BY c.number DESC LIMIT 1;
+    SELECT (n.state).* INTO q FROM headwater_private.queue_states n
+     WHERE n.namespace_id = subscriber.namespace_id AND n.subscriber_id = subscriber.subscriber_id;
     EXECUTE format(
         'SELECT min(e.global_sequence), max(e.global_sequence), count(*) FROM headwater_private.%I e
-          WHERE e.global_sequence > $1
+          WHERE e.namespace_id = $4
+            AND (e.global_sequence > $1
              OR $2 <> ''{}'' AND headwater_private.ledger_holds($2, ARRAY[e.global_sequence, e.global_sequence])
              OR EXISTS (SELECT FROM unnest($3) o WHERE o.event_type = e.event_type AND e.global_sequence BETWEEN o.first_sequence AND o.last_sequence)
              OR EXISTS (SELECT FROM headwater_private.claims c
@@ -26,9 +29,9 @@ BEGIN
                            AND e.global_sequence BETWEEN c.first_sequence AND c.last_sequence
                            AND coalesce(e.global_sequence = ANY (c.sequences), c.event_types IS NULL OR e.event_type = ANY (c.event_types)))
              OR EXISTS (SELECT FROM headwater_private.retries r
-                         WHERE r.namespace_id = $4 AND r.subscriber_id = $5 AND NOT r.of_letter AND e.global_sequence = ANY (r.sequences))', leaf)
+                         WHERE r.namespace_id = $4 AND r.subscriber_id = $5 AND NOT r.of_letter AND e.global_sequence = ANY (r.sequences)))', leaf)
        INTO first, last, events
-      USING coalesce(q.frontier, subscriber.position), coalesce(q.gaps, subscriber.pending_gaps), coalesce(q.open, '{}'),
+      USING q.frontier, q.gaps, q.open,
             subscriber.namespace_id, subscriber.subscriber_id;
 END
 $$;

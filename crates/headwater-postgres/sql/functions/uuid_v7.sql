@@ -5,9 +5,10 @@
 CREATE OR REPLACE FUNCTION headwater.uuid_v7()
 RETURNS uuid LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (-- 48 bits of milliseconds over the front of a version 4 id, whose version bits 0100 become 0111.
-    SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    -- 48 bits of milliseconds over the front of a version 4 id, whose version bits 0100 become 0111. No SELECT: plpgsql evaluates a plain
+    -- expression without the machinery of a query.
+    RETURN encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
                PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6),
-               52, 1), 53, 1), 'hex')::uuid);
+               52, 1), 53, 1), 'hex')::uuid;
 END
 $$;

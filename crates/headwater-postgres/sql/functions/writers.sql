@@ -1,7 +1,7 @@
 -- headwater.writers(namespace_id)
 -- The transactions that may still commit events of a namespace, each with the sequence above which these lie.
 -- 0: above an unknown one (functions/enter_log.sql). A row may stand for a prepared transaction (pid is NULL then, and application_name names it).
--- application_name and started_at are NULL where the caller may not see that session's activity.
+-- `transaction` names it as long as it lasts, and no other. application_name and started_at are NULL where the caller may not see that session's activity.
 --
 -- Anybody who can connect can take such a lock. It counts unless it is proved that no append took it: an append reads the table of namespaces
 -- first, which strangers cannot, and holds the lock on that table until it ends; and it read the value from the sequence, so that none lies
@@ -9,9 +9,11 @@
 -- append that falls between the two has read the sequence later than whoever asks, so its events lie above the asker's `head`.)
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.writers(namespace_id int, caller headwater.caller DEFAULT current_user)
-RETURNS TABLE (above_sequence bigint, pid int, application_name text, started_at timestamptz)
+RETURNS TABLE (above_sequence bigint, pid int, application_name text, started_at timestamptz, transaction text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    classes constant bigint[] := ARRAY[headwater_private.writer_key(writers.namespace_id, 0) >> 32,
+                                       headwater_private.writer_key(writers.namespace_id, 0, false) >> 32];
     locks bigint[];
     xacts text[];
     pids  int[];
@@ -19,11 +21,12 @@ DECLARE
 BEGIN
     PERFORM headwater_private.authorize(writers.namespace_id, caller, NULL);
     WITH held AS MATERIALIZED (
-        SELECT l.locktype, CASE WHEN l.classid::bigint >> 16 = 18519 THEN l.objid::bigint END AS low, l.virtualtransaction AS xact, l.pid FROM pg_catalog.pg_locks l
+        SELECT l.locktype, CASE WHEN l.classid::bigint = classes[1] THEN l.objid::bigint END AS low, l.virtualtransaction AS xact, l.pid
+          FROM pg_catalog.pg_locks l
          WHERE l.granted AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
            AND (l.locktype = 'relation' AND l.relation = 'headwater_private.namespaces'::regclass
                 OR l.locktype = 'advisory' AND l.objsubid = 1 AND l.mode = 'ShareLock'
-                   AND l.classid::bigint IN ((18519::bigint << 16) | writers.namespace_id, (18522::bigint << 16) | writers.namespace_id))
+                   AND l.classid::bigint = ANY (classes))
     )
     SELECT array_agg(w.low), array_agg(w.xact), array_agg(w.pid) INTO locks, xacts, pids
       FROM held w
@@ -36,7 +39,7 @@ BEGIN
       FROM headwater_private.namespaces n WHERE n.namespace_id = writers.namespace_id;
     RETURN QUERY
         SELECT coalesce(top - ((top - w.low) & 4294967295), 0), w.pid,
-               coalesce(a.application_name, 'prepared transaction ' || p.gid), coalesce(a.xact_start, p.prepared)
+               coalesce(a.application_name, 'prepared transaction ' || p.gid), coalesce(a.xact_start, p.prepared), w.xact
           FROM unnest(locks, xacts, pids) AS w(low, xact, pid)
           LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = w.pid
           -- A prepared transaction has no process, but it holds the lock on its own transaction id.

@@ -1,5 +1,4 @@
--- Transactions whose events after a cursor are far apart, in order of the first, as this snapshot shows them. All after the cursor is scanned, once: no index
--- tells a transaction's events, since every append would pay for it. $5 and $6 as in headwater.log_page.
+-- The transactions of a part of the log that may have events before it, and those whose events are far apart; the last row tells the highest id of the part.
 -- In a history only.
-SELECT * FROM headwater.long_transactions($1, $2, $3, $4, $5, $6)
- WHERE headwater.require_history($7)
+SELECT * FROM headwater.long_transactions($1, $2, $3, $4, $5, $6, $7, $8)
+ WHERE headwater.require_history($9)

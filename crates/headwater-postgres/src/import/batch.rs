@@ -1,7 +1,7 @@
 //! A page of the source, as events.
 
 use chrono::{DateTime, Utc};
-use headwater_core::{Append, Appended, Event, Json, StreamId};
+use headwater_core::{Append, Appended, Event, Json, StreamId, headers};
 use sha2::{Digest, Sha256};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -65,23 +65,26 @@ pub(super) fn imported(row: &PgRow, import: &str, keep_ids: bool) -> Result<(Imp
         row.try_get::<Option<i64>, _>("version")
     };
     let version = get().map_err(ImportError::source)?;
-    event.headers.extend(metadata.map(|text| headers(&text)).transpose().map_err(refused)?.unwrap_or_default());
+    event.headers.extend(metadata.map(|text| as_headers(&text)).transpose().map_err(refused)?.unwrap_or_default());
     event.headers.insert("import".into(), import.into());
     event.headers.insert("source_id".into(), id.clone());
     Ok((Imported { id, event, version }, cursor))
 }
 
-/// Headers are strings: what is none in the metadata is written as JSON.
-fn headers(metadata: &str) -> Result<Vec<(String, String)>, String> {
+/// Headers are strings: what is none in the metadata is written as JSON, and stands in the header `metadata` with its type.
+fn as_headers(metadata: &str) -> Result<Vec<(String, String)>, String> {
     let values: Option<serde_json::Map<String, serde_json::Value>> =
         serde_json::from_str(metadata).map_err(|_| "its metadata is no JSON object".to_owned())?;
-    let entries = values.unwrap_or_default().into_iter().filter(|(_, value)| !value.is_null());
-    Ok(entries
-        .map(|(name, value)| match value {
-            serde_json::Value::String(text) => (name, text),
-            value => (name, value.to_string()),
-        })
-        .collect())
+    let values = values.unwrap_or_default();
+    let typed: serde_json::Map<_, _> = values.clone().into_iter().filter(|(_, value)| !value.is_string()).collect();
+    let entries = values.into_iter().filter(|(_, value)| !value.is_null());
+    let texts = entries.map(|(name, value)| match value {
+        serde_json::Value::String(text) => (name, text),
+        value => (name, value.to_string()),
+    });
+    let typed =
+        (!typed.is_empty()).then(|| (headers::METADATA.to_owned(), serde_json::Value::Object(typed).to_string()));
+    Ok(texts.chain(typed).collect())
 }
 
 /// The same each time, so that no row is stored twice; and ordered by time, as all ids are that the log makes: past months are then known not to hold new ids.
@@ -132,10 +135,13 @@ mod tests {
 
     #[test]
     fn metadata_becomes_strings() {
-        let got = headers(r#"{"a": "x", "b": 1, "c": {"d": null}, "e": null}"#).unwrap();
+        let got = as_headers(r#"{"a": "x", "b": 1, "c": {"d": null}, "e": null}"#).unwrap();
         let got: Vec<_> = got.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(got, [("a", "x"), ("b", "1"), ("c", r#"{"d":null}"#)]);
-        assert_eq!(headers("null").unwrap(), []);
-        assert!(headers("[1]").is_err());
+        assert_eq!(
+            got,
+            [("a", "x"), ("b", "1"), ("c", r#"{"d":null}"#), ("metadata", r#"{"b":1,"c":{"d":null},"e":null}"#)]
+        );
+        assert_eq!(as_headers("null").unwrap(), []);
+        assert!(as_headers("[1]").is_err());
     }
 }

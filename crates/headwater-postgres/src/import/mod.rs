@@ -119,7 +119,7 @@ impl Import<'_> {
     }
 
     fn id(&self) -> i32 {
-        i32::from(self.info().id)
+        self.info().id
     }
 
     /// Where earlier runs came to.

@@ -3,8 +3,7 @@
 use headwater_core::{Claim, ClaimRequest};
 use sqlx::{Connection, PgConnection};
 
-use super::claim::{self, Types};
-use super::{PgQueue, Result, Transaction};
+use super::{PgQueue, Result, Transaction, claim};
 use crate::error::subscriber_error;
 use crate::pooler;
 use crate::subscribers::call::in_time;
@@ -45,7 +44,7 @@ impl QueueConnection {
             None => queue.database.session().await.map_err(subscriber_error)?,
         };
         pooler::begin(&mut conn, queue.database.pooler).await.map_err(subscriber_error)?;
-        let claims = claim::claim(&mut conn, queue, request, Types::Names, Transaction::Own).await?;
+        let claims = claim::claim(&mut conn, queue, request, Transaction::Own).await?;
         pooler::end(&mut conn, queue.database.pooler, true).await.map_err(subscriber_error)?;
         Ok((conn, claims))
     }

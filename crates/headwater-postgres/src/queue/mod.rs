@@ -15,11 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{Claim, ClaimRequest, ClaimedRange, NamespaceInfo, SubscriberError};
+use headwater_core::{Claim, ClaimRequest, NamespaceInfo, SubscriberError};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use self::claim::Types;
 pub use self::connection::QueueConnection;
 use self::returns::{HandedBack, Return};
 use crate::Database;
@@ -64,19 +63,9 @@ impl PgQueue {
         &self.inner.subscriber_id
     }
 
-    /// Claims events, and reads them, in one round trip. Empty: there is nothing to do now.
+    /// Claims events, and reads them, in one round trip. Empty: there is nothing to do now, up to the end of the log.
     pub async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Types::Names, Transaction::Own))
-    }
-
-    /// As [`claim`](PgQueue::claim); in the request's event types, `*` stands for any characters.
-    pub async fn claim_matching(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Types::Patterns, Transaction::Own))
-    }
-
-    /// Claims events without reading them, for who has them in memory.
-    pub async fn claim_ranges(&self, request: &ClaimRequest) -> Result<Vec<ClaimedRange>> {
-        calling!(self.inner.database, conn => claim::claim_ranges(conn, &self.inner, request, Transaction::Own))
+        calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Transaction::Own))
     }
 
     /// Finishes a claim, or some of its events: they are not delivered again.
@@ -111,8 +100,7 @@ impl PgQueue {
 
     /// As [`claim`](PgQueue::claim), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
     pub async fn claim_in(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
-        in_time(&self.inner.database, claim::claim(conn, &self.inner, request, Types::Names, Transaction::Callers))
-            .await
+        in_time(&self.inner.database, claim::claim(conn, &self.inner, request, Transaction::Callers)).await
     }
 
     /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. Also an event that was

@@ -60,7 +60,7 @@ pub(super) async fn audit(
             events: number("events")?,
         });
     }
-    let gaps = sqlx::query_scalar(sql::COUNT_GAPS).bind(i32::from(info.id));
+    let gaps = sqlx::query_scalar(sql::COUNT_GAPS).bind(info.id);
     PgSequence(report.permanent_gaps) = gaps.fetch_one(&mut *conn).await.map_err(subscriber_error)?;
     let events = sqlx::query(sql::AUDIT_GAPS).bind(&info.name).bind(MAX_GAP_EVENTS);
     for row in events.fetch_all(conn).await.map_err(subscriber_error)? {

@@ -1,6 +1,6 @@
 //! Checkpoints: read and moved.
 
-use headwater_core::{Advance, Fence, Gaps, History, Loaded, SubscriberError};
+use headwater_core::{Advance, ChangedChunks, Chunk, Fence, Gaps, History, Loaded, SubscriberError};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
@@ -23,7 +23,9 @@ pub(super) async fn load(conn: &mut PgConnection, namespace_id: i32, fence: &Fen
     let buried = buried.zip(row.get::<Vec<Option<Uuid>>, _>("buried_ids")).collect();
     let repairs = sequence(&row, "repairs").map_err(subscriber_error)?;
     let history = fence.history;
-    Ok(Loaded { parked_keys: row.get("parked_keys"), history, buried, repairs, ..loaded(&row)? })
+    let loaded = loaded(&row)?;
+    let pending_gaps = whole_ledger(&row, loaded.pending_gaps).map_err(subscriber_error)?;
+    Ok(Loaded { parked_keys: row.get("parked_keys"), history, buried, repairs, pending_gaps, ..loaded })
 }
 
 /// The lowest position of its partitions, and all that is in their ledgers.
@@ -32,7 +34,7 @@ pub(super) async fn position(conn: &mut PgConnection, namespace_id: i32, subscri
     let partitions = rows.iter().map(|row| Ok(Loaded { history: history(row), ..loaded(row)? }));
     let whole = partitions.collect::<Result<Vec<_>>>()?.into_iter().reduce(|mut one, other| {
         one.position = one.position.min(other.position);
-        other.pending_gaps.ranges().iter().for_each(|(first, last)| one.pending_gaps.insert(*first, *last));
+        other.pending_gaps.iter().for_each(|(first, last)| one.pending_gaps.insert(first, last));
         one
     });
     whole.ok_or_else(|| SubscriberError::NotFound(subscriber_id.to_owned()))
@@ -95,8 +97,29 @@ pub(super) fn pairs(row: &PgRow) -> std::result::Result<Vec<(u64, u64)>, sqlx::E
     Ok(flat.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
 }
 
-fn flat(gaps: &Gaps) -> Result<Vec<i64>> {
-    Ok(bigints(gaps.ranges().iter().flat_map(|(first, last)| [*first, *last]))?)
+/// The ledger with its chunks: they are as they are stored, so that of these too only what changes is written.
+fn whole_ledger(row: &PgRow, end: Gaps) -> std::result::Result<Gaps, sqlx::Error> {
+    let keys = sequences(row, "chunk_keys")?;
+    if keys.is_empty() {
+        return Ok(end);
+    }
+    let lengths: Vec<i32> = row.try_get("chunk_lengths")?;
+    let numbers = sequences(row, "chunk_ranges")?;
+    let mut rest = numbers.as_slice();
+    let mut chunks = Vec::with_capacity(keys.len() + 1);
+    for (key, length) in keys.into_iter().zip(lengths) {
+        let (of_it, others) = rest.split_at(usize::try_from(length).unwrap_or_default().min(rest.len()));
+        chunks.push(Chunk { key, ranges: of_it.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect() });
+        rest = others;
+    }
+    chunks.extend(end.first().map(|key| Chunk { key, ranges: end.ranges() }));
+    Ok(Gaps::from_chunks(chunks))
+}
+
+/// What the row of a partition has of its ledger: the last chunk.
+fn end_of(gaps: &Gaps) -> Result<Vec<i64>> {
+    let last = gaps.chunks().last().into_iter().flat_map(|chunk| &chunk.ranges);
+    Ok(bigints(last.flat_map(|(first, last)| [*first, *last]))?)
 }
 
 /// The parameters that both forms of a move have.
@@ -112,11 +135,38 @@ fn movement<'q>(
         .bind(fence.term.map(bound))
         .bind(bigint(advance.position)?)
         .bind(advance.last_event_id)
-        .bind(flat(&advance.pending_gaps)?)
+        .bind(end_of(&advance.pending_gaps)?)
         .bind(bigint(advance.events)?)
         .bind(advance.sequence_sum.to_string())
         .bind(bigint(advance.late_events)?)
         .bind(advance.late_sequence_sum.to_string()))
+}
+
+/// A move that changes chunks of a long ledger; `None`: this one changes at most its end, which the row has.
+fn chunked<'q>(
+    namespace_id: i32,
+    fence: &'q Fence,
+    advance: &Advance,
+    once: bool,
+) -> Result<Option<Query<'q, Postgres, PgArguments>>> {
+    let changed = advance.pending_gaps.changed_chunks(&advance.from_gaps, true);
+    if changed == ChangedChunks::default() {
+        return Ok(None);
+    }
+    let numbers = changed.written.iter().flat_map(|chunk| &chunk.ranges).flat_map(|(first, last)| [*first, *last]);
+    let lengths: Vec<i32> = changed.written.iter().map(|chunk| int(chunk.ranges.len() * 2)).collect();
+    let statement = movement(sql::ADVANCE_CHUNKS, namespace_id, fence, advance)?
+        .bind(int(fence.partition))
+        .bind(fence.history.map(History::id))
+        .bind(bigint(advance.from_position)?)
+        .bind(bigint(advance.from_gaps.size())?)
+        .bind(bigint(advance.pending_gaps.size())?)
+        .bind(bigints(changed.written.iter().map(|chunk| chunk.key))?)
+        .bind(lengths)
+        .bind(bigints(numbers)?)
+        .bind(bigints(changed.removed.iter().copied())?)
+        .bind(once);
+    Ok(Some(statement))
 }
 
 pub(super) async fn advance(
@@ -125,9 +175,12 @@ pub(super) async fn advance(
     fence: &Fence,
     advance: &Advance,
 ) -> Result<()> {
-    let statement = movement(sql::ADVANCE, namespace_id, fence, advance)?
-        .bind(int(fence.partition))
-        .bind(fence.history.map(History::id));
+    let statement = match chunked(namespace_id, fence, advance, false)? {
+        Some(statement) => statement,
+        None => movement(sql::ADVANCE, namespace_id, fence, advance)?
+            .bind(int(fence.partition))
+            .bind(fence.history.map(History::id)),
+    };
     moved(conn, namespace_id, fence, statement).await
 }
 
@@ -137,11 +190,14 @@ pub(super) async fn advance_in(
     fence: &Fence,
     advance: &Advance,
 ) -> Result<()> {
-    let statement = movement(sql::ADVANCE_IN, namespace_id, fence, advance)?
-        .bind(bigint(advance.from_position)?)
-        .bind(flat(&advance.from_gaps)?)
-        .bind(int(fence.partition))
-        .bind(fence.history.map(History::id));
+    let statement = match chunked(namespace_id, fence, advance, true)? {
+        Some(statement) => statement,
+        None => movement(sql::ADVANCE_IN, namespace_id, fence, advance)?
+            .bind(bigint(advance.from_position)?)
+            .bind(end_of(&advance.from_gaps)?)
+            .bind(int(fence.partition))
+            .bind(fence.history.map(History::id)),
+    };
     moved(conn, namespace_id, fence, statement).await
 }
 
@@ -159,7 +215,7 @@ pub(super) async fn settle_ahead_in(
         .bind(fence.term.map(bound))
         .bind(bigints(sequences.iter().copied())?)
         .bind(bigint(from.0)?)
-        .bind(flat(from.1)?)
+        .bind(end_of(from.1)?)
         .bind(fence.history.map(History::id));
     moved(conn, namespace_id, fence, statement).await
 }

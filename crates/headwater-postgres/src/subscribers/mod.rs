@@ -159,7 +159,7 @@ impl PgSubscribers {
     }
 
     fn id(&self) -> i32 {
-        self.inner.info.id.into()
+        self.inner.info.id
     }
 
     fn namespace(&self) -> &str {

@@ -199,7 +199,7 @@ async fn an_id_is_remembered_across_months() {
         .await;
         run(
             &mut session,
-            "UPDATE headwater_private.namespaces SET sealed_before = sealed_before - interval '2 months'",
+            "UPDATE headwater_private.namespaces SET sealed_before = sealed_before - interval '2 months', tail_from = tail_from - interval '2 months'",
         )
         .await;
 
@@ -246,7 +246,7 @@ async fn a_missing_month_is_made_by_the_append_that_needs_it() {
     run(
         &mut session,
         "DO $$ DECLARE leaf regclass; BEGIN
-             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater_private.events_n1'::regclass LOOP
+             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater_private.events'::regclass LOOP
                  EXECUTE 'DROP TABLE ' || leaf;
              END LOOP;
          END $$;

@@ -52,7 +52,7 @@ async fn a_commit_that_fails_fails_the_append() {
         &mut session,
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN RAISE 'not today'; END $$;
          DO $$ DECLARE leaf regclass; BEGIN
-             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater_private.events_n1'::regclass LOOP
+             FOR leaf IN SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'headwater_private.events'::regclass LOOP
                  EXECUTE format('CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON %s DEFERRABLE INITIALLY DEFERRED
                                  FOR EACH ROW EXECUTE FUNCTION refuse()', leaf);
              END LOOP;

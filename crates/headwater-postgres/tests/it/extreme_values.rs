@@ -56,7 +56,7 @@ async fn what_nobody_could_read_is_not_stored() {
         "SELECT headwater.next_runs('* * * * *', after => '-infinity')",
         "SELECT headwater.partition_of('k', 0)",
         "SELECT headwater.partition_of('k', -1)",
-        "SELECT headwater.claim_matching('shop', 'work', 2147483647, '30 s', '{A*}')",
+        "SELECT headwater.claim('shop', 'work', 2147483647, '30 s', '{A*}')",
         "SELECT headwater.audit_gaps('shop', -1)",
     ] {
         assert_eq!(sqlstate_of(&mut session, call).await, "WH002", "{call}");

@@ -8,14 +8,18 @@ INSERT INTO good VALUES
     (NULL, 'events', $v$'[{"type": "A"}]'$v$), (NULL, 'writes', $v$'[{"stream_id": "order-9", "events": [{"type": "A"}]}]'$v$),
     (NULL, 'due_at', $v$now() + interval '1 day'$v$), (NULL, 'event_id', 'gen_random_uuid()'), (NULL, 'subscriber_id', $v$'reader'$v$),
     (NULL, 'partitions', '4'), (NULL, 'at', 'now()'), (NULL, 'to_position', '0'), (NULL, 'max_events', '10'), (NULL, 'visibility', $v$'30 s'$v$),
-    (NULL, 'patterns', $v$'{A}'$v$), (NULL, 'name', $v$'daily'$v$), (NULL, 'expression', $v$'0 2 * * *'$v$), (NULL, 'task_id', 'gen_random_uuid()'),
+    (NULL, 'name', $v$'daily'$v$), (NULL, 'expression', $v$'0 2 * * *'$v$), (NULL, 'task_id', 'gen_random_uuid()'),
     (NULL, 'node_id', $v$'node-1'$v$), (NULL, 'incarnation', '1'), (NULL, 'month', 'now()'), (NULL, 'role', 'current_user::text'),
     (NULL, 'kind', $v$'consumer'$v$), (NULL, 'key', $v$'k'$v$), (NULL, 'claim_id', $v$(SELECT c.claim_id FROM pg_temp.taken c)$v$),
     (NULL, 'sequences', NULL), (NULL, 'global_sequence', '1'), (NULL, 'reason', $v$'why'$v$),
-    ('claim', 'subscriber_id', $v$'work'$v$), ('claim_matching', 'subscriber_id', $v$'work'$v$), ('extend', 'subscriber_id', $v$'work'$v$),
+    ('claim', 'subscriber_id', $v$'work'$v$), ('extend', 'subscriber_id', $v$'work'$v$),
     ('ack', 'subscriber_id', $v$'work'$v$), ('nack', 'subscriber_id', $v$'work'$v$), ('resize_group', 'subscriber_id', $v$'group'$v$),
     ('schedule', 'cron_expression', $v$'0 2 * * *'$v$), ('schedule', 'due_at', NULL), ('create_namespace', 'namespace', $v$'other'$v$),
-    ('create_namespace', 'partitions', $v$'built-in'$v$), ('register_subscriber', 'partitions', NULL);
+    -- One that nobody needs, so that the others keep theirs.
+    ('rename_namespace', 'namespace', $v$'other'$v$), ('rename_namespace', 'new_name', $v$'another'$v$), ('drop_namespace', 'confirm', $v$'another'$v$),
+    ('create_namespace', 'partitions', $v$'built-in'$v$), ('register_subscriber', 'partitions', NULL),
+    (NULL, 'worker', $v$'018f0000-0000-7000-8000-0000000000aa'$v$), (NULL, 'partition', '0'), (NULL, 'term', '(SELECT l.term FROM pg_temp.leased l)'),
+    (NULL, 'cursor', '(SELECT l.cursor FROM pg_temp.leased l)'), ('fail_events', 'sequences', $v$'{1}'$v$);
 CREATE TEMP TABLE extreme (type regtype, value text);
 INSERT INTO extreme
 SELECT 'text'::regtype, v FROM unnest(ARRAY['NULL', $v$''$v$, $v$repeat('x', 100000)$v$, $v$E'\x01'$v$, $v$'💥'$v$, $v$'it''s "%" $1 \ *'$v$,
@@ -40,8 +44,13 @@ UNION ALL SELECT 'text[]', v FROM unnest(ARRAY['NULL', $v$'{}'$v$, $v$'{NULL}'$v
     $v$ARRAY[repeat('x', 100000)]$v$, $v$ARRAY['a*b%c_d\', '💥*']$v$]) v
 UNION ALL SELECT 'bigint[]', v FROM unnest(ARRAY['NULL', $v$'{}'$v$, $v$'{NULL}'$v$, $v$'{-1}'$v$, $v$'{0}'$v$, $v$'{{1},{2}}'$v$, $v$'{9223372036854775807}'$v$,
     $v$'{-9223372036854775808}'$v$, $v$array_fill(1::bigint, ARRAY[20000])$v$]) v
+UNION ALL SELECT 'int[]', v FROM unnest(ARRAY['NULL', $v$'{}'$v$, $v$'{NULL}'$v$, $v$'{-1}'$v$, $v$'{0}'$v$, $v$'{{0},{0}}'$v$, $v$'{2147483647}'$v$,
+    $v$'{-2147483648}'$v$, $v$'[5:5]={0}'$v$, $v$array_fill(0, ARRAY[20000])$v$]) v
 UNION ALL SELECT 'uuid[]', v FROM unnest(ARRAY['NULL', $v$'{}'$v$, $v$'{NULL}'$v$, $v$ARRAY[gen_random_uuid()]$v$]) v;
 CREATE TEMP TABLE wrong (call text, answer text);
+CREATE TEMP TABLE leased AS
+SELECT p.term, e.cursor FROM headwater.lease_partitions('shop', 'reader', '018f0000-0000-7000-8000-0000000000aa', lease => '1 hour') p,
+       headwater.next_events('shop', 'reader', 0, p.term) e WHERE e.cursor IS NOT NULL;
 CREATE TEMP TABLE taken (claim_id uuid);
 INSERT INTO taken SELECT claim_id FROM headwater.claim('shop', 'work', 3) LIMIT 1;
 

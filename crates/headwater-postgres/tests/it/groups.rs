@@ -89,7 +89,7 @@ async fn each_partition_has_a_lease_a_term_and_a_checkpoint_of_its_own() {
     let loaded = a.store.load(&fence(1, of_a[1])).await.unwrap();
     assert_eq!((loaded.position, loaded.partitions, loaded.barrier), (9, 3, None));
     let whole = a.store.position("g").await.unwrap();
-    assert_eq!((whole.position, whole.pending_gaps.ranges()), (0, &[(3, 4)][..]));
+    assert_eq!((whole.position, whole.pending_gaps.ranges()), (0, vec![(3, 4)]));
     let info = a.store.subscriber("g").await.unwrap();
     assert_eq!((info.mode, info.position), (SubscriberMode::Partitioned { partitions: 3 }, 0));
     // Of those with the same position, the one with an open gap is further behind.

@@ -2,7 +2,7 @@
 
 use crate::common::{pid, run, until_it_waits};
 use headwater_conformance::TestDatabase;
-use headwater_core::{NamespaceConfig, Ordering};
+use headwater_core::{NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{DoctorOptions, Holder, LogOptions};
 use sqlx::PgConnection;
 use sqlx::postgres::PgListener;
@@ -148,13 +148,15 @@ async fn a_prepared_transaction_is_named_with_what_ends_it() {
 #[tokio::test]
 async fn a_lock_on_a_table_is_named_and_so_is_whom_it_waits_for() {
     let (db, mut holder) = two().await;
-    let leaf = "SELECT format('%s', min(c.oid::regclass::text)) FROM pg_class c WHERE c.relname ~ '^events_n1_[0-9]+$'";
+    db.log_with(NamespaceConfig::new("large").storage(Storage::Own), LogOptions::default()).await;
+    let leaf =
+        "SELECT format('%s', min(c.oid::regclass::text)) FROM pg_class c WHERE c.relname ~ '^events_n[0-9]+_[0-9]+$'";
     let leaf: String = sqlx::query_scalar(leaf).fetch_one(&mut holder).await.unwrap();
     let letters = "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relname = 'dead_letters' AND c.relkind = 'r'";
     let letters: String = sqlx::query_scalar(letters).fetch_one(&mut holder).await.unwrap();
     // Of one namespace's month, which the other does not need.
     run(&mut holder, &format!("BEGIN; LOCK TABLE {leaf} IN SHARE MODE")).await;
-    let found = one(&db, "shop", &mut holder).await;
+    let found = one(&db, "large", &mut holder).await;
     assert_eq!((found.holds.as_str(), leaf.ends_with(found.name.as_deref().unwrap())), ("table", true));
     assert_eq!(holders(&db, "ledger").await, []);
     // Of all, in the mode that nobody can read beside.
@@ -272,7 +274,7 @@ async fn who_holds_the_log_back_without_a_grant_is_named_as_such() {
     let stranger = db.role().await;
     let mut other = stranger.session().await;
     let id = db.database.namespace("shop").await.unwrap().id;
-    run(&mut other, &format!("SELECT pg_advisory_lock_shared((18519::bigint << 48) | ({id}::bigint << 32) | 0)")).await;
+    run(&mut other, &format!("SELECT pg_advisory_lock_shared((72::bigint << 56) | ({id}::bigint << 32) | 0)")).await;
     run(&mut session, "SELECT headwater.emit('shop', 'a')").await;
     // A lock of somebody who never wrote here may be left out altogether.
     for holder in holders(&db, "shop").await {

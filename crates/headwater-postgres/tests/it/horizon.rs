@@ -3,7 +3,7 @@
 use crate::common::{emit, pages_after, permanent, pid, raw, run, sqlstate_of, types_after, until_it_waits};
 use futures::TryStreamExt;
 use headwater_conformance::TestDatabase;
-use headwater_core::{EventLog, GapState, LogQuery, NamespaceConfig, Ordering, ReadError};
+use headwater_core::{EventLog, GapState, Gaps, LogQuery, NamespaceConfig, Ordering, ReadError};
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions};
 use sqlx::{Connection, Row};
@@ -256,10 +256,10 @@ async fn strangers_locks_hold_nothing_back() {
     let (mut writer, mut stranger, mut abroad) = (db.session().await, db.session().await, elsewhere.session().await);
     emit(&mut writer, "shop", "one").await;
     // The key that a writer at 0 would take, but exclusive; any other key; and a writer in another database.
-    run(&mut stranger, "SELECT pg_advisory_lock((18519::bigint << 48) | (1::bigint << 32))").await;
+    run(&mut stranger, "SELECT pg_advisory_lock((72::bigint << 56) | (1::bigint << 32))").await;
     run(
         &mut stranger,
-        "SELECT pg_advisory_lock_shared(0), pg_advisory_lock_shared(1), pg_advisory_lock_shared(18519, 1)",
+        "SELECT pg_advisory_lock_shared(0), pg_advisory_lock_shared(1), pg_advisory_lock_shared(72 << 24, 1)",
     )
     .await;
     run(&mut abroad, "BEGIN").await;
@@ -453,4 +453,67 @@ async fn a_history_that_somebody_begins_for_ever_does_not_keep_others_from_their
     let open: Uuid = sqlx::query_scalar(begin).fetch_one(&mut first).await.unwrap();
     let begun: Option<Uuid> = sqlx::query_scalar(begin).fetch_one(&mut second).await.unwrap();
     assert!(begun.is_some_and(|begun| begun != open));
+}
+
+/// The proof in two steps, for a reader who has the events from elsewhere: who has ended, then what is in the holes up to there.
+#[tokio::test]
+async fn a_hole_is_proved_without_reading_what_lies_around_it() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let (mut early, mut never, mut late) = (db.session().await, db.session().await, db.session().await);
+    for session in [&mut early, &mut never] {
+        run(session, "BEGIN").await;
+    }
+    let first = emit(&mut early, "shop", "first").await;
+    let gone = emit(&mut never, "shop", "never").await;
+    let seen = emit(&mut late, "shop", "late").await;
+    assert_eq!((first, gone, seen), (1, 2, 3));
+    let holes: Gaps = [(1, 2)].into_iter().collect();
+
+    run(&mut never, "ROLLBACK").await;
+    let open = log.settled_up_to(3).await.unwrap();
+    assert_eq!((open.horizon, open.writers.len()), (0, 1), "the first may still come");
+    assert_eq!(open.writers[0].pid, Some(pid(&mut early).await));
+    assert_eq!(log.in_gaps(&holes, 1000).await.unwrap().filled, []);
+
+    run(&mut early, "COMMIT").await;
+    let proved = log.settled_up_to(3).await.unwrap();
+    assert_eq!((proved.horizon, proved.writers.len()), (3, 0));
+    let found = log.in_gaps(&holes, 1000).await.unwrap();
+    assert_eq!(found.filled.iter().filter_map(|event| event.global_sequence).collect::<Vec<_>>(), [1]);
+    assert_eq!(found.seen, u64::MAX);
+
+    // What was handed out since, and is in flight, lies beyond what was seen.
+    run(&mut early, "BEGIN").await;
+    emit(&mut early, "shop", "in flight").await;
+    assert_eq!(log.settled_up_to(3).await.unwrap().horizon, 3);
+    assert_eq!(log.settled_up_to(9).await.unwrap().horizon, 3);
+    let other = log.under(headwater_core::History::new(Uuid::new_v4()));
+    assert!(other.settled_up_to(3).await.unwrap_err().is_other_history());
+    assert!(other.in_gaps(&holes, 1000).await.unwrap_err().is_other_history());
+}
+
+/// Whatever the planner knows of the table: nothing, as of one that has just been filled, or all.
+#[tokio::test]
+async fn a_look_into_gaps_reads_what_is_in_them_and_nothing_else() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    run(&mut db.session().await, "SELECT headwater.emit('shop', 'e') FROM generate_series(1, 2000)").await;
+    for analysed in [false, true] {
+        // A session of its own: what it counts includes what it has not reported yet.
+        let mut session = db.session().await;
+        run(&mut session, "SET plan_cache_mode = force_generic_plan").await;
+        if analysed {
+            run(&mut db.session().await, "ANALYZE headwater_private.events").await;
+        }
+        let mut reader = session.begin().await.unwrap();
+        let look =
+            "SELECT count(*) FROM headwater.gap_events(1, '{100, 300, 5000}', '{100, 305, 9000}', 1000, NULL, NULL)";
+        let found: i64 = sqlx::query_scalar(look).fetch_one(&mut *reader).await.unwrap();
+        let read = "SELECT sum(coalesce(s.idx_tup_fetch, 0) + s.seq_tup_read)::bigint FROM pg_stat_xact_user_tables s
+                      JOIN pg_partition_tree('headwater_private.events') t ON t.relid = s.relid WHERE t.isleaf";
+        let rows: i64 = sqlx::query_scalar(read).fetch_one(&mut *reader).await.unwrap();
+        assert_eq!((found, rows), (7, 7), "analysed: {analysed}");
+        reader.rollback().await.unwrap();
+    }
 }

@@ -10,7 +10,7 @@ use headwater_core::{AdminError, NamespaceConfig};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions};
 use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr};
 
-fn sql_folder(name: &str) -> Vec<(String, String)> {
+pub(crate) fn sql_folder(name: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql").join(name);
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()

@@ -91,7 +91,7 @@ async fn maintenance_mends_missing_months() {
     let breaks = [
         "UPDATE headwater_private.namespaces SET leaves_until = leaves_until + interval '7 months'",
         "DO $$ BEGIN EXECUTE (SELECT 'DROP TABLE headwater_private.' || leaf FROM headwater_private.leaves(1) OFFSET 1 LIMIT 1); END $$",
-        "DO $$ BEGIN EXECUTE (SELECT 'ALTER TABLE headwater_private.events_n1 DETACH PARTITION headwater_private.' || leaf FROM headwater_private.leaves(1) LIMIT 1); END $$",
+        "DO $$ BEGIN EXECUTE (SELECT 'ALTER TABLE headwater_private.events DETACH PARTITION headwater_private.' || leaf FROM headwater_private.leaves(1) LIMIT 1); END $$",
     ];
     for broken in breaks {
         let db = TestDatabase::create().await;
@@ -125,10 +125,10 @@ async fn the_rest_of_a_month_is_made_around_a_leaf_with_other_bounds() {
          CREATE TEMP TABLE moved AS SELECT * FROM headwater_private.leaves(1) OFFSET 1;
          DO $$ DECLARE l record; BEGIN
              FOR l IN SELECT * FROM moved LOOP
-                 EXECUTE format('ALTER TABLE headwater_private.events_n1 DETACH PARTITION headwater_private.%I', l.leaf);
+                 EXECUTE format('ALTER TABLE headwater_private.events DETACH PARTITION headwater_private.%I', l.leaf);
              END LOOP;
              FOR l IN SELECT * FROM moved LOOP
-                 EXECUTE format('ALTER TABLE headwater_private.events_n1 ATTACH PARTITION headwater_private.%I FOR VALUES FROM (%L) TO (%L)', l.leaf,
+                 EXECUTE format('ALTER TABLE headwater_private.events ATTACH PARTITION headwater_private.%I FOR VALUES FROM (%L) TO (%L)', l.leaf,
                                 l.starts_at + interval '14 hours', l.ends_at + interval '3 hours');
              END LOOP;
          END $$",

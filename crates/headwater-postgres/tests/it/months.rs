@@ -6,7 +6,7 @@ use crate::common::months::{looked_into, seal, sessions};
 use crate::common::{emit, raw, run, sqlstate_of, types_after};
 use futures::TryStreamExt;
 use headwater_conformance::TestDatabase;
-use headwater_core::{EventLog, LogQuery, NamespaceConfig, Ordering};
+use headwater_core::{EventLog, LogQuery, NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{LogOptions, PgLog};
 
 /// How many events a page has, and how many past months were looked into for it: the more of both kinds of plans.
@@ -105,12 +105,12 @@ async fn a_sealed_month_takes_nothing_more_and_appends_never_try() {
 #[tokio::test]
 async fn sealing_waits_for_whoever_adds_to_the_month() {
     let db = TestDatabase::create().await;
-    db.log("shop").await;
+    db.log_with(NamespaceConfig::new("shop").storage(Storage::Own), LogOptions::default()).await;
     db.past_months("shop", 1, 3).await;
     let (mut writer, mut session) = (db.session().await, db.session().await);
     run(
         &mut writer,
-        "BEGIN; INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
+        "BEGIN; INSERT INTO headwater_private.events_n1 (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
                 SELECT nextval(n.sequence), 1, now(), n.sealed_before - interval '1 hour', 1, gen_random_uuid(), 'slow', '1' FROM headwater_private.namespaces n",
     )
     .await;

@@ -88,6 +88,12 @@ async fn a_node_is_alive_as_long_as_it_is_heard_of() {
     run(&mut shop.session, "SELECT headwater.touch_node_heartbeat('a')").await;
     assert!(nodes.list(Some("a")).await.unwrap()[0].alive);
     assert_eq!(sqlstate_of(&mut shop.session, "SELECT headwater.touch_node_heartbeat('nobody')").await, "WH018");
+    assert_eq!(sqlstate_of(&mut shop.session, "SELECT headwater.touch_node_heartbeat(NULL)").await, "WH002");
+    // The id as it was given, not only as it was stored.
+    run(&mut shop.session, "SELECT headwater.register_node('shop', 'API Server 1')").await;
+    time_passes(&mut shop, "nodes", &["last_heartbeat"], "91 s").await;
+    run(&mut shop.session, "SELECT headwater.touch_node_heartbeat('API Server 1')").await;
+    assert!(nodes.list(Some("api-server-1")).await.unwrap()[0].alive);
 
     assert!(nodes.stop(&node).await.unwrap());
     assert!(!nodes.list(Some("a")).await.unwrap()[0].alive);
@@ -212,31 +218,30 @@ async fn patterns_are_claimed_behind_the_frontier_and_before_it() {
     let mut shop = Shop::open(0).await;
     shop.emit(&["user.created", "order.placed", "user.deleted", "user.created"]).await;
     let matching = |patterns: &[&str]| ClaimRequest { event_types: types(patterns), max_events: 10, ..request() };
-    let orders = shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap();
+    let orders = shop.queue.claim(&matching(&["order.*"])).await.unwrap();
     assert_eq!(delivered(&orders), [[2]]);
     shop.emit(&["order.paid"]).await;
-    let users = shop.queue.claim_matching(&matching(&["user.*"])).await.unwrap();
+    let users = shop.queue.claim(&matching(&["user.*"])).await.unwrap();
     assert_eq!(delivered(&users), [[1, 3, 4]], "what was left behind");
-    let orders = shop.queue.claim_matching(&matching(&["order.*", "invoice.sent"])).await.unwrap();
+    let orders = shop.queue.claim(&matching(&["order.*", "invoice.sent"])).await.unwrap();
     assert_eq!(delivered(&orders), [[5]]);
     shop.queue.nack(orders[0].claim_id, None, Duration::ZERO, "failed").await.unwrap();
-    assert!(shop.queue.claim_matching(&matching(&["user.*"])).await.unwrap().is_empty());
-    let again = shop.queue.claim_matching(&matching(&["*.paid"])).await.unwrap();
+    assert!(shop.queue.claim(&matching(&["user.*"])).await.unwrap().is_empty());
+    let again = shop.queue.claim(&matching(&["*.paid"])).await.unwrap();
     assert_eq!((delivered(&again), again[0].redelivery_count), (vec![vec![5]], 1));
     shop.emit(&["anything"]).await;
-    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["*"])).await.unwrap()), [[6]]);
+    assert_eq!(delivered(&shop.queue.claim(&matching(&["*"])).await.unwrap()), [[6]]);
     // What is redriven is found, also where the log has nothing new.
-    assert!(shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap().is_empty());
+    assert!(shop.queue.claim(&matching(&["order.*"])).await.unwrap().is_empty());
     shop.queue.reject(again[0].claim_id, None, "failed").await.unwrap();
-    assert!(shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap().is_empty());
+    assert!(shop.queue.claim(&matching(&["order.*"])).await.unwrap().is_empty());
     assert_eq!(shop.store.redrive(&DeadLetterQuery::default()).await.unwrap(), 1);
-    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap()), [[5]]);
-    // A run of what is wanted ends before what is not.
+    assert_eq!(delivered(&shop.queue.claim(&matching(&["order.*"])).await.unwrap()), [[5]]);
+    // What is not wanted in between is left for others.
     shop.emit(&["order.a", "order.b", "user.c", "order.d"]).await;
-    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap()).concat(), [7, 8]);
-    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["order.*"])).await.unwrap()).concat(), [10]);
-    assert_eq!(delivered(&shop.queue.claim_matching(&matching(&["user.c"])).await.unwrap()).concat(), [9]);
-    let error = shop.queue.claim_matching(&matching(&[""])).await.unwrap_err();
+    assert_eq!(delivered(&shop.queue.claim(&matching(&["order.*"])).await.unwrap()).concat(), [7, 8, 10]);
+    assert_eq!(delivered(&shop.queue.claim(&matching(&["user.c"])).await.unwrap()).concat(), [9]);
+    let error = shop.queue.claim(&matching(&[""])).await.unwrap_err();
     assert_eq!(error.code(), Some("WH002"));
 }
 

@@ -413,20 +413,6 @@ async fn the_status_of_a_queue_is_looked_up() {
 }
 
 #[tokio::test]
-async fn what_the_caller_has_proved_is_claimed_without_a_look() {
-    let shop = Shop::open(5).await;
-    let proved = |max_events, settled| ClaimRequest { max_events, settled: Some(settled), ..request() };
-    let ranges = shop.queue.claim_ranges(&proved(3, 5)).await.unwrap();
-    let [range] = &ranges[..] else { panic!("one range, not {ranges:?}") };
-    assert_eq!((range.first, range.last, &range.sequences, range.redelivery_count), (1, 3, &None, 0));
-    let range = shop.queue.claim_ranges(&proved(3, 4)).await.unwrap().remove(0);
-    assert_eq!((range.first, range.last), (4, 4), "not beyond the proof");
-    let claim = shop.claim_with(proved(3, 4)).await.remove(0);
-    assert_eq!(sequences(&claim), [5], "beyond it, with a look");
-    assert!(range.visible_at > chrono::Utc::now());
-}
-
-#[tokio::test]
 async fn what_cannot_be_asked_is_refused() {
     let mut shop = Shop::open(1).await;
     let exclusive = SubscriberConfig {

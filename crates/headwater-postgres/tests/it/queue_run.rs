@@ -1,35 +1,52 @@
-//! The short way to claim: it takes the next events where there is nothing else to care for, and leaves all else alone. Two sessions, explicit
-//! steps.
+//! The short way to claim: it takes the next events where there is nothing else to care for. What there is to care for leads to `tend_queue`. Two
+//! sessions, explicit steps.
 
 use std::time::Duration;
 
 use crate::common::queue::{Shop, delivered, request};
-use crate::common::{emit, pid, run, until_it_waits};
+use crate::common::{emit, pid, run, sqlstate_of, until_it_waits};
 use headwater_core::{ClaimRequest, DeadLetterQuery, SubscriberError, SubscriberStore};
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 use uuid::Uuid;
 
-/// First and last of what the short way takes, if it takes anything.
-async fn claim_run(session: &mut PgConnection, max_events: u32, more: &str) -> Option<(i64, i64)> {
+/// First and last of what is claimed, if anything is, and whether that took care.
+async fn claim(session: &mut PgConnection, max_events: u32, acks: &str, types: &str) -> (Option<(i64, i64)>, bool) {
+    run(session, "SET track_functions = 'all'").await;
     let query = format!(
-        "SELECT first_sequence, last_sequence
-           FROM headwater_private.claim_run('shop', 'work', {max_events}, '1 hour', 'worker', 4, {more}, NULL) WHERE claim_ids IS NOT NULL"
+        "WITH before AS MATERIALIZED (
+             SELECT coalesce(sum(f.calls), 0) AS calls FROM pg_stat_xact_user_functions f WHERE f.funcname = 'tend_queue'),
+         claimed AS MATERIALIZED (
+             SELECT b.calls, min(c.global_sequence) AS first, max(c.global_sequence) AS last
+               FROM before b
+               LEFT JOIN LATERAL headwater.claim('shop', 'work', {max_events} + 0 * b.calls::int, '1 hour', {types}, 'worker', 4, {acks}) c ON true
+              GROUP BY b.calls)
+         SELECT c.first, c.last,
+                coalesce((SELECT sum(f.calls) FROM pg_stat_xact_user_functions f
+                           WHERE f.funcname = 'tend_queue' AND c.first IS NOT DISTINCT FROM c.first), 0) > c.calls
+           FROM claimed c"
     );
-    let row = sqlx::query(AssertSqlSafe(query)).fetch_optional(session).await.expect("failed to claim");
-    row.map(|row| (row.get(0), row.get(1)))
+    let row = sqlx::query(AssertSqlSafe(query)).fetch_one(session).await.expect("failed to claim");
+    let first: Option<i64> = row.get(0);
+    (first.map(|first| (first, row.get(1))), row.get(2))
 }
 
-/// The short way takes nothing, and changes nothing.
-async fn leaves_alone(shop: &mut Shop, why: &str) {
-    leaves_alone_with(shop, "NULL", why).await;
+/// What the short way takes.
+async fn claim_run(session: &mut PgConnection, max_events: u32, acks: &str) -> Option<(i64, i64)> {
+    let (claimed, care) = claim(session, max_events, acks, "NULL").await;
+    assert!(!care, "{claimed:?} with care");
+    claimed
 }
 
-async fn leaves_alone_with(shop: &mut Shop, more: &str, why: &str) {
-    let rows = "SELECT hashtext(coalesce((SELECT string_agg(c::text, ';' ORDER BY c.number) FROM headwater_private.claims c), '')
-                             || coalesce((SELECT string_agg(r::text, ';' ORDER BY r.number) FROM headwater_private.retries r), ''))::bigint";
-    let before = shop.number(rows).await;
-    assert_eq!(claim_run(&mut shop.session, 10, more).await, None, "{why}");
-    assert_eq!(shop.number(rows).await, before, "{why}");
+/// It takes care to claim; nothing is claimed here.
+async fn takes_care(shop: &mut Shop, why: &str) {
+    takes_care_with(shop, "NULL", why).await;
+}
+
+async fn takes_care_with(shop: &mut Shop, acks: &str, why: &str) {
+    run(&mut shop.session, "BEGIN").await;
+    let (_, care) = claim(&mut shop.session, 10, acks, "NULL").await;
+    run(&mut shop.session, "ROLLBACK").await;
+    assert!(care, "{why}");
 }
 
 fn ids(claim_id: Uuid) -> String {
@@ -49,8 +66,8 @@ async fn the_next_events_are_taken_and_the_last_claim_is_acked() {
     assert_eq!(delivered(std::slice::from_ref(&newest)), [[9]]);
     shop.queue.ack(newest.claim_id, None).await.unwrap();
     shop.emit(&["event", "event"]).await;
-    leaves_alone(&mut shop, "a newest claim that is done").await;
-    assert_eq!(delivered(&shop.claim(3).await), [[10, 11]]);
+    shop.look_never().await;
+    assert_eq!(claim_run(&mut shop.session, 3, "NULL").await, Some((10, 11)));
     let of_newest = format!("SELECT count(*) FROM headwater_private.claims WHERE claim_id = '{}'", newest.claim_id);
     assert_eq!(shop.number(&of_newest).await, 0, "it was there for its state");
 }
@@ -114,7 +131,9 @@ async fn a_run_ends_before_a_hole() {
     shop.emit(&["event"]).await;
     shop.look_never().await;
     assert_eq!(claim_run(&mut shop.session, 10, "NULL").await, Some((2, 2)));
-    leaves_alone(&mut shop, "a hole that comes next").await;
+    run(&mut shop.session, "BEGIN").await;
+    assert_eq!(claim_run(&mut shop.session, 10, "NULL").await, Some((4, 4)), "the hole is a gap");
+    run(&mut shop.session, "ROLLBACK").await;
     run(&mut writer, "COMMIT").await;
     assert_eq!(claim_run(&mut shop.session, 10, "NULL").await, Some((3, 4)));
 }
@@ -135,11 +154,11 @@ async fn what_was_seen_without_a_hole_is_taken_without_another_look() {
     run(&mut shop.session, "CREATE TABLE aside AS SELECT * FROM headwater_private.events WHERE global_sequence = 5")
         .await;
     run(&mut shop.session, "DELETE FROM headwater_private.events WHERE global_sequence = 5").await;
-    assert_eq!(claim_run(&mut shop.session, 2, "NULL").await, Some((4, 5)));
+    assert_eq!(claim_run(&mut shop.session, 2, "NULL").await, Some((4, 4)));
+    assert_eq!(shop.number("SELECT max(last_sequence) FROM headwater_private.claims").await, 5);
     run(&mut shop.session, "INSERT INTO headwater_private.events SELECT * FROM aside").await;
     // Where that does not reach, it looks again.
     assert_eq!(claim_run(&mut shop.session, 5, "NULL").await, Some((6, 8)));
-    leaves_alone(&mut shop, "a hole that comes next").await;
     run(&mut writer, "COMMIT").await;
     assert_eq!(claim_run(&mut shop.session, 1, "NULL").await, Some((9, 9)));
     assert_eq!(shop.number(known).await, 10);
@@ -157,9 +176,7 @@ async fn after_a_reset_nothing_is_known_of_the_log() {
     assert_eq!(shop.number("SELECT max((state).known) FROM headwater_private.claims").await, 5);
     shop.store.reset("work", 0).await.unwrap();
     assert_eq!(delivered(&shop.claim(1).await), [[1]]);
-    shop.look_never().await;
-    leaves_alone(&mut shop, "a hole that comes next").await;
-    assert_eq!(delivered(&shop.claim(9).await), [[3, 4, 5]]);
+    assert_eq!(delivered(&shop.claim(9).await), [[3, 4, 5]], "not the hole");
 }
 
 #[tokio::test]
@@ -195,29 +212,30 @@ async fn a_claim_that_was_extended_is_looked_for() {
 }
 
 #[tokio::test]
-async fn what_needs_care_is_left_alone() {
+async fn what_needs_care_is_cared_for() {
     let mut shop = Shop::open(4).await;
-    leaves_alone(&mut shop, "a queue that is new").await;
+    takes_care(&mut shop, "a queue that is new").await;
     let claim = shop.claim(2).await.remove(0);
-    leaves_alone_with(&mut shop, "ARRAY[NULL]::uuid[]", "an ack of nothing").await;
+    let nothing = "SELECT headwater.claim('shop', 'work', acks => ARRAY[NULL]::uuid[])";
+    assert_eq!(sqlstate_of(&mut shop.session, nothing).await, "WH014");
     shop.store.set_paused("work", true).await.unwrap();
-    leaves_alone(&mut shop, "a paused subscriber").await;
+    takes_care(&mut shop, "a paused subscriber").await;
     shop.store.set_paused("work", false).await.unwrap();
 
     shop.expire(claim.claim_id).await;
-    leaves_alone(&mut shop, "a claim that has expired").await;
-    leaves_alone_with(&mut shop, &ids(claim.claim_id), "the same, though it is acked").await;
+    takes_care(&mut shop, "a claim that has expired").await;
+    takes_care_with(&mut shop, &ids(claim.claim_id), "the same, though it is acked").await;
     for worker in ["a", "b"] {
         let alone = shop.claim_with(ClaimRequest { worker: worker.into(), max_events: 2, ..request() }).await.remove(0);
         shop.queue.nack(alone.claim_id, None, Duration::ZERO, "no").await.unwrap();
     }
-    leaves_alone(&mut shop, "a retry that is due").await;
+    takes_care(&mut shop, "a retry that is due").await;
     for last in shop.claim_with(ClaimRequest { max_events: 2, max_attempts: 1, ..request() }).await {
         shop.queue.nack(last.claim_id, None, Duration::ZERO, "no").await.unwrap();
     }
     let letters = DeadLetterQuery::default();
     assert_eq!(shop.store.redrive(&letters).await.unwrap(), 2);
-    leaves_alone(&mut shop, "letters that are redriven").await;
+    takes_care(&mut shop, "letters that are redriven").await;
     let letters = shop.claim(2).await;
     assert_eq!(delivered(&letters), [[1], [2]]);
     let redriving = "SELECT count(*) FROM headwater_private.dead_letters WHERE state = 'redriving'";
@@ -226,18 +244,15 @@ async fn what_needs_care_is_left_alone() {
     assert_eq!(claim_run(&mut shop.session, 10, &ids(letters[0].claim_id)).await, Some((3, 4)));
     assert_eq!(shop.number(redriving).await, 1, "the letter that was acked is handled");
     shop.drain().await;
-    leaves_alone(&mut shop, "an empty queue").await;
 }
 
 #[tokio::test]
 async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
     let mut shop = Shop::open(1).await;
     let claim_id = shop.claim(1).await[0].claim_id;
-    let idle = |acks: &str| {
-        format!(
-            "SELECT idle::int::bigint FROM headwater_private.claim_run('shop', 'work', 9, '1 hour', 'worker', 4, {acks}, NULL)"
-        )
-    };
+    let idle =
+        "SELECT headwater_private.is_idle(n.namespace_id, 'work', n.tail_after, n.tail_from, NULL, NULL)::int::bigint
+                  FROM headwater_private.namespaces n";
     // As if the clock had stood still since the claim, and as if it had not for long.
     let looked = |at: &str, look_at: &str| {
         format!(
@@ -246,11 +261,9 @@ async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
         )
     };
     run(&mut shop.session, &looked("now()", "'infinity'")).await;
-    assert_eq!(shop.number(&idle("NULL")).await, 1);
-    assert_eq!(shop.number(&idle("'{}'")).await, 1);
-    assert_eq!(shop.number(&idle(&format!("ARRAY['{claim_id}']::uuid[]"))).await, 0);
+    assert_eq!(shop.number(idle).await, 1);
     run(&mut shop.session, &looked("now() - interval '1 hour'", "now() - interval '59 minutes'")).await;
-    assert_eq!(shop.number(&idle("NULL")).await, 0, "how far it has looked is to be noted");
+    assert_eq!(shop.number(idle).await, 0, "how far it has looked is to be noted");
     shop.claim_with(ClaimRequest { acks: vec![claim_id], ..request() }).await;
     assert_eq!(shop.position().await, 1);
     shop.emit(&["event"]).await;
@@ -258,25 +271,25 @@ async fn an_empty_queue_is_idle_unless_there_is_something_to_ack_or_to_note() {
 }
 
 #[tokio::test]
-async fn what_was_passed_is_left_alone() {
+async fn what_was_passed_is_not_forgotten() {
     let mut shop = Shop::open(1).await;
     shop.claim(1).await;
     let mut writer = shop.db.session().await;
     run(&mut writer, "BEGIN").await;
     assert_eq!(emit(&mut writer, "shop", "late").await, 2);
     shop.emit(&["event"]).await;
-    leaves_alone(&mut shop, "a hole in the log").await;
     assert_eq!(delivered(&shop.claim(9).await), [[3]]);
     shop.emit(&["event"]).await;
-    leaves_alone(&mut shop, "a gap").await;
+    takes_care(&mut shop, "a gap").await;
     run(&mut writer, "COMMIT").await;
     assert_eq!(shop.drain().await, [2, 4]);
 
     shop.emit(&["event", "other", "event"]).await;
     assert_eq!(delivered(&shop.claim_types(9, &["event"]).await), [[5, 7]]);
     shop.emit(&["event"]).await;
-    leaves_alone(&mut shop, "an open range").await;
-    assert_eq!(shop.drain().await, [6, 8]);
+    shop.look_never().await;
+    assert_eq!(claim_run(&mut shop.session, 1, "NULL").await, Some((6, 6)), "what was left behind");
+    assert_eq!(shop.drain().await, [8]);
 }
 
 #[tokio::test]
@@ -285,7 +298,7 @@ async fn one_snapshot_for_all_is_refused() {
     shop.claim(1).await;
     shop.look_never().await;
     run(&mut shop.session, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
-    leaves_alone(&mut shop, "a transaction that keeps its snapshot").await;
+    assert_eq!(sqlstate_of(&mut shop.session, "SELECT headwater.claim('shop', 'work')").await, "WH006");
     run(&mut shop.session, "ROLLBACK").await;
     assert_eq!(claim_run(&mut shop.session, 1, "NULL").await, Some((2, 2)));
 }
@@ -337,7 +350,7 @@ async fn claims_by_pattern_come_in_several_too() {
         acks: vec![first.claim_id],
         ..request()
     };
-    let claims = shop.queue.claim_matching(&request).await.unwrap();
+    let claims = shop.queue.claim(&request).await.unwrap();
     assert_eq!(delivered(&claims), [[2, 3], [4, 5]]);
     assert_ne!(claims[0].claim_id, claims[1].claim_id);
 }
@@ -345,12 +358,29 @@ async fn claims_by_pattern_come_in_several_too() {
 #[tokio::test]
 async fn a_claim_has_one_event_at_least() {
     let mut shop = Shop::open(1).await;
-    for call in
-        ["claim('shop', 'work', per_claim => 0)", "claim_matching('shop', 'work', 1, '1 s', '{event}', per_claim => 0)"]
+    for call in ["claim('shop', 'work', per_claim => 0)", "claim('shop', 'work', 1, '1 s', '{event}', per_claim => 0)"]
     {
         let call = AssertSqlSafe(format!("SELECT FROM headwater.{call}"));
         let refused = sqlx::query(call).fetch_all(&mut shop.session).await.unwrap_err();
         let refused = refused.as_database_error().unwrap();
         assert_eq!((refused.code().as_deref(), refused.message()), (Some("WH002"), "invalid per_claim 0"));
+    }
+}
+
+#[tokio::test]
+async fn workers_that_name_their_types_take_the_short_way() {
+    let mut shop = Shop::open(6).await;
+    shop.claim(1).await;
+    shop.emit(&["other", "event", "more", "other"]).await;
+    shop.look_never().await;
+    for (types, expected) in [
+        ("'{event}'", Some((2, 4))),
+        ("'{ev*}'", Some((5, 8))),
+        ("'{none}'", None),
+        ("'{other,more}'", Some((7, 10))),
+        ("'{event,other}'", None),
+    ] {
+        let (claimed, care) = claim(&mut shop.session, 3, "NULL", types).await;
+        assert_eq!((claimed, care), (expected, false), "{types}");
     }
 }

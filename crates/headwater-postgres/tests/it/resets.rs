@@ -26,7 +26,7 @@ async fn log() -> (TestDatabase, Process, PgConnection, [PgConnection; 2]) {
 
 async fn stands(a: &Process) -> (u64, Vec<(u64, u64)>) {
     let loaded = a.store.position("totals").await.unwrap();
-    (loaded.position, loaded.pending_gaps.ranges().to_vec())
+    (loaded.position, loaded.pending_gaps.ranges())
 }
 
 /// That an audit finds nothing, and compares so many events.

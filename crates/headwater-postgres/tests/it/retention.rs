@@ -6,16 +6,16 @@ use crate::common::{emit, raw, run, sqlstate_of, types_after};
 use headwater_conformance::TestDatabase;
 use headwater_core::{
     Append, AppendError, Event, EventLog, ExpectedVersion, GapState, Json, LogQuery, NamespaceConfig, StartFrom,
-    StreamQuery, SubscriberConfig, SubscriberMode, SubscriberStore,
+    Storage, StreamQuery, SubscriberConfig, SubscriberMode, SubscriberStore,
 };
 use headwater_postgres::{LogOptions, Maintained, PgLog, PgSubscribers, SubscribersOptions};
 use sqlx::PgConnection;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A namespace with 6 past months of 3 events each, 1 to 18, and 19 of this month. The first three are due.
+/// A namespace with months of its own (those that are shared: `shared_months.rs`): 6 past months of 3 events each, 1 to 18, and 19 of this month. The first three are due.
 async fn shop(db: &TestDatabase) -> PgLog {
-    let log = db.log("shop").await;
+    let log = db.log_with(NamespaceConfig::new("shop").storage(Storage::Own), LogOptions::default()).await;
     db.past_months("shop", 6, 3).await;
     db.keep_months("shop", 3).await;
     log.append(raw("now").into()).await.unwrap();
@@ -146,7 +146,8 @@ async fn no_month_goes_that_a_subscriber_is_not_done_with() {
     );
     run(
         &mut session,
-        "UPDATE headwater_private.subscribers SET pending_gaps = '{}'; UPDATE headwater_private.retries SET due_at = now()",
+        "UPDATE headwater_private.subscribers SET pending_gaps = '{}'; UPDATE headwater_private.retries SET due_at = now();
+         UPDATE headwater_private.claims SET state.look_at = now()",
     )
     .await;
     run(&mut session, "SELECT headwater.ack('shop', 'queue', c.claim_id) FROM headwater.claim('shop', 'queue', 1) c")
@@ -337,7 +338,7 @@ async fn writers_and_readers_do_not_wait_for_a_leaf_to_go() {
     let (mut writer, mut reader, mut session) = (db.session().await, db.session().await, db.session().await);
     run(&mut writer, "BEGIN").await;
     emit(&mut writer, "shop", "open").await;
-    run(&mut reader, "BEGIN; SELECT count(*) FROM headwater_private.events").await;
+    run(&mut reader, "BEGIN; SELECT count(*) FROM headwater_private.events_n1").await;
     // Both are in the way of the detachment, which gives up, half done.
     let done = maintain(&db).await;
     assert_eq!((done.trimmed.len(), done.dropped.len()), (3, 0));
@@ -347,7 +348,7 @@ async fn writers_and_readers_do_not_wait_for_a_leaf_to_go() {
     assert_eq!(steps, ["finish", "detach", "detach"]);
     // Meanwhile all goes on: in these transactions, and in others.
     emit(&mut writer, "shop", "open, too").await;
-    run(&mut reader, "SELECT count(*) FROM headwater_private.events").await;
+    run(&mut reader, "SELECT count(*) FROM headwater_private.events_n1").await;
     log.append(raw("another").into()).await.unwrap();
     run(&mut writer, "COMMIT").await;
     run(&mut reader, "COMMIT").await;

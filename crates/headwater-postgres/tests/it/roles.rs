@@ -51,7 +51,7 @@ async fn granted(db: &TestDatabase, namespace: &str, kind: GrantKind) -> TestRol
 }
 
 async fn namespace_id(db: &TestDatabase, namespace: &str) -> i32 {
-    i32::from(db.database.namespace(namespace).await.unwrap().id)
+    db.database.namespace(namespace).await.unwrap().id
 }
 
 /// Ends a role as its owner would: nothing is granted to it any more.
@@ -127,7 +127,9 @@ async fn every_function_pins_its_path_and_every_entry_point_asks_who_calls() {
         "uuid_v7",
     ];
     assert_eq!(found, pure);
-    let definers = "SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'headwater_private'::regnamespace AND p.prosecdef";
+    // A trigger's function is called by nobody. One that is deferred runs as whoever commits, who need not reach the tables.
+    let definers = "SELECT p.proname::text FROM pg_proc p
+                     WHERE p.pronamespace = 'headwater_private'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype";
     let found: Vec<String> = sqlx::query_scalar(definers).fetch_all(db.database.pool()).await.unwrap();
     assert_eq!(found, [] as [String; 0]);
 }
@@ -143,7 +145,7 @@ async fn without_a_grant_nothing_can_be_called_or_read() {
         "SELECT * FROM headwater.read_log('shop')",
         "SELECT * FROM headwater_private.namespaces",
         "SELECT * FROM headwater_private.grants",
-        "SELECT * FROM headwater_private.events_n1",
+        "SELECT * FROM headwater_private.events",
         "SELECT headwater.uuid_v7()",
         "SELECT headwater_private.namespace_row('shop')",
         "SELECT last_value FROM headwater_private.sequence_n1",
@@ -350,7 +352,7 @@ async fn a_producer_cannot_forge_change_or_take_away() {
         "UPDATE headwater_private.events SET data = '1'".into(),
         "DELETE FROM headwater_private.events".into(),
         "TRUNCATE headwater_private.events".into(),
-        format!("SELECT * FROM headwater_private.events_n{shop}"),
+        "SELECT * FROM headwater_private.events".to_owned(),
         format!("SELECT nextval('headwater_private.sequence_n{bank}')"),
         format!("SELECT setval('headwater_private.sequence_n{shop}', 1)"),
         "SELECT * FROM headwater_private.subscribers".into(),

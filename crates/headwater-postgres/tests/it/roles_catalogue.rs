@@ -23,9 +23,19 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("doctor_namespaces", &["headwater.doctor_namespaces(30)"]),
     ("fire_all_due", &["headwater.fire_all_due()"]),
     ("fire_all_schedules", &["headwater.fire_all_schedules()"]),
+    (
+        "import_namespace",
+        &[
+            r#"headwater.import_namespace('{"kind": "namespace", "format": 1, "head": 0, "trimmed_to": 0, "namespace": "bank"}')"#,
+        ],
+    ),
+    ("maintain_shared", &["headwater.maintain_shared()"]),
+    ("namespace_status", &["headwater.namespace_status()"]),
     ("next_runs", &[]),
     ("node_statuses", &["headwater.node_statuses()"]),
+    ("partition_lags", &["headwater.partition_lags()"]),
     ("partition_of", &[]),
+    ("purge_dropped", &["headwater.purge_dropped()"]),
     ("queue_lags", &["headwater.queue_lags()"]),
     ("queue_name_for_namespace", &[]),
     ("require_history", &["headwater.require_history(NULL)"]),
@@ -154,7 +164,7 @@ async fn every_function_of_the_catalog_is_known_here() {
 async fn no_function_tells_or_changes_what_is_anothers() {
     let db = two().await;
     let mut owner = db.session().await;
-    let bank = i32::from(db.database.namespace("bank").await.unwrap().id);
+    let bank = db.database.namespace("bank").await.unwrap().id;
     let task: String = sqlx::query_scalar("SELECT task_id::text FROM headwater_private.schedules")
         .fetch_one(&mut owner)
         .await

@@ -65,6 +65,27 @@ async fn the_examples_of_the_page_run() {
     }
 }
 
+/// In psql, each statement is sent by itself: so they are here, in one session.
+#[tokio::test]
+async fn the_readme_runs_top_to_bottom() {
+    let db = TestDatabase::create().await;
+    let mut session = db.session().await;
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
+    let examples = blocks(&readme, "sql");
+    assert_eq!(examples.len(), 1, "{examples:?}");
+    let without_comments: Vec<_> =
+        examples[0].lines().map(|line| line.split(" -- ").next().unwrap_or_default()).collect();
+    let statements = without_comments.join("\n");
+    for statement in statements.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+        run(&mut session, statement).await;
+    }
+    // What it shows is done, not only understood.
+    let done = "SELECT array_agg(event_type ORDER BY global_sequence), (SELECT shipped FROM orders),
+                       (SELECT count(*) FROM headwater_private.claims) FROM headwater.read_log('shop')";
+    let done: (Vec<String>, bool, i64) = sqlx::query_as(done).fetch_one(&mut session).await.unwrap();
+    assert_eq!(done, (["Placed", "Shipped", "parcel.handed_over"].map(String::from).to_vec(), true, 1));
+}
+
 #[tokio::test]
 async fn the_event_log_by_its_other_name() {
     let db = TestDatabase::create().await;
@@ -78,7 +99,8 @@ async fn the_event_log_by_its_other_name() {
         sqlx::query_as(stored).bind(sequence).fetch_one(&mut session).await.unwrap();
     assert_eq!(data, "{\"userId\": 1}");
     let expected = serde_json::json!({
-        "messageId": "7", "of": "signup", "producer_node_id": "api-1", "scheduled_task_id": "018f0000-0000-7000-8000-000000000001"
+        "messageId": "7", "of": "signup", "producer_node_id": "api-1", "scheduled_task_id": "018f0000-0000-7000-8000-000000000001",
+        "metadata": "{\"none\": null, \"messageId\": 7}"
     });
     assert_eq!(headers, expected);
     let bare = "SELECT headwater.append_event_log('shop', 'a', NULL, NULL)";
@@ -104,13 +126,17 @@ async fn monitors_see_what_they_were_granted_and_count_no_events() {
             "SELECT headwater.register_subscriber('{namespace}', 'work', mode => 'shared');
              SELECT headwater.emit('{namespace}', 'A') FROM generate_series(1, 5);
              SELECT headwater.nack('{namespace}', 'work', c.claim_id, permanent => true) FROM headwater.claim('{namespace}', 'work', 1) c;
-             SELECT headwater.claim('{namespace}', 'work', 2)"
+             SELECT headwater.claim('{namespace}', 'work', 2);
+             SELECT headwater.register_subscriber('{namespace}', 'group', mode => 'partitioned', partitions => 2);
+             UPDATE headwater_private.subscribers SET position = 3 WHERE subscriber_id = 'group' AND partition = 1"
         );
         run(&mut owner, &fill).await;
     }
     let role = db.role().await;
     db.database.grant("shop", &role.name, headwater_postgres::GrantKind::Consumer).await.unwrap();
     let lag = "SELECT namespace, subscriber_id, lag_events, dead_letters FROM headwater.subscriber_lag";
+    let partitions =
+        "SELECT namespace, partition, position, lag_events FROM headwater.partition_lag WHERE subscriber_id = 'group'";
     let queues = "SELECT namespace, waiting, claims, in_flight FROM headwater.queue_metrics";
     let letters = "SELECT namespace, state, letters FROM headwater.dead_letter_counts";
     let shop_lag = ("shop".to_owned(), "work".to_owned(), 2_i64, 1_i64);
@@ -118,7 +144,11 @@ async fn monitors_see_what_they_were_granted_and_count_no_events() {
     let shop_letters = ("shop".to_owned(), "dead".to_owned(), 1_i64);
     for (session, namespaces) in [(&mut owner, 2), (&mut role.session().await, 1)] {
         let lag: Vec<(String, String, i64, i64)> = sqlx::query_as(lag).fetch_all(&mut *session).await.unwrap();
-        assert_eq!((lag.len(), lag.last()), (namespaces, Some(&shop_lag)));
+        assert_eq!((lag.len(), lag.last()), (2 * namespaces, Some(&shop_lag)));
+        let partitions: Vec<(String, i32, i64, i64)> =
+            sqlx::query_as(partitions).fetch_all(&mut *session).await.unwrap();
+        let shop_partitions = [("shop".to_owned(), 0, 0, 5), ("shop".to_owned(), 1, 3, 2)];
+        assert_eq!((partitions.len(), &partitions[partitions.len() - 2..]), (2 * namespaces, &shop_partitions[..]));
         let queues: Vec<(String, i64, i64, i64)> = sqlx::query_as(queues).fetch_all(&mut *session).await.unwrap();
         assert_eq!((queues.len(), queues.last()), (namespaces, Some(&shop_queue)));
         let letters: Vec<(String, String, i64)> = sqlx::query_as(letters).fetch_all(&mut *session).await.unwrap();
@@ -128,6 +158,8 @@ async fn monitors_see_what_they_were_granted_and_count_no_events() {
     let producer = db.role().await;
     db.database.grant("shop", &producer.name, headwater_postgres::GrantKind::Producer).await.unwrap();
     let seen = sqlx::query(lag).fetch_all(&mut producer.session().await).await.unwrap();
+    assert_eq!(seen.len(), 0);
+    let seen = sqlx::query(partitions).fetch_all(&mut producer.session().await).await.unwrap();
     assert_eq!(seen.len(), 0);
 }
 

@@ -440,7 +440,7 @@ async fn a_move_with_effects_begins_where_the_checkpoint_is() {
         a.store.advance_in(&mut session, &fence, &from(late.clone(), 9, [(3, 4), (6, 6)])).await.unwrap();
         is_fenced(a.store.advance_in(&mut session, &fence, &from(late, 9, [(3, 4), (6, 6)])).await);
         let loaded = a.store.position("totals").await.unwrap();
-        assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (9, [(4, 4), (6, 6)].as_slice()));
+        assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (9, vec![(4, 4), (6, 6)]));
     }
 }
 
@@ -496,7 +496,7 @@ async fn pausing_resuming_and_resetting() {
     b.store.reset("totals", 4).await.unwrap();
     is_fenced(a.store.advance(&first, &advance(10, &[10])).await);
     let loaded = a.store.position("totals").await.unwrap();
-    assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (4, [(1, 4)].as_slice()), "nothing is stored yet");
+    assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (4, vec![(1, 4)]), "nothing is stored yet");
     assert_eq!(a.renew("totals", 2).await, None, "its term is over");
     assert_eq!(a.take("totals").await, Some(4), "reset was a term too");
     for result in [a.store.set_paused("nobody", true).await, a.store.reset("nobody", 0).await] {

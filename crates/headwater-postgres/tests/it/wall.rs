@@ -48,7 +48,7 @@ async fn a_strangers_locks_move_nothing_and_hold_back_nothing() {
             "BEGIN; SELECT pg_current_xact_id(), pg_advisory_xact_lock_shared(KEY)",
             "SELECT pg_advisory_lock(KEY)",
         ] {
-            let key = format!("(18519::bigint << 48) | (1::bigint << 32) | {low}");
+            let key = format!("(72::bigint << 56) | (1::bigint << 32) | {low}");
             run(&mut theirs, &lock.replace("KEY", &key)).await;
             assert_eq!(horizon(&mut session).await, (3, 3), "{lock} {low}");
             let pages = crate::common::pages_after(&log, 0).await;
@@ -68,7 +68,7 @@ async fn no_append_waits_for_a_lock_that_strangers_hold() {
     let log = db.log("shop").await;
     let stranger = db.role().await;
     let mut theirs = stranger.session().await;
-    let locks = "SELECT pg_advisory_lock((18519::bigint << 48) | (1::bigint << 32) | n) FROM generate_series(0, 50) n";
+    let locks = "SELECT pg_advisory_lock((72::bigint << 56) | (1::bigint << 32) | n) FROM generate_series(0, 50) n";
     run(&mut theirs, locks).await;
     let (mut writer, mut session) = (db.session().await, db.session().await);
     run(&mut writer, "SET lock_timeout = '10s'; BEGIN").await;
@@ -98,7 +98,7 @@ async fn a_tenants_forged_lock_only_delays_a_proof() {
     let mut session = db.session().await;
     for (low, expected) in [("4000000000", 3), ("0", 0), ("1", 1), ("3", 3)] {
         let lock = format!(
-            "BEGIN; SELECT headwater.emit('bank', 'A'), pg_advisory_xact_lock_shared((18519::bigint << 48) | (1::bigint << 32) | {low})"
+            "BEGIN; SELECT headwater.emit('bank', 'A'), pg_advisory_xact_lock_shared((72::bigint << 56) | (1::bigint << 32) | {low})"
         );
         run(&mut theirs, &lock).await;
         assert_eq!(horizon(&mut session).await, (expected, 3), "{low}");
@@ -257,7 +257,7 @@ async fn shadowed_functions_are_never_called() {
         SELECT * FROM headwater.read_log('shop');
         SELECT headwater.register_subscriber('shop', 'queue', mode => 'shared');
         SELECT headwater.claim('shop', 'queue', 1);
-        SELECT headwater.claim_matching('shop', 'queue', 1, '1 s', ARRAY['B*']);
+        SELECT headwater.claim('shop', 'queue', 1, '1 s', ARRAY['B*']);
         SELECT headwater.nack('shop', 'queue', c.claim_id, permanent => true) FROM headwater.claim('shop', 'queue', 1) c;
         SELECT headwater.redrive('shop');
         SELECT * FROM headwater.subscriber_lag; SELECT * FROM headwater.queue_metrics; SELECT * FROM headwater.node_status;
@@ -308,7 +308,7 @@ async fn no_operation_takes_an_advisory_lock_but_that_of_the_horizon() {
     );
     run(&mut session, &work).await;
     let others = "SELECT format('%s %s %s', classid, objid, mode) FROM pg_locks
-                   WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND NOT (classid::bigint >> 16 = 18519 AND mode = 'ShareLock')";
+                   WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND NOT (classid::bigint >> 24 = 72 AND mode = 'ShareLock')";
     let found: Vec<String> = sqlx::query_scalar(others).fetch_all(&mut session).await.unwrap();
     assert_eq!(found, [] as [String; 0]);
     run(&mut session, "ROLLBACK").await;

@@ -22,7 +22,7 @@ impl Turn<'_> {
 
     /// Takes what is behind the barrier, of the keys that wait before it.
     pub(super) async fn take_beyond(&mut self) -> Result<Option<Hold>, Stop> {
-        let Some(barrier) = self.barrier else { return Ok(None) };
+        let Some(barrier) = self.bound() else { return Ok(None) };
         let hold_for = self.runner.subscription.config.hold_for;
         let mut gate = self.beyond.take().unwrap_or_else(|| Gate::new(barrier, hold_for));
         let segment = self.runner.tail.segment(gate.position(), self.segment_size()).await;

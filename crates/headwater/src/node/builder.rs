@@ -1,35 +1,30 @@
 //! What a node is to run: told first, checked at the start.
 
+mod start;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use headwater_cdc::{CdcMode, Direct, Feed, Inbox};
 use headwater_core::{
-    AdminError, Event, EventLog, EventObserver, HandlerError, Instance, InstanceMode, NodeOptions, Observed,
-    ReliableDeliveryConfig, Saga, StartFrom, SubscriberError, SubscriberMode, SubscriberStore, names,
+    Event, EventLog, EventObserver, HandlerError, Json, NodeOptions, Observed, ReliableDeliveryConfig, Saga, StartFrom,
+    SubscriberMode, SubscriberStore,
 };
-use headwater_postgres::{PgLog, PgNodes, PgStateStore, PgSubscribers, Servers, SubscribersOptions, WakeUps};
+use headwater_postgres::{PgLog, PgStateStore};
 use sqlx::PgConnection;
 
-use super::Node;
-use super::due::LONGEST_SLEEP;
-use super::handler::{BatchFn, Observer, TransactionFn, TransactionScope, Work};
-use super::handlers::{Audience, HANDLERS, HandledEvent, Handlers};
-use super::heartbeat::Heartbeat;
+use super::handler::{BatchFn, DeliveriesFn, Observer, TransactionFn, TransactionScope, Work};
+use super::handlers::{Audience, HandledEvent, Handlers};
+use super::key_hashes::KeyHashes;
 use super::lent::HandlerTransaction;
 use super::limiter::Limiter;
-use super::live_report::LiveReporter;
 use super::maintenance::INTERVAL;
 use super::places::Places;
-use super::poison::Teller;
 use super::saga::SagaHandler;
 use super::subscription::{Claims, Filter, Subscription};
 use crate::{CdcPoisonNotifier, Live};
 
-/// Of the pool, for all that is no transaction of a handler.
-const CONNECTIONS_FOR_OTHERS: u32 = 2;
 /// Enough for as many instances, with several keys at once in each.
 const ORDERED_PARTITIONS: u32 = 64;
 
@@ -127,6 +122,29 @@ impl NodeBuilder {
         R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.add::<D>(subscriber_id.into(), Work::Batch(Arc::new(BatchFn { handler, data: PhantomData })))
+    }
+
+    /// As [`subscribe_batch`](NodeBuilder::subscribe_batch), for a handler that wants to know how often each event was delivered before.
+    ///
+    /// Of an exclusive or partitioned subscriber, only deliveries by this node are counted, and those during which another one is known
+    /// to have died.
+    pub fn subscribe_deliveries<F, R>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Vec<HandledEvent>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        let namespace = self.log.namespace().into();
+        self.add::<Json>(subscriber_id.into(), Work::Batch(Arc::new(DeliveriesFn { handler, namespace })))
+    }
+
+    /// As [`subscribe_shared_batch`](NodeBuilder::subscribe_shared_batch), for a handler that wants to know how often each event was
+    /// delivered before, to whichever worker.
+    pub fn subscribe_shared_deliveries<F, R>(self, subscriber_id: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Vec<HandledEvent>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
+    {
+        self.subscribe_deliveries(subscriber_id, handler).shared("subscribe_shared_deliveries")
     }
 
     /// Gives a handler each event together with the transaction that also moves the checkpoint: what it does in it happens exactly once.
@@ -289,6 +307,19 @@ impl NodeBuilder {
         self.claims("prefetch", |claims| claims.prefetch = Some(events))
     }
 
+    /// How many events, and how many bytes of them, the batch handler of the last subscriber is given at most, however many are read at once;
+    /// a single event may be larger. The handler of a shared subscriber is then given no more than it handles in about 100 ms. Default: no
+    /// limit.
+    pub fn at_once(mut self, events: usize, bytes: usize) -> Self {
+        match self.subscriptions.last_mut() {
+            Some(subscription) if matches!(subscription.work, Work::Batch(_)) && events > 0 => {
+                subscription.at_once = Some((events, bytes));
+            }
+            _ => self.mistakes.push("at_once stands behind no batch subscriber, or allows no event".into()),
+        }
+        self
+    }
+
     /// How many events the batch handler of the last subscriber is given at most. Default:
     /// [`catch_up_batch_size`](ReliableDeliveryConfig::catch_up_batch_size). If it is shared and transactional: how many events a transaction holds. Default: 10.
     pub fn batch_size(mut self, events: u32) -> Self {
@@ -364,6 +395,8 @@ impl NodeBuilder {
             work,
             limiter: Limiter::new(None),
             places: None,
+            at_once: None,
+            hashes: KeyHashes::default(),
         });
         self
     }
@@ -488,7 +521,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Gives a handler the events of a type: see [`Node::on_event`].
+    /// Gives a handler the events of a type: see [`Node::on_event`](crate::Node::on_event).
     pub fn on_event<F, R>(mut self, event_type: &str, handler: F) -> Self
     where
         F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
@@ -498,7 +531,7 @@ impl NodeBuilder {
         self.needs_postgres("on_event")
     }
 
-    /// Gives a handler the broadcasts of a type: see [`Node::on_broadcast`].
+    /// Gives a handler the broadcasts of a type: see [`Node::on_broadcast`](crate::Node::on_broadcast).
     pub fn on_broadcast<F, R>(mut self, event_type: &str, handler: F) -> Self
     where
         F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
@@ -519,255 +552,5 @@ impl NodeBuilder {
     pub fn without_maintenance(mut self) -> Self {
         self.maintain_every = None;
         self
-    }
-
-    fn validate(&self) -> Result<(), SubscriberError> {
-        let invalid = |message: String| Err(SubscriberError::InvalidInput(message));
-        if self.options.node_id.is_some() {
-            names::check_node(&self.name)?;
-        }
-        if let Some(mistake) = self.mistakes.first() {
-            return invalid(mistake.clone());
-        }
-        self.options.delivery.validate()?;
-        for (at, subscription) in self.subscriptions.iter().enumerate() {
-            subscription.validate()?;
-            let id = &subscription.subscriber_id;
-            if self.subscriptions[..at].iter().any(|other| other.subscriber_id == *id) {
-                return invalid(format!("subscriber {id:?} is subscribed twice in node {:?}", self.name));
-            }
-        }
-        if !(Duration::from_secs(2)..=Duration::from_secs(3600)).contains(&self.lease) {
-            return invalid(format!("invalid lease {:?}: it is 2 s to 1 hour", self.lease));
-        }
-        if let Live::Cdc(options) = &self.live {
-            options.validate().map_err(|error| SubscriberError::InvalidInput(error.to_string()))?;
-            if !matches!(self.backend, Backend::Postgres(_)) {
-                return invalid("Live::Cdc needs PostgreSQL: this node has another log".into());
-            }
-        }
-        if let Some(interval) = self.maintain_every.filter(|interval| *interval < Duration::from_millis(10)) {
-            return invalid(format!("invalid maintain_every {interval:?}: it is 10 ms at least"));
-        }
-        if !(Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&self.poll) {
-            return invalid(format!("invalid poll {:?}: it is 10 ms to 1 hour", self.poll));
-        }
-        Ok(())
-    }
-
-    /// Transactions of shared subscribers hold connections, and claims that are theirs are extended with others.
-    fn check_connections(&self, connections: u32) -> Result<(), SubscriberError> {
-        let transactional = |subscription: &&Subscription| {
-            subscription.mode == SubscriberMode::Shared && matches!(subscription.work, Work::Transaction(..))
-        };
-        let wanted: u32 = self.subscriptions.iter().filter(transactional).map(|s| s.config.concurrency).sum();
-        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
-        if wanted > most {
-            return Err(SubscriberError::InvalidInput(format!(
-                "invalid concurrency {wanted} of transactional handlers of shared subscribers: with {connections} connections, it is 1 to {most}"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Checks everything, registers the node and its subscribers, and starts them.
-    pub async fn start(self) -> Result<Node, SubscriberError> {
-        self.validate()?;
-        if self.subscriptions.is_empty() && self.events.is_empty() && self.broadcasts.is_empty() {
-            let message = format!("node {:?} has no subscribers: add one with subscribe", self.name);
-            return Err(SubscriberError::InvalidInput(message));
-        }
-        let node = self.register().await?;
-        if let Err(error) = node.start().await {
-            node.retire().await;
-            return Err(error);
-        }
-        Ok(node)
-    }
-
-    /// Checks everything and registers the node: it emits events, and handles some once it is [started](Node::start). Another process that was registered under
-    /// the same id is replaced: what it owned is taken over, and it stands by.
-    pub async fn register(self) -> Result<Node, SubscriberError> {
-        self.validate()?;
-        let Backend::Postgres(log) = &self.backend else {
-            let instance = Instance::new(&self.name);
-            return Ok(Node::new(self, instance, None));
-        };
-        let connections = log.database().pool().options().get_max_connections();
-        self.check_connections(connections)?;
-        self.handling(connections).validate()?;
-        let nodes = PgNodes::new(log.database().clone(), log.info());
-        let registration = nodes.register(&self.options, &self.subscribed()).await?;
-        let instance = Instance { node: registration.node_id.clone(), incarnation: registration.instance_id };
-        let heartbeat =
-            Heartbeat::new(nodes, registration, self.options.clone(), self.events.clone(), self.subscribed());
-        let log = log.clone();
-        Ok(Node::new(self, instance, Some((log, heartbeat))))
-    }
-
-    /// Event types that subscribers name. One of all types says nothing of any.
-    fn subscribed(&self) -> Vec<String> {
-        self.subscriptions.iter().flat_map(|subscription| subscription.filter.event_types.iter().cloned()).collect()
-    }
-
-    pub(super) fn handlers(&self) -> (Arc<Handlers>, Arc<Handlers>) {
-        (self.events.clone(), self.broadcasts.clone())
-    }
-
-    pub(super) fn log(&self) -> Arc<dyn EventLog> {
-        self.log.clone()
-    }
-
-    /// The shared subscriber of all handlers by event type.
-    fn handling(&self, connections: u32) -> Subscription {
-        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
-        let mut config = self.options.delivery.clone();
-        if config.concurrency > most {
-            tracing::warn!(most, "the pool has no connections for more transactions of handlers at once");
-            config.concurrency = most;
-        }
-        Subscription {
-            subscriber_id: HANDLERS.into(),
-            limiter: Limiter::new(config.rate_limit),
-            places: None,
-            config,
-            mode: SubscriberMode::Shared,
-            assigned: None,
-            claims: Claims {
-                visibility: self.options.visibility,
-                batch_size: Some(self.options.batch_size),
-                ..Claims::default()
-            },
-            filter: Filter { handlers: Some(self.events.clone()), ..Filter::default() },
-            work: Work::Transaction(self.events.clone(), TransactionScope::Batch),
-        }
-    }
-
-    /// The subscriber by which this node hears broadcasts. Nobody else has it, so it needs no lease.
-    fn hearing(&self, node_id: &str) -> Subscription {
-        let config = ReliableDeliveryConfig {
-            instance_mode: InstanceMode::SingleInstance,
-            start_from: StartFrom::Now,
-            concurrency: 1,
-            ..self.options.delivery.clone()
-        };
-        Subscription {
-            subscriber_id: format!("broadcast:{node_id}"),
-            limiter: Limiter::new(None),
-            places: None,
-            config,
-            mode: SubscriberMode::Exclusive,
-            assigned: None,
-            claims: Claims::default(),
-            filter: Filter { handlers: Some(self.broadcasts.clone()), ..Filter::default() },
-            work: Work::Transaction(self.broadcasts.clone(), TransactionScope::Event),
-        }
-    }
-
-    /// Registers the subscribers, and puts together what a running node is made of.
-    pub(super) async fn parts(mut self, instance: Instance) -> Result<super::Parts, SubscriberError> {
-        for subscription in &mut self.subscriptions {
-            subscription.limiter = Limiter::new(subscription.config.rate_limit);
-        }
-        let mut wake_ups = Vec::new();
-        let mut firing = None;
-        let mut listening = None;
-        let mut by_type = None;
-        let mut maintaining = None;
-        let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
-            Backend::Other(store) => (store.clone(), None),
-            Backend::Postgres(log) => {
-                // A pooler in transaction mode gives nobody a session to hold locks in, or to listen on.
-                let pooler = log.database().is_behind_pooler();
-                let options = SubscribersOptions { session_locks: self.session_locks && !pooler };
-                let postgres = PgSubscribers::new(log.database().clone(), log.info().clone(), options);
-                let connect = match &self.wake_ups {
-                    WakeUpSource::Poll => None,
-                    WakeUpSource::Listen if pooler => None,
-                    WakeUpSource::Listen => Some(log.database().servers()),
-                    WakeUpSource::ListenAt(url) => Some(url.parse::<Servers>().map_err(|error| {
-                        SubscriberError::InvalidInput(format!("invalid url for wake-ups: {error}"))
-                    })?),
-                };
-                listening = connect.map(|servers| WakeUps::start(servers, log.info()));
-                wake_ups.extend(listening.as_ref().map(WakeUps::count));
-                wake_ups.push(log.commits());
-                let told_of_due = listening.as_ref().map(WakeUps::due);
-                firing = Some(super::Firing {
-                    log: log.clone(),
-                    longest_sleep: match &told_of_due {
-                        Some(_) if log.info().notify => LONGEST_SLEEP,
-                        _ => self.poll.min(LONGEST_SLEEP),
-                    },
-                    wake_ups: told_of_due.into_iter().chain([log.due_changes()]).collect(),
-                });
-                let connections = log.database().pool().options().get_max_connections();
-                by_type = Some((Arc::new(self.handling(connections)), Arc::new(self.hearing(&instance.node))));
-                maintaining = self.maintain_every.map(|interval| (log.clone(), interval));
-                (Arc::new(postgres.clone()), Some(postgres))
-            }
-        };
-        for subscription in &self.subscriptions {
-            store.register(&subscription.registered_as()).await?;
-        }
-        let poison = match (self.poison, &self.backend) {
-            (Some(notifier), Backend::Postgres(log)) => {
-                let (database, namespace) = (log.database().clone(), log.info().name.clone());
-                let teller = Teller { notifier, database, namespace };
-                teller.add().await.map_err(of_admin)?;
-                Some(teller)
-            }
-            _ => None,
-        };
-        let live = match (self.live, &self.backend) {
-            (Live::Cdc(options), Backend::Postgres(log)) => {
-                let feed = Arc::new(Feed::new(&options));
-                let is_inbox = matches!(options.mode, CdcMode::Inbox { .. });
-                let (database, info, into) = (log.database().clone(), log.info().clone(), feed.clone());
-                let reporting = LiveReporter {
-                    database: database.clone(),
-                    namespace: info.name.clone(),
-                    instance: instance.clone(),
-                    mode: options.mode.name(),
-                    feed: feed.clone(),
-                    every: self.options.heartbeat,
-                };
-                let source: BoxFuture<'static, ()> = match options.mode {
-                    CdcMode::Direct => Box::pin(Direct::new(database, info, &self.name, options, into).run()),
-                    CdcMode::Inbox { .. } => {
-                        Box::pin(Inbox::new(database, info, instance.clone(), options, into).run())
-                    }
-                };
-                let source = Box::pin(async move { _ = tokio::join!(source, reporting.run()) });
-                Some(super::LiveSource { feed, is_inbox, source })
-            }
-            _ => None,
-        };
-        Ok(super::Parts {
-            instance,
-            log: self.log,
-            store,
-            postgres,
-            wake_ups,
-            live,
-            poison,
-            firing,
-            listening,
-            subscriptions: self.subscriptions,
-            by_type,
-            lease: self.lease,
-            poll: self.poll,
-            audit_every: self.audit_every,
-            maintaining,
-        })
-    }
-}
-
-fn of_admin(error: AdminError) -> SubscriberError {
-    match error {
-        AdminError::NamespaceNotFound(name) => SubscriberError::NamespaceNotFound(name),
-        AdminError::NotGranted(message) => SubscriberError::NotGranted(message),
-        AdminError::Unavailable(fault) => SubscriberError::Unavailable(fault),
-        error => SubscriberError::InvalidInput(error.to_string()),
     }
 }

@@ -5,7 +5,7 @@
 //! waits to be grouped is in memory alone; it is ahead of the checkpoint, or in the ledger. The ledger is rewritten with each group, so where it would be long, a
 //! group is noted in a row of its own instead, and the checkpoint moves in order: whoever takes over skips what was noted.
 //!
-//! What one transaction appended of a key is handled at once, however long it is and however much lies between, up to a bound of memory. Where transactions
+//! What one transaction appended of a key is handled at once, however long it is and however much lies between, up to a bound of memory. A transaction that does not fit as a whole is read several times, for some keys each. Where transactions
 //! end is seen at the end of the log, by whoever is there; whoever is behind asks which of those before it are long.
 //!
 //! A group that fails is tried again with growing pauses, and the groups behind it wait; then it is given up as a group, or event by event.
@@ -25,7 +25,7 @@ use super::runner::Stop;
 use super::transaction::Failure;
 use super::turn::Turn;
 
-/// Bytes of events that wait: beyond, transactions are split.
+/// Bytes of events that wait, each counted with 512 bytes more than its payload has. What one transaction appended of one key has to fit.
 const ROOM: usize = 64 * 1024 * 1024;
 /// Events of a batch whose ledger is cheap enough to be rewritten for each of its groups.
 const LEDGER_ROOM: usize = 250;
@@ -108,16 +108,8 @@ impl Turn<'_> {
         let batch = self.next_groups(by).await?;
         self.starved = batch.is_none();
         let Some(batch) = batch else { return Ok(false) };
-        if batch.cut {
-            let events: usize = batch.groups.iter().map(Vec::len).sum();
-            tracing::warn!(
-                subscriber_id = self.runner.id(),
-                events,
-                "a transaction is too long to be handled at once: its groups may be split"
-            );
-        }
         let long = batch.groups.len() > 1 && batch.groups.iter().map(Vec::len).sum::<usize>() > LEDGER_ROOM;
-        if long || self.ends_beyond(&batch.groups) || self.leaves_many(&batch.groups) {
+        if long || self.narrow.is_some() || self.ends_beyond(&batch.groups) || self.leaves_many(&batch.groups) {
             self.ahead = true;
             let handled = self.handle_ahead(&*handler, batch.groups).await;
             self.ahead = false;
@@ -136,14 +128,37 @@ impl Turn<'_> {
         let limit = self.runner.subscription.config.catch_up_batch_size as usize;
         let full = !self.has_room_for_groups();
         loop {
-            if let Some(batch) = self.groups.next_batch(by, limit, self.barrier, false) {
+            if let Some(batch) = self.groups.next_batch(by, limit, self.bound()) {
                 return Ok(Some(batch));
             }
             let Some(part) = self.groups.needs_spans(if full { 0 } else { limit }) else { break };
             let spans = self.runner.unless_stopped(self.fence, self.runner.tail.spans(&part)).await?;
             self.groups.note_spans(spans.map_err(|error| Stop::from(SubscriberError::Read(error)))?);
         }
-        Ok(if full { self.groups.next_batch(by, limit, self.barrier, true) } else { None })
+        if full {
+            self.make_room().await?;
+        }
+        Ok(None)
+    }
+
+    /// A transaction has more events than there is room for: only those of some keys are read to its end and handled, noted as settled ahead. Then the turn begins again,
+    /// and the next keys have theirs. So memory is bounded, and no group is split. What one transaction appended of one key has to fit: else the subscriber is
+    /// paused, with the reason.
+    async fn make_room(&mut self) -> Result<(), Stop> {
+        let position = self.reached().min(self.bound().unwrap_or(u64::MAX));
+        if self.groups.narrow(ROOM / 2) {
+            self.narrow.get_or_insert(position);
+            return Ok(());
+        }
+        let key = self.groups.keys().into_iter().next().unwrap_or_default();
+        let reason = format!(
+            "what one transaction appended of key {key:?} is more than {} MiB, the most that is handled at once: it begins at global_sequence {}",
+            ROOM / 1024 / 1024,
+            self.groups.first().unwrap_or_default()
+        );
+        tracing::error!(subscriber_id = self.runner.id(), reason, "paused");
+        self.runner.insist(self.fence, || self.runner.store.pause_self(self.fence, &reason)).await?;
+        Err(Stop::Paused)
     }
 
     /// Whether more would be in the ledger than it shall hold, once these are done: events before them that still wait.

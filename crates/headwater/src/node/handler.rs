@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use headwater_core::{Event, EventObserver, GroupBy, HandlerError, Observed};
 use sqlx::PgConnection;
 
+use super::handlers::HandledEvent;
 use super::lent::Lent;
 
 /// What is done with a subscriber's events.
@@ -32,7 +33,7 @@ pub enum TransactionScope {
     /// As many events as are there, up to `catch_up_batch_size`; if one fails, each gets a transaction of its own.
     Batch,
     /// The events of a key (or else of a stream) among those that are there: a group, in order, whose effects are all there or none. What
-    /// one transaction appended is never in two groups, however long: `catch_up_batch_size` is exceeded for it, up to 64 MiB of events,
+    /// one transaction appended is never in two groups, however long: `catch_up_batch_size` is exceeded for it, up to 64 MiB of events of one key,
     /// and others may have appended any number of events in between. A group that fails is tried again; then
     /// [`on_group_failure`](headwater_core::ReliableDeliveryConfig::on_group_failure) decides.
     Key,
@@ -54,12 +55,14 @@ impl TransactionScope {
 
 #[async_trait]
 pub(super) trait Each: Send + Sync {
-    async fn handle(&self, event: &Arc<Event>) -> Result<(), HandlerError>;
+    /// `redeliveries`: how often the event was delivered before, as far as is known.
+    async fn handle(&self, event: &Arc<Event>, redeliveries: u32) -> Result<(), HandlerError>;
 }
 
 #[async_trait]
 pub(super) trait Batch: Send + Sync {
-    async fn handle(&self, events: &[Arc<Event>]) -> Result<(), HandlerError>;
+    /// `redeliveries`: how often each event was delivered before, as far as is known; empty: none of them was.
+    async fn handle(&self, events: &[Arc<Event>], redeliveries: &[u32]) -> Result<(), HandlerError>;
 }
 
 #[async_trait]
@@ -75,7 +78,7 @@ pub(super) struct Observer<D, O> {
 
 #[async_trait]
 impl<D: Observed, O: EventObserver<D>> Each for Observer<D, O> {
-    async fn handle(&self, event: &Arc<Event>) -> Result<(), HandlerError> {
+    async fn handle(&self, event: &Arc<Event>, _: u32) -> Result<(), HandlerError> {
         self.observer.on_event(observe(event)?).await
     }
 }
@@ -93,9 +96,30 @@ where
     F: Fn(Vec<Arc<Event<D>>>) -> R + Send + Sync,
     R: Future<Output = Result<(), HandlerError>> + Send,
 {
-    async fn handle(&self, events: &[Arc<Event>]) -> Result<(), HandlerError> {
+    async fn handle(&self, events: &[Arc<Event>], _: &[u32]) -> Result<(), HandlerError> {
         let events = events.iter().map(observe).collect::<Result<Vec<_>, _>>()?;
         (self.handler)(events).await
+    }
+}
+
+/// A closure for batches that is told what is known of each delivery.
+pub(super) struct DeliveriesFn<F> {
+    pub(super) handler: F,
+    pub(super) namespace: Arc<str>,
+}
+
+#[async_trait]
+impl<F, R> Batch for DeliveriesFn<F>
+where
+    F: Fn(Vec<HandledEvent>) -> R + Send + Sync,
+    R: Future<Output = Result<(), HandlerError>> + Send,
+{
+    async fn handle(&self, events: &[Arc<Event>], redeliveries: &[u32]) -> Result<(), HandlerError> {
+        let redeliveries = redeliveries.iter().copied().chain(std::iter::repeat(0));
+        let deliveries = events.iter().zip(redeliveries);
+        let deliveries =
+            deliveries.map(|(event, count)| HandledEvent::new(event.clone(), self.namespace.clone(), count));
+        (self.handler)(deliveries.collect()).await
     }
 }
 

@@ -28,6 +28,10 @@ pub struct HandledEvent {
 }
 
 impl HandledEvent {
+    pub(super) fn new(event: Arc<Event>, namespace: Arc<str>, redelivery_count: u32) -> Self {
+        HandledEvent { event, namespace, redelivery_count }
+    }
+
     /// How often it was delivered before: 0 the first time.
     pub fn redelivery_count(&self) -> u32 {
         self.redelivery_count
@@ -174,7 +178,7 @@ impl InTransaction for Handlers {
         }
         let redelivery_count = tx.redelivery_count;
         for handler in handlers {
-            let event = HandledEvent { event: event.clone(), namespace: self.namespace.clone(), redelivery_count };
+            let event = HandledEvent::new(event.clone(), self.namespace.clone(), redelivery_count);
             tx.lend(|tx| handler(event, tx)).await?;
         }
         Ok(())

@@ -11,6 +11,8 @@ mod handler;
 mod handlers;
 mod heartbeat;
 mod keeper;
+mod key_hashes;
+mod late;
 mod lent;
 mod limiter;
 mod live_report;
@@ -18,6 +20,7 @@ mod maintenance;
 mod pages;
 mod places;
 mod poison;
+mod proof;
 mod ring;
 mod runner;
 mod saga;
@@ -402,7 +405,7 @@ impl Node {
     pub fn status(&self) -> NodeStatus {
         let subscriber = |seat: &Arc<Seat>| {
             let (position, pending_gaps) = match &*seat.status.reached.borrow() {
-                Some((position, gaps)) => (Some(*position), gaps.ranges().to_vec()),
+                Some((position, gaps)) => (Some(*position), gaps.ranges()),
                 None => (None, Vec::new()),
             };
             SubscriberStatus {
@@ -441,7 +444,7 @@ impl Node {
             _ => None,
         };
         let handled = |position: u64, gaps: &headwater_core::Gaps| {
-            position >= global_sequence && gaps.ranges().first().is_none_or(|(first, _)| *first > global_sequence)
+            position >= global_sequence && gaps.first().is_none_or(|first| first > global_sequence)
         };
         // Without a runner here, this stays silent, and the database is asked.
         let (_silent, nothing) = watch::channel(None);

@@ -1,14 +1,17 @@
-//! Settled pages of the log, shared by subscribers that catch up side by side.
+//! Pages of the log, shared by subscribers that catch up side by side.
 //!
 //! What is settled never changes in a history (but for a row that is repaired: then there are new pages, as for another history), so a page that one subscriber has read serves all
 //! others that need a part of it. One page is read at a time: whoever waits for its turn finds, more often than not, that the page it needs is
 //! there by then. The next page is read while the events of one are handled.
+//!
+//! What lies behind the ring and is not settled, since a long transaction holds it up, is read in pages of its own ([`Source::Visible`]): they have what was visible when the ring looked, and are given up
+//! where its holes change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use headwater_core::{Event, EventLog, Gap, ReadError, Segment};
+use headwater_core::{Event, EventLog, Gap, Gaps, ReadError, Segment};
 
 use super::ring::{sequence, weight};
 
@@ -33,8 +36,34 @@ struct Page {
     used: u64,
 }
 
+/// What pages are read of.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// A log that is settled up to here.
+    Settled(u64),
+    /// A log of which the ring has seen everything up to `seen`, but for these holes; with the version of the holes.
+    Visible { seen: u64, holes: Gaps, version: u64 },
+}
+
+impl Source {
+    fn end(&self) -> u64 {
+        match self {
+            Source::Settled(end) | Source::Visible { seen: end, .. } => *end,
+        }
+    }
+
+    fn version(&self) -> u64 {
+        match self {
+            Source::Settled(_) => 0,
+            Source::Visible { version, .. } => *version,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Cache {
+    /// Of the holes, that the pages are right for.
+    version: u64,
     /// By where they begin (excluded).
     pages: BTreeMap<u64, Page>,
     bytes: usize,
@@ -71,41 +100,66 @@ pub(super) fn next_size(size: u32, events: usize, bytes: usize) -> u32 {
 }
 
 impl Pages {
-    /// What comes after `after`, at most `limit` events, of a log that is settled up to `settled`; also the gaps that reading
-    /// it proved permanent.
+    /// Gives up what was read where holes have changed, up to a version of them; `None`: all of it.
+    pub(super) fn give_up(&self, changes: Option<impl Iterator<Item = (u64, u64)>>, version: u64) {
+        let mut cache = self.cache.lock().expect("no holder of this lock panics");
+        cache.version = version;
+        let Some(changes) = changes else {
+            (cache.pages, cache.bytes) = (BTreeMap::new(), 0);
+            return;
+        };
+        for (first, last) in changes {
+            cache.pages.retain(|start, page| page.end < first || *start >= last);
+        }
+        cache.bytes = cache.pages.values().map(|page| page.bytes).sum();
+    }
+
+    /// The version of the holes that pages are right for.
+    pub(super) fn version(&self) -> u64 {
+        self.cache.lock().expect("no holder of this lock panics").version
+    }
+
+    /// What comes after `after`, at most `limit` events; also the gaps that reading it proved permanent, and poison that was come upon.
     pub(super) async fn segment(
         self: &Arc<Self>,
         log: &Arc<dyn EventLog>,
         after: u64,
-        settled: u64,
+        source: Source,
         limit: usize,
     ) -> Result<(Segment, Vec<Gap>), ReadError> {
         let part = match self.cached(after, limit) {
             Some(part) => part,
-            None => self.read(&**log, after, settled, limit).await?,
+            None => self.read(&**log, after, &source, limit).await?,
         };
-        if let Some(end) = part.begun_up_to.filter(|end| after < *end && *end < settled) {
+        if let Some(end) = part.begun_up_to.filter(|end| after < *end && *end < source.end()) {
             let (pages, log) = (self.clone(), log.clone());
             // If it fails, who needs the page reads it, and learns why.
-            tokio::spawn(async move { pages.read(&*log, end, settled, 0).await.map(drop) });
+            tokio::spawn(async move { pages.read(&*log, end, &source, 0).await.map(drop) });
         }
         Ok((part.segment, part.gaps))
     }
 
     /// Reads the page after `after`, unless it is there by now, and answers its first `limit` events.
-    async fn read(&self, log: &dyn EventLog, after: u64, settled: u64, limit: usize) -> Result<Part, ReadError> {
+    async fn read(&self, log: &dyn EventLog, after: u64, source: &Source, limit: usize) -> Result<Part, ReadError> {
         let _turn = self.reading.lock().await;
         if let Some(part) = self.cached(after, limit) {
             return Ok(part);
         }
         let size = self.size.load(Ordering::Relaxed);
-        let page = log.settled_page(after, settled, size).await?;
+        let mut page = match source {
+            Source::Settled(settled) => log.settled_page(after, *settled, size).await?,
+            Source::Visible { seen, .. } => log.visible_page(after, *seen, size).await?,
+        };
+        if let Source::Visible { holes, .. } = source {
+            // What has come since then is late, or in order for who waits for it: the ring tells of it.
+            page.events.retain(|event| !holes.contains(sequence(event)));
+        }
         let events: Vec<_> = page.events.into_iter().map(Arc::new).collect();
         let bytes = events.iter().map(|event| weight(event)).sum();
         self.size.store(next_size(size, events.len(), bytes), Ordering::Relaxed);
         let mut page = Page { end: page.cursor, events, bytes, gaps: page.gaps, begun: false, used: 0 };
         let part = page.part(after, limit);
-        self.keep(after, page);
+        self.keep(after, page, source.version());
         Ok(part)
     }
 
@@ -118,9 +172,9 @@ impl Pages {
         Some(page.part(after, limit))
     }
 
-    fn keep(&self, start: u64, page: Page) {
+    fn keep(&self, start: u64, page: Page, version: u64) {
         let mut cache = self.cache.lock().expect("no holder of this lock panics");
-        if page.end <= start {
+        if page.end <= start || version != cache.version {
             return;
         }
         cache.uses += 1;
@@ -184,16 +238,16 @@ mod tests {
     #[tokio::test]
     async fn the_next_page_is_read_while_one_is_used() {
         let (pages, log) = (Arc::new(Pages::default()), log_of(2_500).await);
-        let (segment, _) = pages.segment(&log, 0, 2_500, 100).await.unwrap();
+        let (segment, _) = pages.segment(&log, 0, Source::Settled(2_500), 100).await.unwrap();
         assert_eq!((segment.events.len(), segment.seen), (100, 100));
         tokio::task::yield_now().await;
         assert_eq!(pages.cache.lock().unwrap().pages.keys().copied().collect::<Vec<_>>(), [0, 1_000]);
-        pages.segment(&log, 100, 2_500, 100).await.unwrap();
+        pages.segment(&log, 100, Source::Settled(2_500), 100).await.unwrap();
         tokio::task::yield_now().await;
         assert_eq!(pages.cache.lock().unwrap().pages.len(), 2, "one ahead, not two");
-        pages.segment(&log, 1_000, 2_500, 100).await.unwrap();
+        pages.segment(&log, 1_000, Source::Settled(2_500), 100).await.unwrap();
         tokio::task::yield_now().await;
-        pages.segment(&log, 2_000, 2_500, 100).await.unwrap();
+        pages.segment(&log, 2_000, Source::Settled(2_500), 100).await.unwrap();
         tokio::task::yield_now().await;
         assert_eq!(pages.cache.lock().unwrap().pages.keys().copied().collect::<Vec<_>>(), [0, 1_000, 2_000]);
     }
@@ -203,7 +257,7 @@ mod tests {
         let pages = Pages::default();
         let gap = Gap { first: 3, last: 4, state: GapState::Permanent };
         let page = Page { end: 9, events: Vec::new(), bytes: 0, gaps: vec![gap.clone()], begun: false, used: 0 };
-        pages.keep(0, page);
+        pages.keep(0, page, 0);
         assert_eq!(pages.cached(0, 0).unwrap().gaps, []);
         assert_eq!(pages.cached(2, 5).unwrap().gaps, [gap]);
         assert_eq!(pages.cached(2, 5).unwrap().gaps, []);

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headwater_core::{Event, Gaps, LookAhead, Segment, missing_runs};
+use headwater_core::{Event, Gaps, Look, LookAhead, Segment, Writer, missing_runs};
+
+use super::pages::Source;
 
 /// Most events that are kept.
 const MAX_EVENTS: usize = 16_384;
@@ -16,8 +18,10 @@ const SIGHT_EVERY: Duration = Duration::from_millis(10);
 
 /// Most of these notes: beyond, every second is dropped.
 const MAX_SIGHTINGS: usize = 4_096;
-/// Most holes: beyond, nothing further is looked at until some are closed.
-pub(super) const MAX_HOLES: usize = 10_000;
+/// Most holes (16 MB). Beyond, nothing further is looked at until some are closed, and subscribers that wait for it say so.
+pub(super) const MAX_HOLES: usize = 1_000_000;
+/// Most changes of holes that are remembered: who has missed more compares all holes with what it has open.
+const MAX_CHANGES: usize = 1_024;
 
 /// Everything that is visible in `start..=seen`, `start` excluded, and how far it is settled. When it is full, it forgets its oldest
 /// events: who still needs them reads them from the log.
@@ -36,8 +40,42 @@ pub(super) struct Ring {
     looked_at: Option<Instant>,
     /// Whether it saw all there was.
     saw_all: bool,
+    /// Whether what is seen is the log's end, as far as whoever brought it knows.
+    at_end: bool,
     /// When events were last found in holes: what else was visible by then may be missing.
     filled_at: Option<Instant>,
+    /// Holes at or below were looked into. Their events have not come, unless one of the writers has ended since.
+    looked_to: u64,
+    /// Who could still commit when the last look was made.
+    writers: Vec<Writer>,
+    /// Changes when events appeared in holes, or holes were closed.
+    version: u64,
+    /// Between which sequences that was, by versions.
+    changes: VecDeque<(u64, u64, u64)>,
+}
+
+/// What somebody has compared with the holes: at which version, and up to where they were known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Compared {
+    version: u64,
+    seen: u64,
+}
+
+/// A [`Look`] as the ring wants it.
+pub(super) struct NextLook {
+    after: u64,
+    limit: u32,
+    holes: Gaps,
+    looked_to: u64,
+    writers: Vec<Writer>,
+    kept_after: u64,
+}
+
+impl NextLook {
+    pub(super) fn look(&self) -> Look<'_> {
+        let NextLook { after, limit, looked_to, kept_after, .. } = *self;
+        Look { after, limit, gaps: &self.holes, looked_to, writers: &self.writers, kept_after }
+    }
 }
 
 /// What a look at the log changed.
@@ -67,24 +105,60 @@ impl Ring {
         &self.holes
     }
 
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether what is seen is the log's end, as far as is known.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at_end
+    }
+
+    /// What brings events without a look tells whether it has more of them.
+    pub(super) fn has_more(&mut self, more: bool) {
+        self.at_end = !more;
+    }
+
+    /// Whether there are too many holes to look further.
+    pub(super) fn is_full(&self) -> bool {
+        self.holes.len() >= MAX_HOLES
+    }
+
+    /// What to ask with the next look. With too many holes, only these are looked into.
+    pub(super) fn next_look(&self, limit: u32) -> NextLook {
+        NextLook {
+            after: self.seen,
+            limit: if self.is_full() { 0 } else { limit },
+            holes: self.holes.clone(),
+            looked_to: self.looked_to,
+            writers: self.writers.clone(),
+            kept_after: self.start,
+        }
+    }
+
+    /// Up to what whoever compares its gaps now has compared them.
+    pub(super) fn compared(&self) -> Compared {
+        Compared { version: self.version, seen: self.seen }
+    }
+
     /// Takes over what a look after [`seen`](Ring::seen) and into [`holes`](Ring::holes) showed.
     pub(super) fn take(&mut self, look: LookAhead, begun: Instant, now: Instant) -> Change {
         self.looked_at = Some(begun);
-        self.saw_all = !look.more && self.holes.ranges().len() < MAX_HOLES;
+        self.saw_all = !look.more && !self.is_full();
+        self.at_end = self.saw_all;
+        self.looked_to = look.looked_to;
+        self.writers = look.writers;
         let before = (self.seen, self.settled);
         let filled = !look.filled.is_empty();
         if filled {
             self.filled_at = Some(now);
         }
-        for event in look.filled {
-            let sequence = sequence(&event);
-            self.holes.remove(sequence, sequence);
-            if sequence > self.start {
-                let at = self.events.partition_point(|other| super::ring::sequence(other) < sequence);
-                self.bytes += weight(&event);
-                self.events.insert(at, Arc::new(event));
-            }
+        let mut changed =
+            look.filled.first().zip(look.filled.last()).map(|(one, other)| (sequence(one), sequence(other)));
+        for event in &look.filled {
+            self.holes.remove(sequence(event), sequence(event));
         }
+        self.put_in(look.filled);
         let present = look.events.iter().map(sequence);
         for (first, last) in missing_runs(self.seen, look.seen, present) {
             self.holes.insert(first, last);
@@ -95,16 +169,89 @@ impl Ring {
         }
         self.seen = self.seen.max(look.seen);
         self.settled = self.settled.max(look.settled);
-        let ended = self.holes.ranges().iter().take_while(|(first, _)| *first <= self.settled);
-        let permanent: Vec<_> = ended.map(|(first, last)| (*first, *last.min(&self.settled))).collect();
-        permanent.iter().for_each(|(first, last)| self.holes.remove(*first, *last));
+        let closed: Vec<_> = self.holes.within(0, self.settled).collect();
+        self.holes.remove(0, self.settled);
+        if let Some(((first, _), (_, last))) = closed.first().zip(closed.last()) {
+            let (low, high) = changed.unwrap_or((*first, *last));
+            changed = Some((low.min(*first), high.max(*last)));
+        }
+        if let Some((first, last)) = changed {
+            self.version += 1;
+            self.changes.push_back((self.version, first, last));
+            if self.changes.len() > MAX_CHANGES {
+                self.changes.pop_front();
+            }
+        }
+        // What is behind the ring was not looked into: whoever reads there finds out what it is.
+        let start = self.start;
+        let known = closed.into_iter().filter(|(_, last)| *last > start);
+        let permanent = known.map(|(first, last)| (first.max(start + 1), last)).collect();
         self.note_sighting(now);
         self.forget();
         Change { news: filled || before != (self.seen, self.settled), permanent }
     }
 
+    /// Takes over what came from the WAL, or was found in some of the holes. Into the others nobody has looked, so that while there are any, the ring is no
+    /// newer than its last look.
+    pub(super) fn take_partly(&mut self, look: LookAhead, now: Instant) -> Change {
+        let (looked_at, settled, at_end) = (self.looked_at, self.settled, self.at_end);
+        let (seen, looked_to, writers) = (look.seen.max(self.seen), self.looked_to, std::mem::take(&mut self.writers));
+        // What the next look has to look into stays as the last one left it.
+        let mut change = self.take(LookAhead { seen, more: true, looked_to, writers, ..look }, now, now);
+        self.at_end = at_end;
+        // Before the first hole, nothing is missing.
+        self.settled = self.holes.first().map_or(self.seen, |first| first - 1).max(self.settled);
+        change.news |= self.settled != settled;
+        if !self.holes.is_empty() {
+            (self.looked_at, self.filled_at) = (looked_at, Some(now));
+        }
+        change
+    }
+
+    /// Puts events that appeared in holes in their places.
+    fn put_in(&mut self, filled: Vec<Event>) {
+        let mut filled = filled.into_iter().filter(|event| sequence(event) > self.start).map(Arc::new).peekable();
+        let Some(first) = filled.peek().map(|event| sequence(event)) else { return };
+        let at = self.events.partition_point(|event| sequence(event) < first);
+        let mut behind = self.events.split_off(at).into_iter().peekable();
+        for event in filled {
+            self.bytes += weight(&event);
+            while let Some(before) = behind.next_if(|other| sequence(other) < sequence(&event)) {
+                self.events.push_back(before);
+            }
+            self.events.push_back(event);
+        }
+        self.events.extend(behind);
+    }
+
+    /// Of gaps that somebody has passed (`open` tells those between two sequences), those that are no holes any more: events have come there, or none will. Looks
+    /// only where holes have changed since they were last compared.
+    pub(super) fn resolved(&self, compared: Option<Compared>, open: impl Fn(u64, u64) -> Gaps) -> (Gaps, Compared) {
+        let mut resolved = Gaps::new();
+        let mut compare = |first: u64, last: u64| {
+            let mut gaps = open(first, last.min(self.seen));
+            self.holes.within(first, last.min(self.seen)).for_each(|(first, last)| _ = gaps.remove(first, last));
+            gaps.iter().for_each(|(first, last)| resolved.insert(first, last));
+        };
+        match compared.and_then(|compared| Some((compared.seen, self.changes_since(compared.version)?))) {
+            Some((seen, changes)) => {
+                changes.for_each(|(first, last)| compare(first, last));
+                compare(seen + 1, self.seen);
+            }
+            None => compare(1, self.seen),
+        }
+        (resolved, self.compared())
+    }
+
+    /// Between which sequences holes have changed; `None`: that is forgotten.
+    pub(super) fn changes_since(&self, version: u64) -> Option<impl Iterator<Item = (u64, u64)> + '_> {
+        let known = self.changes.front().is_none_or(|(first, ..)| *first <= version + 1);
+        let from = self.changes.partition_point(|(change, ..)| *change <= version);
+        known.then(|| self.changes.range(from..).map(|(_, first, last)| (*first, *last)))
+    }
+
     fn note_sighting(&mut self, now: Instant) {
-        let first_hole = self.holes.ranges().first().map_or(u64::MAX, |(first, _)| *first);
+        let first_hole = self.holes.first().unwrap_or(u64::MAX);
         while self.sightings.pop_front_if(|(seen, _)| *seen < first_hole).is_some() {}
         // Holes seen in between count as seen at the next sighting: younger than they are, never older.
         let last = self.sightings.back();
@@ -123,15 +270,12 @@ impl Ring {
     }
 
     /// The holes in `after..=seen`, with the time when each was first seen.
-    fn gaps_seen(&self, after: u64, seen: u64) -> Vec<(u64, u64, Instant)> {
-        let holes = self.holes.ranges();
-        let from = holes.partition_point(|(_, last)| *last <= after);
-        let within = holes[from..].iter().take_while(|(first, _)| *first <= seen);
-        let dated = |(first, last): &(u64, u64)| {
-            let at = self.sightings.partition_point(|(seen, _)| seen < last);
-            self.sightings.get(at).map(|(_, at)| (*first, *last, *at))
+    pub(super) fn gaps_seen(&self, after: u64, seen: u64) -> Vec<(u64, u64, Instant)> {
+        let dated = |(first, last): (u64, u64)| {
+            let at = self.sightings.partition_point(|(seen, _)| *seen < last);
+            self.sightings.get(at).map(|(_, at)| (first, last, *at))
         };
-        within.filter_map(dated).collect()
+        self.holes.within(after.saturating_add(1), seen).filter_map(dated).collect()
     }
 
     fn forget(&mut self) {
@@ -162,6 +306,13 @@ impl Ring {
             complete: self.saw_all && !cut,
             visible_by: self.looked_at.max(self.filled_at),
         })
+    }
+
+    /// What is known of what lies behind the ring and is not settled: a segment without events, and what to read those of.
+    pub(super) fn behind(&self, after: u64) -> (Segment, Source) {
+        let (settled, as_of, visible_by) = (self.settled, self.looked_at, self.looked_at.max(self.filled_at));
+        let source = Source::Visible { seen: self.seen, holes: self.holes.clone(), version: self.version };
+        (Segment { after, seen: after, settled, as_of, visible_by, ..Segment::default() }, source)
     }
 }
 
@@ -256,11 +407,79 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_partly_is_settled_up_to_the_first_hole_and_makes_nothing_newer_while_there_are_any() {
+        let (start, step) = (Instant::now(), Duration::from_secs(1));
+        let mut ring = Ring::starting_at(2);
+        ring.take(look(&[3], &[], 3), start, start);
+        let change = ring.take_partly(look(&[4, 6, 7, 9], &[], 0), start + step);
+        assert_eq!((change, ring.settled(), ring.seen()), (Change { news: true, permanent: vec![] }, 4, 9));
+        assert_eq!(ring.holes().ranges(), [(5, 5), (8, 8)]);
+        let segment = ring.segment(2, 10).unwrap();
+        assert_eq!((segment.as_of, segment.visible_by, segment.complete), (Some(start), Some(start + step), false));
+        assert_eq!(segment.gaps_seen, [(5, 5, start + step), (8, 8, start + step)]);
+        ring.take_partly(look(&[], &[5], 0), start + step * 2);
+        assert_eq!((ring.settled(), sequences(&ring, 2)), (7, vec![3, 4, 5, 6, 7, 9]));
+        let change = ring.take_partly(LookAhead { settled: 8, ..LookAhead::default() }, start + step * 3);
+        assert_eq!((change, ring.settled()), (Change { news: true, permanent: vec![(8, 8)] }, 9));
+        assert_eq!(ring.segment(2, 10).unwrap().as_of, Some(start + step * 3));
+    }
+
+    #[test]
     fn a_full_ring_forgets_its_oldest_events() {
         let mut ring = Ring::starting_at(0);
         let all: Vec<u64> = (1..=MAX_EVENTS as u64 + 5).collect();
         take(&mut ring, look(&all, &[], all.len() as u64), Instant::now());
         assert!(ring.segment(4, 1).is_none());
         assert_eq!(ring.segment(5, 1).unwrap().events[0].global_sequence, Some(6));
+    }
+
+    #[test]
+    fn many_holes_are_filled_at_once() {
+        let mut ring = Ring::starting_at(0);
+        take(&mut ring, look(&(1..=1_000).map(|place| place * 2).collect::<Vec<_>>(), &[], 0), Instant::now());
+        assert_eq!(ring.holes().len(), 1_000);
+        take(&mut ring, look(&[], &(1..=900).map(|place| place * 2 - 1).collect::<Vec<_>>(), 0), Instant::now());
+        assert_eq!(ring.holes().first(), Some(1_801));
+        let segment = ring.segment(0, 5_000).unwrap();
+        assert!(segment.events.windows(2).all(|pair| sequence(&pair[0]) < sequence(&pair[1])));
+        assert_eq!(segment.events.len(), 1_900);
+    }
+
+    /// What was passed is compared only where holes have changed, however many there are.
+    #[test]
+    fn gaps_are_compared_where_holes_have_changed() {
+        let mut ring = Ring::starting_at(0);
+        let seen: Vec<u64> = (1..=10_000).map(|place| place * 2).collect();
+        take(&mut ring, look(&seen, &[], 0), Instant::now());
+        let passed: Gaps = seen.iter().map(|sequence| (sequence - 1, sequence - 1)).collect();
+        let asked = std::cell::Cell::new(0);
+        let open = |first, last| {
+            let part: Gaps = passed.within(first, last).collect();
+            asked.set(asked.get() + part.len());
+            part
+        };
+        let (resolved, compared) = ring.resolved(None, open);
+        assert_eq!((resolved.is_empty(), asked.take()), (true, 10_000));
+        assert_eq!(ring.resolved(Some(compared), open), (Gaps::new(), compared));
+        take(&mut ring, look(&[20_001], &[], 0), Instant::now());
+        take(&mut ring, look(&[], &[101, 105], 0), Instant::now());
+        let (resolved, compared) = ring.resolved(Some(compared), open);
+        assert_eq!((resolved.ranges(), asked.take()), (vec![(101, 101), (105, 105)], 3), "and one between them");
+        take(&mut ring, look(&[], &[], 10), Instant::now());
+        let (resolved, _) = ring.resolved(Some(compared), open);
+        assert_eq!((resolved.len(), asked.take()), (5, 5));
+    }
+
+    #[test]
+    fn whoever_has_missed_too_many_changes_compares_all() {
+        let mut ring = Ring::starting_at(0);
+        take(&mut ring, look(&(1..=3_000).map(|place| place * 2).collect::<Vec<_>>(), &[], 0), Instant::now());
+        let (_, compared) = ring.resolved(None, |_, _| Gaps::new());
+        for hole in 0..=MAX_CHANGES as u64 {
+            take(&mut ring, look(&[], &[hole * 2 + 1], 0), Instant::now());
+        }
+        let (resolved, _) =
+            ring.resolved(Some(compared), |first, last| [(first.max(1), last.min(9))].into_iter().collect());
+        assert_eq!(resolved.ranges(), [(1, 9)]);
     }
 }

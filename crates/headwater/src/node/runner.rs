@@ -71,6 +71,8 @@ pub(super) enum Stop {
     Paused,
     /// What this process knew of the log counts no more.
     Anew,
+    /// It goes on with what it left out.
+    Again,
     /// The database failed.
     Failed(SubscriberError),
 }
@@ -126,7 +128,7 @@ impl Runner {
             let stop = self.own(&fence).await;
             self.status.reached.send_replace(None);
             match stop {
-                Stop::Control => pause = FIRST_PAUSE,
+                Stop::Control | Stop::Again => pause = FIRST_PAUSE,
                 Stop::Anew => {
                     pause = FIRST_PAUSE;
                     self.tail.doubt();
@@ -283,7 +285,7 @@ impl Runner {
         mut attempts: Vec<Attempt>,
     ) -> Result<Option<GivenUp>, Stop> {
         loop {
-            let handling = self.delivering(fence, handler.handle(event));
+            let handling = self.delivering(fence, handler.handle(event, attempts.len() as u32));
             match guarded(handling, self.subscription.config.handler_timeout).await {
                 Ok(()) => return Ok(None),
                 Err(error) => {

@@ -9,8 +9,9 @@ use headwater_core::{
 
 use super::handler::{TransactionScope, Work};
 use super::handlers::Handlers;
+use super::key_hashes::KeyHashes;
 use super::limiter::Limiter;
-use super::places::Places;
+use super::places::{Place, Places};
 
 /// Events of a shared subscriber that a transaction holds: so many save most of the commits, and not much is done again if one fails.
 const SHARED_TRANSACTION: u32 = 10;
@@ -25,6 +26,10 @@ pub(super) struct Subscription {
     pub(super) claims: Claims,
     pub(super) filter: Filter,
     pub(super) work: Work,
+    /// Events, and bytes of events, that a batch handler is given at most; a single event may be larger.
+    pub(super) at_once: Option<(usize, usize)>,
+    /// Shared by its partitions here.
+    pub(super) hashes: KeyHashes,
     /// Made from the configuration at the start.
     pub(super) limiter: Limiter,
     /// How many events are handled here, and then no more.
@@ -107,9 +112,8 @@ impl Subscription {
                 self.config.concurrency, self.subscriber_id
             )));
         }
-        if self.places.is_some() && !matches!(self.work, Work::Each(_)) {
-            let message =
-                format!("subscriber {:?}: at_most is for handlers of one event at a time", self.subscriber_id);
+        if self.places.is_some() && matches!(self.work, Work::Transaction(..)) {
+            let message = format!("subscriber {:?}: at_most is not for transactional handlers", self.subscriber_id);
             return Err(SubscriberError::InvalidInput(message));
         }
         if self.mode == SubscriberMode::Shared {
@@ -176,6 +180,23 @@ impl Subscription {
             }
         }
         Ok(())
+    }
+
+    /// How many of the next events, of these weights, a batch handler may be given together.
+    pub(super) fn fit_together(&self, weights: impl Iterator<Item = usize>) -> usize {
+        let Some((events, most)) = self.at_once else { return weights.count() };
+        let mut bytes = 0_usize;
+        let fits = |weight: &usize| {
+            bytes = bytes.saturating_add(*weight);
+            bytes <= most
+        };
+        weights.take(events).take_while(fits).count().max(1)
+    }
+
+    /// Places for so many events, as far as some are left, the first included.
+    pub(super) fn places_for(&self, events: usize, first: Option<Place>) -> Vec<Place> {
+        let more = self.places.iter().flat_map(|places| std::iter::from_fn(|| places.take()));
+        first.into_iter().chain(more).take(events).collect()
     }
 
     pub(super) fn takes_batches(&self) -> bool {

@@ -4,9 +4,11 @@
 //! that always stands behind them), and keeps what it saw in a ring. Subscribers take from the ring; those that are behind it read
 //! pages, which they share. A wake-up carries nothing, and losing one costs time, never an event.
 //!
-//! With a feed from the WAL, what follows without a hole is taken from there, and the log is not read: what a feed has can be seen by all, and
-//! nothing is missing in such a run. At a hole, and whenever something is not in the feed that should be, the log is read as without one. While the feed streams,
-//! other wake-ups are not needed, and left alone; the poll stays.
+//! With a feed from the WAL, events are taken from there, and the log is not read: what a feed has can be seen by all. What comes behind a hole waits for
+//! [`HOLE_GRACE`], since the hole may just have been overtaken; then it goes into the ring, and the hole with it. Holes need a proof and not the rows again:
+//! see [`proof`](super::proof). It is asked for, and what it leaves open is looked into in the log, so that nothing rests on the feed having everything. Whenever
+//! something is not in the feed that should be (it begins or ends, drops, or cannot decode), the log is read as without one. While the feed streams, other
+//! wake-ups are not needed, and left alone; the poll stays.
 //!
 //! States: disconnected (reads fail: tried again with growing pauses, said once in the log and in the status) and following. While events are
 //! missing that may still come, it looks again by itself, first at once, then with growing pauses, until their writers have ended.
@@ -20,17 +22,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use headwater_cdc::{Feed, LiveStatus, Taken};
+use headwater_cdc::{Feed, LiveStatus, Reach, Rest, Taken};
 use headwater_core::{
-    EventLog, Fault, Gap, GapState, Gaps, History, LONG_SPAN, LookAhead, Part, ReadError, Segment, Spans,
-    SubscriberStore, Writer, jittered,
+    EventLog, Fault, Gap, GapState, Gaps, History, LONG_SPAN, LookAhead, MAX_PAGE_SIZE, Part, ReadError, Segment,
+    SpanScan, Spans, SubscriberStore, TooManySpans, Writer, jittered,
 };
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 
-use super::pages::{PAGE_SIZE, Pages, next_size};
+use super::pages::{PAGE_SIZE, Pages, Source, next_size};
 use super::poison::Poison;
-use super::ring::{MAX_HOLES, Ring, weight};
+use super::proof::{Due, Proof};
+use super::ring::{Change, Compared, Ring, sequence, weight};
 
 /// A read that takes longer has failed. The log itself gives up sooner.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -42,11 +45,13 @@ const ASK_HISTORY: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What is missing in the feed may just have been overtaken: so long it is waited for before the log is read.
+/// What is missing in the feed may just have been overtaken: so long, what lies behind it stays in the feed.
 const HOLE_GRACE: Duration = Duration::from_millis(2);
+/// Most time between questions who may still fill a hole.
+const LONGEST_DOUBT: Duration = Duration::from_millis(100);
 
-/// Most long transactions that are known at once.
-const MAX_SPANS: u32 = 10_000;
+/// Most long transactions that are known at once (some 50 MB).
+const MAX_SPANS: u32 = 500_000;
 
 /// What wakes the tail: each changes when there may be something new.
 pub(crate) type WakeUp = watch::Receiver<u64>;
@@ -55,16 +60,15 @@ pub(super) struct Tail {
     log: Arc<dyn EventLog>,
     store: Arc<dyn SubscriberStore>,
     past: Mutex<Past>,
-    /// Long transactions, and the generation in which they were looked for.
-    spans: AsyncMutex<(u64, Arc<Spans>)>,
+    /// Long transactions, and who looks for them.
+    spans: AsyncMutex<Scan>,
     /// Changes with everything new.
     changed: watch::Sender<u64>,
+    /// Those who may still commit what is missing, by the last answer.
     writers: Mutex<Vec<Writer>>,
     connected: AtomicBool,
     /// Somebody takes from the ring. Those who claim events only want to know that there may be some.
     is_read: AtomicBool,
-    /// Changes when events appeared in holes, or holes were closed.
-    holes_changed: AtomicU64,
     /// Changes when what was seen before counts no more.
     generation: watch::Sender<u64>,
     /// Somebody has met another history.
@@ -89,13 +93,26 @@ struct Past {
     /// The log, in that history.
     log: Arc<dyn EventLog>,
     ring: Option<Ring>,
+    /// Settled ones.
     pages: Arc<Pages>,
+    /// Those behind the ring that are not settled.
+    ahead: Arc<Pages>,
+}
+
+/// A scan for long transactions.
+#[derive(Default)]
+struct Scan {
+    /// In which it was made.
+    generation: u64,
+    known: Arc<Spans>,
+    /// As far as it has come.
+    under_way: Option<SpanScan>,
 }
 
 impl Past {
     fn of(history: Option<History>, log: &Arc<dyn EventLog>) -> Self {
         let log = history.map_or_else(|| log.clone(), |history| log.under(history));
-        Past { history, log, ring: None, pages: Arc::default() }
+        Past { history, log, ring: None, pages: Arc::default(), ahead: Arc::default() }
     }
 }
 
@@ -116,7 +133,6 @@ impl Tail {
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
             is_read: AtomicBool::new(false),
-            holes_changed: AtomicU64::new(0),
             generation: watch::Sender::new(0),
             doubted: AtomicBool::new(false),
             size: AtomicU32::new(PAGE_SIZE),
@@ -201,9 +217,34 @@ impl Tail {
         self.live.as_ref().map(|feed| feed.status())
     }
 
-    /// Changes when events appeared in holes, or holes were closed.
-    pub(super) fn holes_changed(&self) -> u64 {
-        self.holes_changed.load(Ordering::Acquire)
+    /// Of gaps that somebody has passed, those in which something has changed since they were last compared, and up to where all was settled then: see
+    /// [`Ring::resolved`].
+    pub(super) fn resolved(
+        &self,
+        compared: Option<Compared>,
+        open: impl Fn(u64, u64) -> Gaps,
+    ) -> Option<(Gaps, Compared)> {
+        self.past().ring.as_ref().map(|ring| ring.resolved(compared, open))
+    }
+
+    /// Whether there may be something to compare.
+    pub(super) fn may_be_resolved(&self, compared: Option<Compared>) -> bool {
+        self.past().ring.as_ref().is_some_and(|ring| compared != Some(ring.compared()))
+    }
+
+    /// Up to where everything is settled.
+    pub(super) fn settled(&self) -> u64 {
+        self.past().ring.as_ref().map_or(0, Ring::settled)
+    }
+
+    /// Whether what is seen is the log's end, as far as is known.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.past().ring.as_ref().is_some_and(Ring::is_at_end)
+    }
+
+    /// Whether there are so many holes that nothing behind them is read.
+    pub(super) fn is_full(&self) -> bool {
+        self.past().ring.as_ref().is_some_and(Ring::is_full)
     }
 
     /// Changes when what was seen before counts no more.
@@ -228,50 +269,72 @@ impl Tail {
 
     /// What comes after `after`, at most `limit` events.
     pub(super) async fn segment(&self, after: u64, limit: usize) -> Result<Segment, ReadError> {
-        let (settled, history, log, pages) = {
+        let (settled, behind, history, log, pages, ahead) = {
             let past = self.past();
             let Some(ring) = past.ring.as_ref() else { return Ok(Segment { after, ..Segment::default() }) };
-            match ring.segment(after, limit) {
-                Some(segment) => return Ok(segment),
-                None => (ring.settled(), past.history, past.log.clone(), past.pages.clone()),
+            if let Some(segment) = ring.segment(after, limit) {
+                return Ok(segment);
             }
+            let known = past.ahead.version();
+            if known != ring.version() {
+                past.ahead.give_up(ring.changes_since(known), ring.version());
+            }
+            let behind = ring.behind(after);
+            (ring.settled(), behind, past.history, past.log.clone(), past.pages.clone(), past.ahead.clone())
         };
         if after < settled {
-            let (segment, gaps) = timed(pages.segment(&log, after, settled, limit)).await?;
+            let (segment, gaps) = timed(pages.segment(&log, after, Source::Settled(settled), limit)).await?;
             self.record(history, &gaps).await;
             return Ok(segment);
         }
         // Behind the ring, and not settled: events that a long transaction holds up, more of them than the ring has room for.
-        let as_of = Some(Instant::now());
-        let look = timed(log.look_ahead(after, &Gaps::new(), limit as u32)).await?;
-        self.tell_of(&look.poison);
-        let events = look.events.into_iter().map(Arc::new).collect();
-        let complete = !look.more;
-        Ok(Segment { after, events, seen: look.seen, settled: look.settled, as_of, complete, ..Segment::default() })
+        let (known, source) = behind;
+        let (read, poison) = timed(ahead.segment(&log, after, source, limit)).await?;
+        self.tell_of(&poison.iter().map(|gap| gap.first).collect::<Vec<_>>());
+        let gaps_seen = self.past().ring.as_ref().map_or_else(Vec::new, |ring| ring.gaps_seen(after, read.seen));
+        Ok(Segment { events: read.events, seen: read.seen, gaps_seen, ..known })
     }
 
-    /// Which transactions are long, for one of which this waits. Whoever asks while they are looked for gets the same answer.
+    /// Returns the long transactions that cover `part`. Concurrent callers share one scan. It goes over the log once, in windows, and goes on where it was when a read fails, or
+    /// whoever asked has gone.
     pub(super) async fn spans(&self, part: &Part) -> Result<Arc<Spans>, ReadError> {
-        let mut known = self.spans.lock().await;
+        let mut scan = self.spans.lock().await;
         let generation = self.generation();
-        if known.0 == generation && known.1.cover(part) {
-            return Ok(known.1.clone());
+        if scan.generation == generation && scan.known.cover(part) {
+            return Ok(scan.known.clone());
         }
         let (settled, log) = {
             let past = self.past();
             (past.ring.as_ref().map_or(0, Ring::settled), past.log.clone())
         };
-        let (after, begun) = (part.first.saturating_sub(1), Some(Instant::now()));
-        let long = log.long_transactions(after, LONG_SPAN, MAX_SPANS).await?;
-        let up_to = long.last().filter(|_| long.len() >= MAX_SPANS as usize).map_or(u64::MAX, |(_, first, _)| *first);
-        let last = long.into_iter().map(|(transaction, _, last)| (transaction, last)).collect();
-        *known = (generation, Arc::new(Spans { after, up_to, settled, begun, last }));
-        Ok(known.1.clone())
+        if scan.generation != generation || scan.under_way.as_ref().is_some_and(|scan| !scan.would_cover(part)) {
+            scan.under_way = None;
+        }
+        scan.generation = generation;
+        if scan.under_way.is_none() {
+            let begun = Instant::now();
+            // All that is visible by now lies below.
+            let end = timed(log.horizon()).await?.head;
+            scan.under_way = Some(SpanScan::begin(part.first.saturating_sub(1), end, settled, begun));
+        }
+        while let Some(window) = scan.under_way.as_ref().and_then(SpanScan::window) {
+            let newest = scan.under_way.as_ref().map_or(0, SpanScan::newest);
+            let found = timed(log.long_transactions(window, newest, LONG_SPAN, MAX_SPANS)).await?;
+            let added = scan.under_way.as_mut().map(|under_way| under_way.add(window, found, MAX_SPANS as usize));
+            if let Some(Err(error)) = added {
+                scan.under_way = None;
+                return Err(too_many(error));
+            }
+        }
+        if let Some(done) = scan.under_way.take() {
+            scan.known = Arc::new(done.into_spans());
+        }
+        Ok(scan.known.clone())
     }
 
-    /// What became of gaps that were passed.
-    pub(super) async fn look_into(&self, gaps: &Gaps) -> Result<LookAhead, ReadError> {
-        let look = timed(self.log().look_ahead(self.seen(), gaps, 1)).await?;
+    /// What has come in these gaps by now, in order, at most `limit` events.
+    pub(super) async fn in_gaps(&self, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
+        let look = timed(self.log().in_gaps(gaps, limit)).await?;
         self.tell_of(&look.poison);
         Ok(look)
     }
@@ -286,12 +349,14 @@ impl Tail {
     pub(super) async fn follow(&self, hints: Vec<WakeUp>) {
         let live = self.live.as_ref().map(|feed| feed.changes());
         let mut wake_ups = WakeUps { hints, nudges: self.nudge.subscribe(), live };
-        // Whether the log is to be read; else what the feed has is enough.
-        let mut read = true;
+        let mut step = Step::Read;
         // When the log was read, or something new taken, for the last time: a feed that brings only what is known already, as one that has a backlog, does not keep
         // the poll from being due.
         let mut fresh = Instant::now();
+        let mut poll = jittered(self.poll, 0.2, rand::random());
         let mut hole_until = None;
+        let mut proof = Proof::new(self.poll.min(LONGEST_DOUBT));
+        let mut generation = self.generation();
         let mut pause = FIRST_PAUSE;
         let mut look_again = FIRST_LOOK_AGAIN;
         let mut asked = None;
@@ -300,70 +365,101 @@ impl Tail {
             if *self.forgotten.borrow() < repairs {
                 tracing::info!(namespace = self.log.namespace(), "rows of the log were repaired: reading them again");
                 self.begin_anew(self.reading().0);
-                read = true;
+                step = Step::Read;
                 self.forgotten.send_replace(repairs);
             }
             if !self.is_read.load(Ordering::Acquire) {
                 wake_ups.any(false).await;
                 if let Some(feed) = &self.live {
                     // Nobody takes it: whoever begins to read does so from the log.
-                    feed.take(u64::MAX, self.reading().0);
+                    feed.take(u64::MAX, &Gaps::new(), Reach::Holes, self.reading().0);
                 }
                 self.changed.send_modify(|version| *version += 1);
                 continue;
             }
-            let looked = match self.check_history(&mut asked).await {
-                Ok(()) if read => self.look().await,
-                Ok(()) => match self.take_live() {
+            let checked = self.check_history(&mut asked).await;
+            if generation != self.generation() {
+                // What was proved is true of what was forgotten.
+                (generation, proof) = (self.generation(), Proof::new(self.poll.min(LONGEST_DOUBT)));
+            }
+            let looked = match (checked, step) {
+                (Err(error), _) => Err(error),
+                (Ok(()), Step::Read) => self.look().await,
+                (Ok(()), Step::Prove) => self.prove(&mut proof).await,
+                (Ok(()), Step::Take(reach)) => match self.take_live(reach) {
                     Some(looked) => Ok(looked),
                     None => {
                         // The stream may have begun anew on a server that was restarted or replaced.
                         asked = None;
-                        read = true;
+                        step = Step::Read;
                         continue;
                     }
                 },
-                Err(error) => Err(error),
             };
-            match looked {
-                Ok(looked) => {
-                    if !self.connected.swap(true, Ordering::AcqRel) {
-                        tracing::info!(namespace = self.log.namespace(), "reading the log again");
-                    }
-                    pause = FIRST_PAUSE;
-                    if read || looked.news {
-                        fresh = Instant::now();
-                    }
-                    if looked.news {
-                        hole_until = None;
-                    }
-                    match looked {
-                        Looked { more: true, .. } => continue,
-                        Looked { hole: true, .. } => {
-                            let until = *hole_until.get_or_insert_with(|| tokio::time::Instant::now() + HOLE_GRACE);
-                            let streaming = self.live.as_ref().is_some_and(|feed| feed.is_streaming());
-                            read = tokio::time::Instant::now() >= until
-                                || timeout_at(until, wake_ups.any(streaming)).await != Ok(Woken::Live);
-                            continue;
-                        }
-                        Looked { news: true, .. } => look_again = FIRST_LOOK_AGAIN,
-                        _ => look_again = (look_again * 2).min(self.poll),
-                    }
-                    let wait = if looked.holes { look_again } else { jittered(self.poll, 0.2, rand::random()) };
-                    hole_until = None;
-                    let streaming = self.live.as_ref().is_some_and(|feed| feed.is_streaming());
-                    read = timeout(wait, wake_ups.any(streaming)).await != Ok(Woken::Live)
-                        || looked.holes
-                        || fresh.elapsed() >= self.poll;
-                }
+            let looked = match looked {
+                Ok(looked) => looked,
                 Err(error) => {
                     if self.connected.swap(false, Ordering::AcqRel) {
                         tracing::warn!(namespace = self.log.namespace(), %error, "failed to read the log, trying again");
                     }
                     asked = None;
+                    step = Step::Read;
                     sleep(jittered(pause, 0.5, rand::random())).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
+                    continue;
                 }
+            };
+            if !self.connected.swap(true, Ordering::AcqRel) {
+                tracing::info!(namespace = self.log.namespace(), "reading the log again");
+            }
+            pause = FIRST_PAUSE;
+            if step == Step::Read || looked.news {
+                (fresh, poll) = (Instant::now(), jittered(self.poll, 0.2, rand::random()));
+            }
+            if looked.more {
+                continue;
+            }
+            if let Step::Take(_) = step {
+                hole_until = hole_until.filter(|_| looked.hole && !looked.ran);
+            }
+            if !self.live.as_ref().is_some_and(|feed| feed.is_streaming()) {
+                look_again = if looked.news { FIRST_LOOK_AGAIN } else { (look_again * 2).min(self.poll) };
+                let wait = if looked.holes { look_again } else { poll };
+                let woken = timeout(wait, wake_ups.any(false)).await;
+                let read = woken != Ok(Woken::Live) || looked.holes || fresh.elapsed() >= self.poll;
+                step = if read { Step::Read } else { Step::Take(Reach::Run) };
+                continue;
+            }
+            if looked.hole {
+                hole_until.get_or_insert_with(|| Instant::now() + HOLE_GRACE);
+            }
+            step = self.next_step(&mut wake_ups, &mut proof, hole_until, fresh + poll).await;
+        }
+    }
+
+    /// Waits, while the feed streams, for what is to be done next.
+    async fn next_step(
+        &self,
+        wake_ups: &mut WakeUps,
+        proof: &mut Proof,
+        hole_until: Option<Instant>,
+        poll_at: Instant,
+    ) -> Step {
+        loop {
+            let now = Instant::now();
+            let due = proof.due(self.first_hole(), now);
+            let until = match due {
+                _ if hole_until.is_some_and(|until| until <= now) => return Step::Take(Reach::All),
+                Due::Ask | Due::LookInto(_) => return Step::Prove,
+                Due::Nothing | Due::At(_) if poll_at <= now => return Step::Read,
+                Due::Nothing => poll_at,
+                Due::At(at) => poll_at.min(at),
+            };
+            let until = hole_until.map_or(until, |hole_until| hole_until.min(until));
+            match timeout_at(until.into(), wake_ups.any(true)).await {
+                Ok(Woken::Live) => return Step::Take(Reach::Run),
+                Ok(Woken::Other) => return Step::Read,
+                Err(_) => {}
             }
         }
     }
@@ -385,66 +481,115 @@ impl Tail {
         Ok(())
     }
 
+    /// The first place that is missing, and may still come.
+    fn first_hole(&self) -> Option<u64> {
+        self.past().ring.as_ref()?.holes().first()
+    }
+
     /// Takes what the feed has; `None`: the log has to be read.
-    fn take_live(&self) -> Option<Looked> {
+    fn take_live(&self, reach: Reach) -> Option<Looked> {
         let feed = self.live.as_ref()?;
         let mut past = self.past();
         let history = past.history;
-        let ring = past.ring.as_mut().filter(|ring| ring.holes().is_empty())?;
-        let (seen, now) = (ring.seen(), Instant::now());
-        match feed.take(seen, history) {
-            Taken::Nothing => Some(Looked::default()),
-            Taken::Hole => Some(Looked { hole: true, ..Looked::default() }),
-            Taken::ReadTheLog => None,
-            Taken::Run { events, more } => {
-                let seen = seen + events.len() as u64;
-                // What else was visible, nobody has looked at.
-                let look = LookAhead { events, seen, settled: seen, more: true, ..LookAhead::default() };
-                ring.take(look, now, now);
-                self.changed.send_modify(|version| *version += 1);
-                Some(Looked { news: true, more, ..Looked::default() })
+        let ring = past.ring.as_mut()?;
+        // With too many holes, only what fills them is taken.
+        let reach = if ring.is_full() { Reach::Holes } else { reach };
+        let Taken { filled, events, rest } = feed.take(ring.seen(), ring.holes(), reach, history)?;
+        let (fills, ran) = (!filled.is_empty(), !events.is_empty());
+        let hole = rest != Rest::Nothing && reach != Reach::Holes;
+        if !fills && !ran {
+            return Some(Looked { holes: !ring.holes().is_empty(), hole, ..Looked::default() });
+        }
+        let seen = events.last().map_or(0, sequence);
+        let change = ring.take_partly(LookAhead { filled, events, seen, ..LookAhead::default() }, Instant::now());
+        let holes = !ring.holes().is_empty();
+        let more = ran && (rest == Rest::More || reach == Reach::All && rest != Rest::Nothing);
+        ring.has_more(rest != Rest::Nothing);
+        drop(past);
+        self.note_change(&change);
+        if !holes {
+            self.writers.lock().expect("no holder of this lock panics").clear();
+        }
+        Some(Looked { news: change.news, more, holes, ran, hole })
+    }
+
+    /// Does what is due about holes: asks who may still fill them, or looks into those that nobody will.
+    async fn prove(&self, proof: &mut Proof) -> Result<Looked, ReadError> {
+        let (seen, holes, history, log) = {
+            let past = self.past();
+            let Some(ring) = past.ring.as_ref() else { return Ok(Looked::default()) };
+            (ring.seen(), ring.holes().clone(), past.history, past.log.clone())
+        };
+        let first = holes.first();
+        match (proof.due(first, Instant::now()), first) {
+            (Due::Ask, Some(first)) => {
+                let mut settled = timed(log.settled_up_to(seen)).await?;
+                *self.writers.lock().expect("no holder of this lock panics") = std::mem::take(&mut settled.writers);
+                proof.answered(settled.horizon, first, Instant::now());
+                Ok(Looked { holes: true, ..Looked::default() })
             }
+            (Due::LookInto(up_to), _) => {
+                let look = timed(log.in_gaps(&holes.below(up_to.saturating_add(1)), MAX_PAGE_SIZE)).await?;
+                self.tell_of(&look.poison);
+                proof.looked(look.filled.len());
+                let settled = look.seen.min(up_to);
+                let (change, holes) = {
+                    let mut past = self.past();
+                    let ring = past.ring.get_or_insert_default();
+                    (ring.take_partly(LookAhead { settled, seen, ..look }, Instant::now()), !ring.holes().is_empty())
+                };
+                self.note_change(&change);
+                let news = change.news;
+                self.record_permanent(history, change).await;
+                Ok(Looked { news, holes, ..Looked::default() })
+            }
+            (Due::Nothing | Due::At(_) | Due::Ask, _) => Ok(Looked { holes: first.is_some(), ..Looked::default() }),
+        }
+    }
+
+    /// Tells subscribers that something has changed.
+    fn note_change(&self, change: &Change) {
+        if change.news {
+            self.changed.send_modify(|version| *version += 1);
         }
     }
 
     async fn look(&self) -> Result<Looked, ReadError> {
+        let size = self.size.load(Ordering::Relaxed);
         let (known, history, log) = {
             let past = self.past();
-            let known = past.ring.as_ref().map(|ring| (ring.seen(), ring.holes().clone()));
-            (known, past.history, past.log.clone())
+            (past.ring.as_ref().map(|ring| ring.next_look(size)), past.history, past.log.clone())
         };
-        let Some((seen, holes)) = known else {
+        let Some(next) = known else {
             let horizon = timed(log.horizon()).await?;
             self.past().ring = Some(Ring::starting_at(horizon.horizon));
             self.changed.send_modify(|version| *version += 1);
             return Ok(Looked { news: true, more: true, ..Looked::default() });
         };
-        let size = self.size.load(Ordering::Relaxed);
-        // With too many holes, only these are looked into.
-        let limit = if holes.ranges().len() < MAX_HOLES { size } else { 0 };
         let begun = Instant::now();
-        let mut look = timed(log.look_ahead(seen, &holes, limit)).await?;
+        let look = timed(log.look_again(next.look())).await?;
+        drop(next);
         self.tell_of(&look.poison);
-        *self.writers.lock().expect("no holder of this lock panics") = std::mem::take(&mut look.writers);
+        *self.writers.lock().expect("no holder of this lock panics") = look.writers.clone();
         let bytes = look.events.iter().map(weight).sum();
         self.size.store(next_size(size, look.events.len(), bytes), Ordering::Relaxed);
         let more = look.more;
-        let filled = !look.filled.is_empty();
         let (change, holes) = {
             let mut past = self.past();
             let ring = past.ring.get_or_insert_default();
             (ring.take(look, begun, Instant::now()), !ring.holes().is_empty())
         };
-        if filled || !change.permanent.is_empty() {
-            self.holes_changed.fetch_add(1, Ordering::AcqRel);
-        }
-        if self.nudged.swap(false, Ordering::AcqRel) || change.news {
-            self.changed.send_modify(|version| *version += 1);
-        }
+        let news = change.news;
+        let change = Change { news: self.nudged.swap(false, Ordering::AcqRel) | change.news, ..change };
+        self.note_change(&change);
+        self.record_permanent(history, change).await;
+        Ok(Looked { news, more, holes, ..Looked::default() })
+    }
+
+    async fn record_permanent(&self, history: Option<History>, change: Change) {
         let permanent = change.permanent.into_iter();
         let gaps: Vec<_> = permanent.map(|(first, last)| Gap { first, last, state: GapState::Permanent }).collect();
         self.record(history, &gaps).await;
-        Ok(Looked { news: change.news, more, holes, hole: false })
     }
 
     /// Records gaps that were proved in a history. A failure is no loss: whoever reads there proves them again. Poison is recorded already.
@@ -460,12 +605,25 @@ impl Tail {
     }
 }
 
+/// What the tail does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Read the log.
+    Read,
+    /// Take from the feed.
+    Take(Reach),
+    /// Do what is due about holes.
+    Prove,
+}
+
 #[derive(Default)]
 struct Looked {
     news: bool,
     more: bool,
     /// Whether events are missing that may still come.
     holes: bool,
+    /// Whether the feed had events that follow.
+    ran: bool,
     /// Whether the feed has events, but not the next.
     hole: bool,
 }
@@ -515,6 +673,13 @@ pub(super) async fn any(wake_ups: &mut [WakeUp]) {
         return std::future::pending().await;
     }
     futures::future::select_all(changes).await;
+}
+
+fn too_many(TooManySpans(most): TooManySpans) -> ReadError {
+    let message = format!(
+        "more than {most} transactions are spread over the log: handle its events in another scope than a transaction per key"
+    );
+    ReadError::Unavailable(Fault { message, retryable: true, source: None })
 }
 
 async fn timed<T>(read: impl Future<Output = Result<T, ReadError>>) -> Result<T, ReadError> {

@@ -134,11 +134,14 @@ impl Turn<'_> {
         self.granted(|limiter| limiter.take(1)).await?;
         let event = Arc::new(letter.event.clone());
         let limit = self.runner.subscription.config.handler_timeout;
+        let redeliveries = letter.attempts.len() as u32;
         let outcome = match self.runner.subscription.work.clone() {
-            Work::Each(handler) => guarded(self.runner.delivering(self.fence, handler.handle(&event)), limit).await,
+            Work::Each(handler) => {
+                guarded(self.runner.delivering(self.fence, handler.handle(&event, redeliveries)), limit).await
+            }
             Work::Batch(handler) => {
                 let handler = OneByOne(&*handler);
-                let handling = super::handler::Each::handle(&handler, &event);
+                let handling = super::handler::Each::handle(&handler, &event, redeliveries);
                 guarded(self.runner.delivering(self.fence, handling), limit).await
             }
             Work::Transaction(handler, _) => {

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headwater_core::{
-    Admitted, DeadLetterState, Event, Fault, Fence, Gap, GapState, Gaps, Gate, Groups, Hold, LastTurn, Late, Loaded,
-    Progress, RunnerState, SubscriberError, order_key, partition_of,
+    Admitted, DeadLetterState, Event, Fault, Fence, Gaps, Gate, Groups, Hold, LastTurn, Loaded, MAX_PASSED, Progress,
+    RunnerState, SubscriberError, order_key, partition_of,
 };
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -16,17 +16,15 @@ use uuid::Uuid;
 
 use super::care::CAREFUL_EVENTS;
 use super::groups::FIRST_LOOK_DELAY;
-use super::handler::{Batch, Each, Work, guarded};
+use super::handler::{Batch, Each, TransactionScope, Work, guarded};
+use super::late::LATE_AT_REST;
 use super::limiter::Limiter;
 use super::places::{Place, Places};
-use super::ring::{sequence, weight};
+use super::ring::{Compared, MAX_HOLES, sequence, weight};
 use super::runner::{GivenUp, Runner, Stop};
 
 /// Between deletions of notes of events that have changed states.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
-/// Between looks at passed gaps.
-const LATE_DELAY: Duration = Duration::from_millis(50);
-const LATE_AT_REST: Duration = Duration::from_secs(5);
 /// Segments taken while the events of others are under way, in batches.
 const WINDOW: usize = 10;
 /// Bytes of events under way, beyond which no more are taken.
@@ -44,6 +42,8 @@ pub(super) struct Turn<'r> {
     partitions: u32,
     /// The partition ends here, but for groups that go on.
     pub(super) barrier: Option<u64>,
+    /// Here it ends for this turn: what waits is of some keys only, since there is no room for all.
+    pub(super) narrow: Option<u64>,
     /// What is behind it, as far as these groups go.
     pub(super) beyond: Option<Gate>,
     /// Up to here, groups were settled ahead before the turn began.
@@ -58,13 +58,17 @@ pub(super) struct Turn<'r> {
     pub(super) begun: Option<(Uuid, u32)>,
     /// The tail's, when the turn began.
     generation: u64,
-    /// The tail's count of changed holes, when the ledger was last looked into.
-    holes_seen: u64,
+    /// Up to what passed gaps were compared with the tail's holes.
+    pub(super) compared: Option<Compared>,
+    /// Parts of passed gaps in which events have come, or none will: they are looked into next.
+    pub(super) resolved: Gaps,
+    /// Events of the ledger that are handled at present.
+    pub(super) late_in_hand: HashSet<u64>,
     /// Handled since the last checkpoint.
     pub(super) unwritten: u64,
     pub(super) unwritten_since: Option<Instant>,
     redrives_seen: u64,
-    late_at: Option<Instant>,
+    pub(super) late_at: Option<Instant>,
     /// Whether what progress notes is written already is unknown, or depends on a transaction: then it is written again as it is, or not at
     /// all.
     pub(super) in_doubt: bool,
@@ -74,7 +78,7 @@ pub(super) struct Turn<'r> {
     pub(super) write_took: Duration,
     /// When events were last begun to be counted for the next.
     pub(super) counting_since: Instant,
-    keyed: Keyed,
+    pub(super) keyed: Keyed,
     pub(super) groups: Groups,
     /// Groups are settled ahead of the checkpoint at present.
     pub(super) ahead: bool,
@@ -93,7 +97,7 @@ pub(super) struct Turn<'r> {
 /// Events under way, when those of different keys are handled at once. Their handlers are tasks: they go on while the turn waits for the
 /// database, of which they may hold all connections.
 #[derive(Default)]
-struct Keyed {
+pub(super) struct Keyed {
     running: JoinSet<Done>,
     /// What has no place yet, in order.
     placeless: VecDeque<Arc<Event>>,
@@ -103,6 +107,12 @@ struct Keyed {
     ready: VecDeque<String>,
     /// Bytes of all of these.
     bytes: usize,
+}
+
+impl Keyed {
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.placeless.is_empty() && self.waiting.is_empty()
+    }
 }
 
 /// An event that may be handled, with its place, if there are only so many.
@@ -129,6 +139,7 @@ impl<'r> Turn<'r> {
             gate: Gate::new(loaded.position, hold_for),
             partitions: loaded.partitions,
             barrier: loaded.barrier,
+            narrow: None,
             beyond: None,
             noted_to: loaded.buried.iter().map(|(sequence, _)| *sequence).max(),
             late_at: (!loaded.pending_gaps.is_empty()).then(Instant::now),
@@ -138,7 +149,9 @@ impl<'r> Turn<'r> {
             careful: if last.died { CAREFUL_EVENTS } else { 0 },
             begun: last.begun,
             generation,
-            holes_seen: runner.tail.holes_changed(),
+            compared: None,
+            resolved: Gaps::new(),
+            late_in_hand: HashSet::new(),
             unwritten: 0,
             unwritten_since: None,
             redrives_seen: 0,
@@ -173,8 +186,16 @@ impl<'r> Turn<'r> {
             return Err(Stop::Anew);
         }
         self.redrive_if_asked().await?;
-        let holes_changed = self.runner.tail.holes_changed() != self.holes_seen;
-        if self.late_at.is_some_and(|at| holes_changed || at <= Instant::now()) {
+        if self.late_at.is_some_and(|at| at <= Instant::now()) {
+            self.compared = None;
+        }
+        if self.narrow.is_some() {
+            // What comes late may be of other keys, and goes before what follows it.
+            self.compare_passed();
+            if self.groups.is_empty() || !self.resolved.is_empty() {
+                return Err(Stop::Again);
+            }
+        } else if self.late_at.is_some() {
             self.deliver_late(u64::MAX).await?;
         }
         changes.borrow_and_update();
@@ -202,7 +223,7 @@ impl<'r> Turn<'r> {
         self.wait(changes, hold).await
     }
 
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         if self.group_by().is_some() {
             return self.has_room_for_groups();
         }
@@ -221,13 +242,15 @@ impl<'r> Turn<'r> {
         let (admitted, hold) = self.gate.admit(&segment, self.progress.ledger(), now);
         admitted.iter().for_each(|event| self.progress.admit(event));
         if !admitted.is_empty() {
-            let behind = self.runner.tail.seen().saturating_sub(self.gate.position());
-            let state = if behind > LIVE_WITHIN { RunnerState::CatchingUp } else { RunnerState::Live };
+            let state = if self.is_live() { RunnerState::Live } else { RunnerState::CatchingUp };
             self.runner.status.set(state, None);
+        }
+        if self.late_at.is_none() && self.progress.has_passed() {
+            self.late_at = Some(Instant::now() + LATE_AT_REST);
         }
         // What the streams of these events had before may have come in a gap that was passed: it goes first.
         if self.group_by().is_some() {
-            if !admitted.is_empty() && !self.open_gaps().is_empty() {
+            if !admitted.is_empty() {
                 self.deliver_late(u64::MAX).await?;
             }
             self.gather(admitted, &segment);
@@ -239,23 +262,29 @@ impl<'r> Turn<'r> {
             self.progress.reach(self.gate.position());
             self.note_unwritten();
         }
-        if !self.open_gaps().is_empty() {
-            self.late_at.get_or_insert_with(|| Instant::now() + LATE_DELAY);
-        }
         Ok(hold)
     }
 
-    /// Handles events from gap to gap: what has come in a gap meanwhile goes before those behind it, and after those before it.
+    /// Whether the subscriber is where the log ends, as far as is known here.
+    fn is_live(&self) -> bool {
+        let tail = &self.runner.tail;
+        tail.is_at_end() && tail.seen().saturating_sub(self.gate.position()) <= LIVE_WITHIN
+    }
+
+    /// Handles events. What has come in a gap meanwhile goes before those behind it, and after those before it, where they are handled one after the other.
+    ///
+    /// Before each, passed gaps are compared with what the tail knows, which has looked into all of them after it has seen these events. That costs nothing while
+    /// no hole has changed.
     async fn handle_in_order(&mut self, mut admitted: Vec<Admitted>) -> Result<(), Stop> {
-        let mut looked = 0;
+        let one_by_one = match &self.runner.subscription.work {
+            Work::Each(_) => self.runner.subscription.config.concurrency <= 1,
+            Work::Batch(_) => false,
+            Work::Transaction(_, scope) => *scope == TransactionScope::Event,
+        };
         while let Some(first) = admitted.first().map(|admitted| sequence(&admitted.event)) {
-            let open = self.open_gaps();
-            if open.ranges().iter().any(|(_, last)| *last > looked && *last < first) {
-                self.deliver_late(first).await?;
-            }
-            looked = first;
-            let next_gap = open.ranges().iter().map(|gap| gap.0).find(|gap| *gap > first).unwrap_or(u64::MAX);
-            let rest = admitted.partition_point(|admitted| sequence(&admitted.event) < next_gap);
+            self.deliver_late(first).await?;
+            let behind_gap = admitted.iter().skip(1).position(|admitted| admitted.passed.is_some());
+            let rest = behind_gap.filter(|_| one_by_one).map_or(admitted.len(), |at| at + 1);
             let behind = admitted.split_off(rest);
             self.handle(admitted).await?;
             admitted = behind;
@@ -263,10 +292,12 @@ impl<'r> Turn<'r> {
         Ok(())
     }
 
-    async fn handle(&mut self, admitted: Vec<Admitted>) -> Result<(), Stop> {
-        let mut events = Vec::with_capacity(admitted.len());
-        for Admitted { event, .. } in admitted {
-            if !self.wants(&event) {
+    pub(super) async fn handle(&mut self, admitted: Vec<Admitted>) -> Result<(), Stop> {
+        let hashes = (self.partitions > 1).then(|| self.runner.subscription.hashes.of(&admitted));
+        let mut events = Vec::new();
+        for (at, Admitted { event, .. }) in admitted.into_iter().enumerate() {
+            let is_ours = hashes.as_ref().is_none_or(|hashes| hashes[at] % self.partitions == self.runner.partition);
+            if !is_ours || !self.runner.subscription.filter.wants(&event) {
                 self.progress.done(sequence(&event));
                 self.note_unwritten();
             } else if self.is_buried(&event) {
@@ -295,12 +326,17 @@ impl<'r> Turn<'r> {
     }
 
     /// How far the log was read.
-    fn reached(&self) -> u64 {
+    pub(super) fn reached(&self) -> u64 {
         self.beyond.as_ref().unwrap_or(&self.gate).position()
     }
 
+    /// Where the partition ends, or where this turn does.
+    pub(super) fn bound(&self) -> Option<u64> {
+        self.narrow.or(self.barrier)
+    }
+
     pub(super) fn is_at_barrier(&self) -> bool {
-        self.barrier.is_some_and(|barrier| self.gate.position() >= barrier)
+        self.bound().is_some_and(|bound| self.gate.position() >= bound)
     }
 
     /// Whether an event is the subscriber's, and of this partition.
@@ -368,29 +404,43 @@ impl<'r> Turn<'r> {
 
     async fn handle_batch(&mut self, handler: &dyn Batch, mut events: Vec<Arc<Event>>) -> Result<(), Stop> {
         while !events.is_empty() {
-            let granted = self.granted(|limiter| limiter.take(events.len())).await?;
+            let first = self.place().await?;
+            let fit = self.runner.subscription.fit_together(events.iter().map(|event| weight(event)));
+            let places = self.runner.subscription.places_for(fit, first);
+            let most = if self.runner.subscription.places.is_some() { places.len() } else { fit };
+            let granted = self.granted(|limiter| limiter.take(most)).await?;
             let rest = events.split_off(granted);
-            self.handle_granted_batch(handler, events).await?;
+            self.handle_granted_batch(handler, events, places).await?;
+            self.runner.may_go_on(self.fence)?;
             events = rest;
         }
         Ok(())
     }
 
     /// A batch that fails is tried again one by one, so that only the events that fail are given up.
-    async fn handle_granted_batch(&mut self, handler: &dyn Batch, events: Vec<Arc<Event>>) -> Result<(), Stop> {
+    async fn handle_granted_batch(
+        &mut self,
+        handler: &dyn Batch,
+        events: Vec<Arc<Event>>,
+        mut places: Vec<Place>,
+    ) -> Result<(), Stop> {
+        places.truncate(events.len());
         if !events.iter().any(|event| self.is_parked(event)) {
             let limit = self.runner.subscription.config.handler_timeout;
-            let handling = self.runner.delivering(self.fence, handler.handle(&events));
+            let handling = self.runner.delivering(self.fence, handler.handle(&events, &[]));
             match self.writing_meanwhile(async { Ok(guarded(handling, limit).await) }).await? {
                 Ok(()) => {
+                    places.into_iter().for_each(Place::use_up);
                     events.iter().for_each(|event| self.done(event));
                     return self.write_if_due().await;
                 }
+                Err(error) if error.is_not_handled() => {}
                 Err(error) => {
                     tracing::warn!(subscriber_id = self.runner.id(), %error, "failed to handle a batch: trying its events one by one");
                 }
             }
         }
+        drop(places);
         self.handle_one_by_one(&OneByOne(handler), events).await
     }
 
@@ -487,6 +537,7 @@ impl<'r> Turn<'r> {
         let Done { key, event, outcome } = done.map_err(ended)?;
         self.park(outcome?.and_then(|given_up| given_up.0));
         self.done(&event);
+        self.late_in_hand.remove(&sequence(&event));
         self.keyed.bytes -= weight(&event);
         match self.keyed.waiting.get(&key).map(VecDeque::is_empty) {
             Some(true) => _ = self.keyed.waiting.remove(&key),
@@ -558,86 +609,6 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Delivers events of passed gaps that have committed, and closes gaps in which none will. Grouped ones only join those that wait: they
-    /// are looked for until there are no more, so that a group has all of them.
-    async fn deliver_late(&mut self, below: u64) -> Result<(), Stop> {
-        while self.look_for_late(below).await? && self.group_by().is_some() && self.has_room() {}
-        Ok(())
-    }
-
-    /// Returns whether there were events.
-    async fn look_for_late(&mut self, below: u64) -> Result<bool, Stop> {
-        self.holes_seen = self.runner.tail.holes_changed();
-        let open = self.open_gaps().below(below);
-        if open.is_empty() {
-            self.late_at = None;
-            return Ok(false);
-        }
-        let look = self.runner.tail.look_into(&open).await;
-        let look = look.map_err(|error| Stop::from(SubscriberError::Read(error)))?;
-        let settled = look.settled;
-        let late = Late::of(&open, look.filled.into_iter().map(Arc::new).collect(), settled);
-        let permanent = late.permanent.iter();
-        let gaps: Vec<_> =
-            permanent.map(|(first, last)| Gap { first: *first, last: *last, state: GapState::Permanent }).collect();
-        self.runner.tail.record(self.fence.history, &gaps).await;
-        let any = !late.events.is_empty();
-        let news = !gaps.is_empty() || any;
-        gaps.iter().for_each(|gap| self.progress.closed(gap.first, gap.last));
-        if any {
-            self.end_running().await?;
-        }
-        for event in late.events {
-            self.settle_late(event).await?;
-            self.runner.may_go_on(self.fence)?;
-        }
-        if news {
-            self.write().await?;
-        }
-        let pause = if news { LATE_DELAY } else { LATE_AT_REST };
-        self.late_at = (!self.open_gaps().is_empty()).then(|| Instant::now() + pause);
-        Ok(any)
-    }
-
-    /// Gaps that were passed, by the checkpoint or only by events that are under way. What waits to be grouped has come.
-    fn open_gaps(&self) -> Gaps {
-        self.groups.without_waiting(&self.progress.passed())
-    }
-
-    async fn settle_late(&mut self, event: Arc<Event>) -> Result<(), Stop> {
-        self.progress.admit_late(&event);
-        if self.group_by().is_some() {
-            self.gather_late(&event);
-            return Ok(());
-        }
-        let wanted = self.wants(&event) && !self.is_buried(&event);
-        if wanted && self.careful > 0 {
-            return self.handle_with_care(vec![event]).await;
-        }
-        if wanted && self.is_parked(&event) {
-            self.runner.bury(self.fence, &event, DeadLetterState::Parked, false, Vec::new()).await?;
-        } else if wanted {
-            let work = self.runner.subscription.work.clone();
-            let place = self.place().await?;
-            let given_up = match &work {
-                Work::Each(handler) => {
-                    let (runner, fence) = (self.runner, self.fence);
-                    self.writing_meanwhile(runner.deliver(&**handler, fence, &event)).await?
-                }
-                Work::Batch(handler) => {
-                    let (runner, fence) = (self.runner, self.fence);
-                    self.writing_meanwhile(runner.deliver(&OneByOne(&**handler), fence, &event)).await?
-                }
-                Work::Transaction(handler, _) => {
-                    return self.handle_in_its_transaction(&**handler, &event, Vec::new()).await;
-                }
-            };
-            self.settle_placed(given_up, place);
-        }
-        self.done(&event);
-        self.write().await
-    }
-
     pub(super) fn publish(&self) {
         let reached = (self.progress.position(), self.progress.ledger());
         self.runner.status.reached.send_if_modified(|present| {
@@ -665,20 +636,39 @@ impl<'r> Turn<'r> {
     fn note_state(&self, hold: Option<&Hold>) {
         let status = &self.runner.status;
         match hold {
+            Some(Hold { first, last, ledger_is_full: true, .. }) => status.set(
+                RunnerState::Held,
+                Some(format!(
+                    "global_sequence {first} to {last} is missing, and {MAX_PASSED} gaps were passed already: waits until one of {} ends",
+                    self.names_of(u64::MAX)
+                )),
+            ),
             Some(Hold { first, last, .. }) => {
-                let writers = self.runner.tail.writers();
-                let names: Vec<_> =
-                    writers.iter().filter(|writer| writer.above_sequence < *last).map(name_of).collect();
-                let by = if names.is_empty() { "a transaction that has just ended".into() } else { names.join(", ") };
+                let by = self.names_of(*last);
                 status.set(
                     RunnerState::Held,
                     Some(format!("global_sequence {first} to {last} may still be committed by {by}")),
                 );
             }
             None if !self.runner.tail.is_connected() => status.set(RunnerState::Disconnected, None),
-            None if self.keyed.running.is_empty() => status.set(RunnerState::Live, None),
-            None => {}
+            None if self.runner.tail.is_full() => status.set(
+                RunnerState::Held,
+                Some(format!(
+                    "more than {MAX_HOLES} events may still be committed: the log is read on when one of {} ends",
+                    self.names_of(u64::MAX)
+                )),
+            ),
+            None if !self.keyed.running.is_empty() => {}
+            None if self.is_live() => status.set(RunnerState::Live, None),
+            None => status.set(RunnerState::CatchingUp, None),
         }
+    }
+
+    /// Who may still commit something below a sequence.
+    fn names_of(&self, below: u64) -> String {
+        let writers = self.runner.tail.writers();
+        let names: Vec<_> = writers.iter().filter(|writer| writer.above_sequence < below).map(name_of).collect();
+        if names.is_empty() { "a transaction that has just ended".into() } else { names.join(", ") }
     }
 
     async fn wait(&mut self, changes: &mut watch::Receiver<u64>, hold: Option<Hold>) -> Result<(), Stop> {
@@ -739,8 +729,8 @@ pub(super) struct OneByOne<'h>(pub(super) &'h dyn Batch);
 
 #[async_trait::async_trait]
 impl Each for OneByOne<'_> {
-    async fn handle(&self, event: &Arc<Event>) -> Result<(), headwater_core::HandlerError> {
-        self.0.handle(std::slice::from_ref(event)).await
+    async fn handle(&self, event: &Arc<Event>, redeliveries: u32) -> Result<(), headwater_core::HandlerError> {
+        self.0.handle(std::slice::from_ref(event), &[redeliveries]).await
     }
 }
 

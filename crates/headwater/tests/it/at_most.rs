@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::common::{Shop, quick, soon, until};
 use async_trait::async_trait;
 use headwater::{
-    Append, DeadLetterQuery, Event, EventObserver, HandlerError, Json, ReliableDeliveryConfig, SubscriberError,
-    SubscriberStore,
+    Append, DeadLetterQuery, Event, EventObserver, HandlerError, Json, ReliableDeliveryConfig, SubscriberStore,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -110,12 +109,17 @@ async fn of_a_queue_the_rest_is_left_to_others() {
 }
 
 #[tokio::test]
-async fn handlers_of_many_events_have_no_count() {
+async fn handlers_of_many_events_are_given_no_more_than_that() {
     let shop = Shop::open().await;
-    let batch = |_: Vec<Arc<Event>>| async { Ok(()) };
-    let refused = shop.shop.node("n1").subscribe_batch("some", batch).at_most(2).start().await.err();
-    assert!(
-        matches!(&refused, Some(SubscriberError::InvalidInput(message)) if message.contains("at_most")),
-        "{refused:?}"
-    );
+    let s = append(&shop, &["a", "b", "c", "d", "e"]).await;
+    let given = watch::Sender::new(Vec::new());
+    let (note, mut seen) = (given.clone(), given.subscribe());
+    let batch = move |events: Vec<Arc<Event>>| {
+        note.send_modify(|given| given.extend(events.iter().filter_map(|event| event.global_sequence)));
+        async { Ok(()) }
+    };
+    let node = shop.shop.node("n1").subscribe_batch("some", batch).at_most(2).start().await.unwrap();
+    soon(seen.wait_for(|given| given.len() == 2)).await.unwrap();
+    node.shutdown().await.unwrap();
+    assert_eq!(*given.borrow(), s[..2]);
 }

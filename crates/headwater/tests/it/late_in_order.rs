@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Shop, quick, soon};
+use crate::common::{Recorder, Shop, quick, soon};
 use async_trait::async_trait;
 use headwater::{Event, EventObserver, HandlerError, ReliableDeliveryConfig};
 use sqlx::{PgConnection, Row};
@@ -50,12 +50,16 @@ async fn late_events_go_between_those_before_and_behind_them() {
     let slow = Slow { began: watch::Sender::new(Vec::new()), leave: Arc::new(Semaphore::new(0)) };
     let mut began = slow.began.subscribe();
     let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, ..quick() };
-    let node = shop.shop.node("n1").subscribe(slow.clone()).config(config).start().await.unwrap();
+    let witness = Recorder::new("witness");
+    let node = shop.shop.node("n1").config(config).subscribe(slow.clone()).subscribe(witness.clone());
+    let node = node.start().await.unwrap();
     // All that is visible was looked at together; now two of the gaps are filled, while the first event is handled.
     soon(began.wait_for(|began| *began == [first])).await.unwrap();
     for session in [&mut two, &mut three] {
         sqlx::raw_sql("COMMIT").execute(session).await.unwrap();
     }
+    // The node knows of it.
+    witness.handled(5).await;
     slow.leave.close();
     soon(began.wait_for(|began| began.len() >= 5)).await.unwrap();
     assert_eq!(*slow.began.borrow(), [first, second, third, fourth, last]);

@@ -240,27 +240,6 @@ async fn a_transaction_longer_than_a_batch_is_handled_at_once() {
     }
 }
 
-/// Memory is bounded: what does not fit is handled in parts, in order.
-#[tokio::test]
-async fn a_transaction_that_does_not_fit_is_split() {
-    let shop = with_table().await;
-    let mebibyte = Json::from(serde_json::json!("x".repeat(1024 * 1024 - 1024)));
-    let mut session = begin(&shop).await;
-    let mut last = 0;
-    for _ in 0..72 {
-        let event = Event { data: Some(mebibyte.clone()), ..keyed("done", "big") };
-        last = shop.shop.emit_in(&mut session, event).await.unwrap().global_sequence();
-    }
-    end(&mut session, "COMMIT").await;
-    let node = run_to(subscriber(&shop, TransactionScope::Key), last).await;
-    let groups = effects(&shop).await;
-    assert_eq!(groups.len(), 2);
-    assert!((64..72).contains(&groups[0].len()), "{}", groups[0].len());
-    assert!(groups.concat().is_sorted());
-    assert_exactly_once(&shop, 72).await;
-    node.shutdown().await.unwrap();
-}
-
 /// Two open transactions that take turns, with a batch that ends in their midst.
 #[tokio::test]
 async fn interleaved_transactions_of_a_key_are_not_split() {
@@ -652,4 +631,47 @@ async fn whatever_writers_do_each_event_has_one_effect_and_keys_stay_in_order() 
 #[tokio::test]
 async fn whatever_writers_do_each_event_has_one_effect_also_when_it_comes_late() {
     among_writers(Duration::ZERO).await;
+}
+
+/// Events of one transaction: so many of each key, in turn, with payloads of so many bytes.
+async fn emit_together(shop: &Shop, keys: usize, of_each: usize, bytes: usize) -> Vec<u64> {
+    let mut session = begin(shop).await;
+    let emit =
+        "SELECT headwater.emit('shop', 'done', jsonb_build_object('text', repeat('x', $1)), key => 'key-' || n % $2)
+                  FROM generate_series(0, $2 * $3 - 1) AS n";
+    let emit = sqlx::query(emit).bind(bytes as i32).bind(keys as i32).bind(of_each as i32);
+    let rows = emit.fetch_all(&mut session).await.unwrap();
+    end(&mut session, "COMMIT").await;
+    rows.iter().map(|row| row.get::<i64, _>(0) as u64).collect()
+}
+
+/// It has more than is kept in memory: it is read several times, for some keys each, and no group is split.
+#[tokio::test]
+async fn a_transaction_that_does_not_fit_is_handled_key_by_key() {
+    let shop = with_table().await;
+    let s = emit_together(&shop, 8, 24, 500_000).await;
+    let after = emit_all(&shop, [keyed("done", "key-3"), keyed("done", "other")]).await;
+    let node = subscriber(&shop, TransactionScope::Key).start().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), node.wait_for("keyed", after[1])).await.unwrap().unwrap();
+    let groups: Vec<Vec<u64>> = effects(&shop).await;
+    for key in 0..8 {
+        let of_key: Vec<u64> = s.iter().copied().skip(key).step_by(8).collect();
+        assert!(groups.iter().any(|group| group.starts_with(&of_key)), "the events of key {key} have one transaction");
+    }
+    assert_exactly_once(&shop, s.len() as u64 + 2).await;
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_one_transaction_appended_of_a_key_has_to_fit() {
+    let shop = with_table().await;
+    let s = emit_together(&shop, 1, 140, 500_000).await;
+    let node = subscriber(&shop, TransactionScope::Key).start().await.unwrap();
+    until(|| async { shop.info("keyed").await.paused }).await;
+    let reason = shop.info("keyed").await.pause_reason.unwrap_or_default();
+    assert!(reason.contains("key-0") && reason.contains("64 MiB"), "{reason}");
+    assert!(reason.contains(&s[0].to_string()), "{reason}");
+    assert_eq!(effects(&shop).await, [[0; 0]; 0], "nothing is split");
+    assert_audited(&shop).await;
+    node.shutdown().await.unwrap();
 }

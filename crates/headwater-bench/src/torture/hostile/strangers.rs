@@ -80,5 +80,5 @@ fn writers_key(dice: &mut StdRng, namespace: i32, last: i64) -> String {
         4 => (last + dice.random_range(0..50)) & 0xffff_ffff,
         _ => (last - dice.random_range(0..50)) & 0xffff_ffff,
     };
-    format!("(18519::bigint << 48) | ({namespace}::bigint << 32) | {low}")
+    format!("(72::bigint << 56) | ({namespace}::bigint << 32) | {low}")
 }

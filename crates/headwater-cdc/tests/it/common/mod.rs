@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_cdc::{CdcOptions, Direct, Feed, LiveState, Plugin, Taken};
+use headwater_cdc::{CdcOptions, Direct, Feed, LiveState, Plugin, Reach};
 use headwater_conformance::TestDatabase;
-use headwater_core::Event;
+use headwater_core::{Event, Gaps};
 use headwater_postgres::PgLog;
 use tokio::task::JoinHandle;
 
@@ -23,7 +23,7 @@ impl Following {
         let following = Following::begin(db, log, options);
         until(|| async { following.feed.status().state == LiveState::Streaming }).await;
         // Asked for at the beginning of each stream.
-        assert_eq!(following.feed.take(0, following.feed.history()), Taken::ReadTheLog);
+        assert_eq!(following.feed.take(0, &Gaps::new(), Reach::Run, following.feed.history()), None);
         following
     }
 
@@ -44,9 +44,12 @@ impl Following {
     /// The run after a sequence.
     pub(crate) fn take_all(&self, mut after: u64) -> Vec<Event> {
         let mut all = Vec::new();
-        while let Taken::Run { events, .. } = self.feed.take(after, self.feed.history()) {
-            after += events.len() as u64;
-            all.extend(events);
+        while let Some(taken) = self.feed.take(after, &Gaps::new(), Reach::Run, self.feed.history()) {
+            if taken.events.is_empty() {
+                break;
+            }
+            after += taken.events.len() as u64;
+            all.extend(taken.events);
         }
         all
     }

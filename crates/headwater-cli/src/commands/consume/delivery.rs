@@ -9,6 +9,8 @@ use crate::duration::parse_short;
 use crate::failure::Failure;
 
 const FAILURE: &str = "Failure, with --exec";
+/// Events whose lines are written and flushed at once, if there are so many. Progress is then written once for all of them.
+const PRINTED_AT_ONCE: u32 = 1_000;
 /// As long as delivery can wait.
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -17,10 +19,11 @@ pub(super) struct DeliveryArgs {
     /// How long events wait behind one whose transaction is still open; 0: never, forever: strict order [default: 5s]
     #[arg(long, value_name = "DURATION|0|forever", value_parser = hold_for)]
     hold_for: Option<Duration>,
-    /// When progress is written: after every event, or after so many events or so long, as 100/200ms [default: every]
+    /// When progress is written: after every event, or after so many events or so long, as 100/200ms [default: after each flush of lines;
+    /// with --exec: every]
     #[arg(long, value_name = "every|EVENTS/DELAY", value_parser = checkpoint)]
     checkpoint: Option<CheckpointMode>,
-    /// Most events that are taken at once [default: 100]
+    /// Most events that are taken at once [default: 1000; with --exec: 100]
     #[arg(long, value_name = "N")]
     batch_size: Option<u32>,
     /// Commands that run at once, for events of different keys (or streams); those of one key stay in order [default: 1]
@@ -62,16 +65,29 @@ impl DeliveryArgs {
         self.handler_timeout.unwrap_or(ReliableDeliveryConfig::default().handler_timeout)
     }
 
-    /// What delivery is told. Commands are given their time by what runs them, and readers of our output theirs without end; so delivery
+    /// How many lines are written and flushed at once: no more than may come again.
+    pub(super) fn lines_at_once(&self) -> usize {
+        match self.checkpoint {
+            None => usize::MAX,
+            Some(CheckpointMode::Synchronous) => 1,
+            // Progress is written in halves.
+            Some(CheckpointMode::Batched { batch_size, .. }) => (batch_size as usize / 2).max(1),
+        }
+    }
+
+    /// What delivery is told, if events are printed or not. Commands are given their time by what runs them, and readers of our output theirs without end; so delivery
     /// itself does not lose patience.
-    pub(super) fn config(&self) -> Result<ReliableDeliveryConfig, Failure> {
-        let asked = self.asked();
+    pub(super) fn config(&self, prints: bool) -> Result<ReliableDeliveryConfig, Failure> {
+        let asked = self.asked(prints);
         asked.validate()?;
         Ok(ReliableDeliveryConfig { handler_timeout: DAY, ..asked })
     }
 
-    fn asked(&self) -> ReliableDeliveryConfig {
-        let default = ReliableDeliveryConfig::default();
+    fn asked(&self, prints: bool) -> ReliableDeliveryConfig {
+        let mut default = ReliableDeliveryConfig::default();
+        if prints {
+            default.catch_up_batch_size = PRINTED_AT_ONCE;
+        }
         let initial_retry_delay = self.retry_delay.unwrap_or(default.initial_retry_delay);
         ReliableDeliveryConfig {
             max_retries: self.max_retries.unwrap_or(default.max_retries),

@@ -48,9 +48,11 @@ impl Ending {
         }
     }
 
-    /// An event was handled.
-    pub(super) fn count(&self) {
-        if self.left.as_ref().is_some_and(|left| left.fetch_sub(1, Ordering::AcqRel) == 1) {
+    /// Events were handled.
+    pub(super) fn count(&self, events: usize) {
+        let Some(left) = &self.left else { return };
+        let events = u32::try_from(events).unwrap_or(u32::MAX);
+        if left.fetch_sub(events, Ordering::AcqRel) <= events {
             self.end(Why::Enough);
         }
     }

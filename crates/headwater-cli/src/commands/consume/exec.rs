@@ -48,7 +48,7 @@ impl EventObserver for Runs {
         exec.ending.check()?;
         let outcome = exec.handle(&event).await;
         if outcome.is_ok() {
-            exec.ending.count();
+            exec.ending.count(1);
         }
         outcome
     }

@@ -7,7 +7,7 @@ use headwater::{CloudEvent, Event, EventEnvelope};
 pub(super) enum Format {
     /// The event, as `read` writes it
     Event,
-    /// The envelope of a message bus: namespace, eventType, payload, emittedAt, producerNodeId, messageId
+    /// The envelope of a message bus: namespace, eventType, payload, emittedAt, producerNodeId, messageId, redeliveryCount, metadata
     Envelope,
     /// CloudEvents 1.0, in JSON
     Cloudevents,
@@ -20,11 +20,16 @@ pub(super) struct Written {
 }
 
 impl Written {
-    pub(super) fn to_json(&self, event: &Event) -> serde_json::Result<Vec<u8>> {
+    /// Adds an event as a line.
+    pub(super) fn write(&self, lines: &mut Vec<u8>, event: &Event, redeliveries: u32) -> serde_json::Result<()> {
         match self.format {
-            Format::Event => serde_json::to_vec(event),
-            Format::Envelope => serde_json::to_vec(&EventEnvelope::of(&self.namespace, event, None)),
-            Format::Cloudevents => serde_json::to_vec(&CloudEvent::of(&self.namespace, event)),
+            Format::Event => serde_json::to_writer(&mut *lines, event)?,
+            Format::Envelope => {
+                serde_json::to_writer(&mut *lines, &EventEnvelope::of(&self.namespace, event, Some(redeliveries)))?;
+            }
+            Format::Cloudevents => serde_json::to_writer(&mut *lines, &CloudEvent::of(&self.namespace, event))?,
         }
+        lines.push(b'\n');
+        Ok(())
     }
 }

@@ -1,17 +1,20 @@
 //! Processes that share the partitions of a subscriber.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use headwater::{
-    EventObserver, GroupInfo, Namespace, NodeBuilder, PgSubscribers, SubscriberError, SubscriberInfo, SubscriberMode,
-    SubscriberStore,
+    EventObserver, GroupInfo, HandledEvent, Namespace, NodeBuilder, PgSubscribers, SubscriberError, SubscriberInfo,
+    SubscriberMode, SubscriberStore,
 };
 
 use crate::duration::parse_short;
 use crate::failure::Failure;
 use crate::logging::CONSUME;
 use crate::output::printable;
+
+use super::print::Printer;
 
 const SHARING: &str = "Sharing among processes";
 
@@ -59,6 +62,23 @@ impl GroupArgs {
         match self.shared {
             true => builder.subscribe_shared(subscriber_id, observer),
             false => builder.subscribe(observer),
+        }
+    }
+
+    /// Subscribes with what prints many events at once.
+    pub(super) fn subscribe_printer(
+        &self,
+        builder: NodeBuilder,
+        subscriber_id: &str,
+        printer: Arc<Printer>,
+    ) -> NodeBuilder {
+        let print = move |events: Vec<HandledEvent>| {
+            let printer = printer.clone();
+            async move { printer.print(&events).await }
+        };
+        match self.shared {
+            true => builder.subscribe_shared_deliveries(subscriber_id, print),
+            false => builder.subscribe_deliveries(subscriber_id, print),
         }
     }
 

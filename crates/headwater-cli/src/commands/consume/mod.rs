@@ -2,8 +2,8 @@
 //!
 //! Who has authority: the subscriber's row in the database says which process of a pool has the subscriber, the others stand by; with
 //! --partitions, a row each says so of every partition. This process ends
-//! - when it is told to (SIGTERM, Ctrl-C, SIGHUP): the event at hand is finished, progress written, the lease given up. A second signal
-//!   ends it at once, and the command that runs with it;
+//! - when it is told to (SIGTERM, Ctrl-C, SIGHUP): the event at hand is finished, progress written, the lease given up. Another signal, a
+//!   second or more after the first, ends it at once, and the command that runs with it;
 //! - when it has done what it was asked for (--count, --until-caught-up), in the same way;
 //! - when its output cannot be written: the event that could not be written is not settled, and comes again;
 //! - when the subscriber is removed.
@@ -24,7 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use headwater::{InstanceMode, Namespace, Node, NodeBuilder, PgSubscribers, StartFrom, SubscriberStore, WakeUpSource};
+use headwater::{
+    Headwater, InstanceMode, Namespace, Node, NodeBuilder, PgSubscribers, StartFrom, SubscriberStore, WakeUpSource,
+};
 
 use crate::connection::ConnectionArgs;
 use crate::duration::parse_short;
@@ -38,6 +40,9 @@ use exec::Exec;
 
 /// How long the end may take beyond an event.
 const SHUTDOWN: Duration = Duration::from_secs(10);
+/// Connections for everything but wake-ups and the session lock, which have one each: one reads or claims events while another writes
+/// progress, and all partitions share them.
+const CONNECTIONS: u32 = 2;
 pub(crate) const OWNERSHIP: &str = "Ownership and wake-ups";
 
 const EXAMPLES: &str = r#"Examples:
@@ -56,6 +61,12 @@ HEADWATER_STREAM_ID (if it has one), HEADWATER_SUBSCRIBER and HEADWATER_NAMESPAC
   exit 65  it will never work (EX_DATAERR): given up without retries
   other    failed: tried again, then given up; the end of its stderr is the error
 
+It holds at most four connections to the database, however many partitions it has: two for its
+work, one to LISTEN, one for its session lock; with --live cdc, one more.
+
+SIGTERM and SIGHUP end it with exit code 0, Ctrl-C with 130: the event at hand is finished and
+progress written first. Another signal, a second or more later, ends it at once (130).
+
 An event comes at least once: again after a crash, if its checkpoint was not written.
 Processes with the same --subscriber are a pool: one works, the others stand by and
 take over when it ends.
@@ -69,7 +80,15 @@ whole group, or, with --partition-id, these partitions; --count, the events of t
 With --shared, the processes of the pool are workers of one queue: each event goes to one of
 them, in no order, and to another if that one is not heard of for --visibility. An event that
 fails comes again, to any of them. --event-type then says what this worker handles: the rest
-waits for others."#;
+waits for others.
+
+With --config, options that are given neither here nor by a variable of the environment are taken
+from a TOML file, by their names. What may be repeated is a list, what has no value is true or false:
+  namespace = "shop"
+  subscriber = "mailer"
+  event-type = ["OrderPlaced", "OrderCancelled"]
+  lease = "10s"
+  no-session-locks = true"#;
 
 /// Tell a subscriber about events: as JSON lines on standard output, or by running a command
 #[derive(Debug, Args)]
@@ -81,7 +100,7 @@ pub(crate) struct Consume {
     /// The subscriber's id; it is made if it is not there, and goes on where it was if it is
     #[arg(short, long, value_name = "ID")]
     subscriber: String,
-    /// One JSON object a line on standard output; progress is written after the line was (the default)
+    /// One JSON object per line on standard output (the default); progress is written after lines were written and flushed
     #[arg(long, conflicts_with = "exec")]
     json: bool,
     /// As what events are written
@@ -132,6 +151,10 @@ pub(crate) struct Consume {
     listen_url: Option<String>,
     #[command(flatten)]
     live: LiveArgs,
+
+    /// A TOML file with options that are not given here, by their names; see below
+    #[arg(long, value_name = "FILE")]
+    config: Option<std::path::PathBuf>,
 }
 
 impl Consume {
@@ -139,7 +162,7 @@ impl Consume {
         // First of all, so that no signal ends us in the middle.
         let mut signals = StopSignals::listen()?;
         let starting = async {
-            let headwater = connection.connect().await?;
+            let headwater = connection.connect_with(Headwater::builder().max_connections(CONNECTIONS)).await?;
             let namespace = headwater.namespace(&self.namespace).await?;
             self.group.check(&namespace, &self.subscriber).await?;
             self.say_where_it_goes_on(&namespace).await?;
@@ -172,7 +195,7 @@ impl Consume {
         };
         tokio::select! {
             ended = shutdown => ended?,
-            signal = signals.received() => {
+            signal = signals.received_again() => {
                 if let Some(exec) = exec {
                     exec.kill();
                 }
@@ -230,7 +253,7 @@ impl Consume {
         if let Some(url) = &self.listen_url {
             builder = builder.wake_ups(WakeUpSource::ListenAt(url.clone()));
         }
-        let mut config = self.delivery.config()?;
+        let mut config = self.delivery.config(self.exec.is_none())?;
         if let Some(from) = self.from {
             config.start_from = from;
         }
@@ -241,8 +264,9 @@ impl Consume {
             Some(exec) => self.group.subscribe(builder, &self.subscriber, exec::Runs(exec)),
             None => {
                 let written = format::Written { format: self.format, namespace: self.namespace.clone() };
-                let printer = print::Printer::new(&self.subscriber, written, ending.clone());
-                self.group.subscribe(builder, &self.subscriber, printer)
+                let printer = Arc::new(print::Printer::new(written, ending.clone()));
+                let subscribed = self.group.subscribe_printer(builder, &self.subscriber, printer);
+                subscribed.at_once(self.delivery.lines_at_once(), print::bytes_at_once())
             }
         };
         builder = self.group.apply(builder.config(config));

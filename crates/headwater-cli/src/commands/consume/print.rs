@@ -1,53 +1,49 @@
 //! Events as JSON lines on standard output.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use headwater::{Event, EventObserver, HandlerError, Json};
+use headwater::{HandledEvent, HandlerError};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::FileType;
 use tokio::io::{AsyncWriteExt, Stdout};
 use tokio::sync::Mutex;
 
 use super::ending::{Ending, Why};
 use super::format::Written;
 
+/// Lines that are written at once, in bytes: a pipe takes so much, of lines that a reader has not read yet. Progress is then written for what
+/// the pipe has taken, not only when a slow reader has read a whole batch.
+const PIPE_BYTES: usize = 64 * 1024;
+/// The same for everything else, as a file, which takes all at once.
+const FILE_BYTES: usize = 1024 * 1024;
+
 pub(super) struct Printer {
-    subscriber_id: String,
     written: Written,
     stdout: Mutex<Stdout>,
     ending: Arc<Ending>,
 }
 
 impl Printer {
-    pub(super) fn new(subscriber_id: &str, written: Written, ending: Arc<Ending>) -> Self {
+    pub(super) fn new(written: Written, ending: Arc<Ending>) -> Self {
         let watched = ending.clone();
         // Not of the runtime's, which would wait for it; it ends with the process.
         std::thread::spawn(move || end_when_closed(&watched));
-        Printer { subscriber_id: subscriber_id.into(), written, stdout: Mutex::new(tokio::io::stdout()), ending }
+        Printer { written, stdout: Mutex::new(tokio::io::stdout()), ending }
     }
 
-    async fn write(&self, line: &[u8]) -> io::Result<()> {
-        let mut stdout = self.stdout.lock().await;
-        stdout.write_all(line).await?;
-        stdout.flush().await
-    }
-}
-
-#[async_trait]
-impl EventObserver for Printer {
-    fn subscriber_id(&self) -> &str {
-        &self.subscriber_id
-    }
-
-    /// A reader that is slow is waited for. One that is gone is not the event's fault: it ends the process, and the event stays ahead.
-    async fn on_event(&self, event: Arc<Event<Json>>) -> Result<(), HandlerError> {
+    /// Writes events and flushes. A reader that is slow is waited for. One that is gone is not the events' fault: it ends the process, and
+    /// they stay ahead.
+    pub(super) async fn print(&self, events: &[HandledEvent]) -> Result<(), HandlerError> {
         self.ending.check()?;
-        let mut line = self.written.to_json(&event)?;
-        line.push(b'\n');
-        match self.write(&line).await {
+        let mut lines = Vec::new();
+        for event in events {
+            self.written.write(&mut lines, event, event.redelivery_count())?;
+        }
+        match self.write(&lines).await {
             Ok(()) => {
-                self.ending.count();
+                self.ending.count(events.len());
                 Ok(())
             }
             Err(error) => {
@@ -58,6 +54,21 @@ impl EventObserver for Printer {
                 Err(HandlerError::not_handled(error.to_string()))
             }
         }
+    }
+
+    async fn write(&self, lines: &[u8]) -> io::Result<()> {
+        let mut stdout = self.stdout.lock().await;
+        stdout.write_all(lines).await?;
+        stdout.flush().await
+    }
+}
+
+/// How many bytes of events to write at once.
+pub(super) fn bytes_at_once() -> usize {
+    let is_file = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    match rustix::fs::fstat(io::stdout().as_fd()).is_ok_and(is_file) {
+        true => FILE_BYTES,
+        false => PIPE_BYTES,
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn instances(group: &GroupInfo) -> Vec<&Instance> {
 }
 
 /// What is done for a partition, in a word.
-pub(super) fn state(info: &SubscriberInfo, partition: &PartitionInfo) -> &'static str {
+pub(crate) fn state(info: &SubscriberInfo, partition: &PartitionInfo) -> &'static str {
     match (&partition.report, live_owner(partition)) {
         _ if info.paused => "paused",
         (_, None) => "no_owner",
@@ -56,7 +56,7 @@ pub(super) fn detail(partition: &PartitionInfo) -> Option<String> {
     reported.detail.as_deref().map(printable)
 }
 
-pub(super) fn owner(partition: &PartitionInfo) -> String {
+pub(crate) fn owner(partition: &PartitionInfo) -> String {
     partition.owner.as_ref().map_or("-".into(), |owner| printable(&owner.node))
 }
 

@@ -64,6 +64,17 @@ impl Consumer {
         Said { code, out: rest(&self.out), err: rest(&self.err) }
     }
 
+    /// Signals until it has ended.
+    pub(crate) fn insist(mut self, signal: Signal) -> Said {
+        let begin = std::time::Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            self.signal(signal);
+            assert!(begin.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.wait()
+    }
+
     pub(crate) fn stop(self, signal: Signal) -> Said {
         self.signal(signal);
         self.wait()

@@ -9,7 +9,7 @@ use crate::common::run;
 pub(crate) async fn looked_into(session: &mut PgConnection) -> Vec<String> {
     sqlx::query_scalar(
         "SELECT s.relname::text FROM pg_stat_xact_user_tables s
-          WHERE s.relname ~ '^events_n1_[0-9]{6}$' AND s.relname < 'events_n1_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMM')
+          WHERE s.relname ~ '^events_[0-9]{6}$' AND s.relname < 'events_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMM')
             AND coalesce(s.seq_scan, 0) + coalesce(s.idx_scan, 0) > 0
           ORDER BY 1",
     )

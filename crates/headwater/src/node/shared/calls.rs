@@ -125,7 +125,7 @@ impl Shared {
         }
         let mut made = false;
         loop {
-            match self.queue.claim_matching(request).await {
+            match self.queue.claim(request).await {
                 Err(SubscriberError::NotFound(_)) if !std::mem::replace(&mut made, true) => {
                     self.postgres.register(&self.subscription.registered_as()).await?;
                 }

@@ -127,6 +127,11 @@ impl Hand {
         self.waiting.iter().take(limit).take_while(fits).count()
     }
 
+    /// The bytes of each of the next events that wait.
+    pub(super) fn weights(&self, events: usize) -> impl Iterator<Item = usize> {
+        self.waiting.iter().take(events).map(|job| weight(&job.event))
+    }
+
     /// Starts work on the next events that wait; `work` is told whether they are all of their claim.
     pub(super) fn start<F>(&mut self, events: usize, work: impl FnOnce(Vec<Job>, bool) -> F)
     where

@@ -29,7 +29,6 @@ use self::calls::Answer;
 use self::hand::Hand;
 use self::work::{Done, Outcome};
 use super::handler::Work;
-use super::places::Places;
 use super::runner::Control;
 use super::status::Status;
 use super::subscription::Subscription;
@@ -158,7 +157,7 @@ impl Shared {
         if self.subscription.filter.handlers.as_ref().is_some_and(|handlers| handlers.is_empty()) {
             return 0;
         }
-        let batch = self.subscription.events_at_once();
+        let batch = self.events_at_once(hand);
         let capacity = self.subscription.config.concurrency as usize * batch + self.ahead(hand);
         // What the rate limit lets nobody here handle soon is for others.
         let capacity = capacity.min(self.subscription.limiter.burst().unwrap_or(capacity));
@@ -186,11 +185,21 @@ impl Shared {
         if self.subscription.claims.priority.is_empty() {
             return 0;
         }
-        let (batch, waiting) = (self.subscription.events_at_once(), hand.urgent());
+        let (batch, waiting) = (self.events_at_once(hand), hand.urgent());
         match &self.subscription.work {
             Work::Transaction(..) if waiting > 0 => 0,
             Work::Transaction(..) => batch,
             _ => (self.subscription.config.concurrency as usize * batch).min(MOST_AT_ONCE).saturating_sub(waiting),
+        }
+    }
+
+    /// How many events one run of the handler is given at most. Where batches only save work, no more than are handled soon: the others are for
+    /// whoever is free.
+    fn events_at_once(&self, hand: &Hand) -> usize {
+        let most = self.subscription.events_at_once();
+        match self.subscription.at_once {
+            Some((events, _)) => most.min(events).min(hand.pace.ahead(1)).max(1),
+            None => most,
         }
     }
 
@@ -206,17 +215,21 @@ impl Shared {
     fn start_waiting(self: &Arc<Self>, hand: &mut Hand) -> Option<Instant> {
         while hand.running.len() < self.subscription.config.concurrency as usize {
             let of_one_claim = matches!(self.subscription.work, Work::Transaction(..));
-            let place = self.subscription.places.as_ref().and_then(Places::take);
-            if self.subscription.places.is_some() && place.is_none() {
-                return None;
+            let mut events = hand.ready(self.events_at_once(hand), of_one_claim);
+            if events > 1 {
+                events = self.subscription.fit_together(hand.weights(events));
             }
-            let events = hand.ready(self.subscription.events_at_once(), of_one_claim);
+            let mut places = self.subscription.places_for(events, None);
+            if self.subscription.places.is_some() {
+                events = places.len();
+            }
             let granted = match self.subscription.limiter.take(events) {
                 Ok(0) => return None,
                 Ok(granted) => granted,
                 Err(at) => return Some(at),
             };
-            hand.start(granted, |jobs, whole| self.clone().work(jobs, whole, place));
+            places.truncate(granted);
+            hand.start(granted, |jobs, whole| self.clone().work(jobs, whole, places));
         }
         None
     }

@@ -41,16 +41,16 @@ enum RolledBack {
 
 impl Shared {
     /// `whole`: nothing else of their claim is to be done.
-    pub(super) async fn work(self: Arc<Self>, jobs: Vec<Job>, whole: bool, place: Option<Place>) -> Done {
+    pub(super) async fn work(self: Arc<Self>, jobs: Vec<Job>, whole: bool, places: Vec<Place>) -> Done {
         let begun = Instant::now();
         let events = match &self.subscription.work {
             Work::Each(handler) => self.one_by_one(&**handler, jobs).await,
             Work::Batch(handler) => self.batch(&**handler, jobs).await,
             Work::Transaction(handler, _) => self.transactions(&**handler, jobs, whole).await,
         };
-        if events.iter().all(|(_, outcome)| matches!(outcome, Outcome::Handled)) {
-            place.into_iter().for_each(Place::use_up);
-        }
+        let handled = events.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Handled)).count();
+        // The places of events that failed are given back.
+        places.into_iter().take(handled).for_each(Place::use_up);
         Done { events, took: begun.elapsed() }
     }
 
@@ -59,7 +59,7 @@ impl Shared {
         let mut events = Vec::with_capacity(jobs.len());
         for job in jobs {
             let handled = match self.subscription.filter.wants(&job.event) {
-                true => guarded(handler.handle(&job.event), limit).await,
+                true => guarded(handler.handle(&job.event, job.redelivery_count), limit).await,
                 false => Ok(()),
             };
             events.push((job, handled.map_or_else(Outcome::Failed, |()| Outcome::Handled)));
@@ -70,11 +70,14 @@ impl Shared {
     /// A batch that fails is tried again one by one, so that only the events that fail are handed back.
     async fn batch(&self, handler: &dyn Batch, jobs: Vec<Job>) -> Vec<(Job, Outcome)> {
         let events: Vec<Arc<Event>> = jobs.iter().map(|job| job.event.clone()).collect();
-        match guarded(handler.handle(&events), self.subscription.config.handler_timeout).await {
+        let redeliveries: Vec<u32> = jobs.iter().map(|job| job.redelivery_count).collect();
+        match guarded(handler.handle(&events, &redeliveries), self.subscription.config.handler_timeout).await {
             Ok(()) => jobs.into_iter().map(|job| (job, Outcome::Handled)).collect(),
             Err(error) if jobs.len() == 1 => jobs.into_iter().zip([Outcome::Failed(error)]).collect(),
             Err(error) => {
-                tracing::warn!(subscriber_id = self.id(), %error, "failed to handle a batch: trying its events one by one");
+                if !error.is_not_handled() {
+                    tracing::warn!(subscriber_id = self.id(), %error, "failed to handle a batch: trying its events one by one");
+                }
                 self.one_by_one(&OneByOne(handler), jobs).await
             }
         }

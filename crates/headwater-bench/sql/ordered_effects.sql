@@ -1,0 +1,3 @@
+-- Where consumers write one row for each event.
+CREATE TABLE IF NOT EXISTS effects (global_sequence bigint NOT NULL);
+TRUNCATE effects;

@@ -1,0 +1,47 @@
+-- headwater.drop_namespace(namespace, confirm, force)
+-- Public: in docs/sql.md.
+-- Removes a namespace for good: its events, streams, subscribers, dead letters, schedules, nodes and grants. `confirm` is its name again. The namespace is
+-- gone when this commits; rows that may be many are deleted afterwards, in batches (headwater.purge_dropped), and tables of past months that
+-- it shared are written anew without it (headwater.drop_steps). Its replication slots are left to their owners (headwater.cdc_orphans).
+-- Raises: WH001, WH002 (confirm), WH015 (others than the owner), WH037 (nodes of it are alive, and it is not forced), 55P03 (transactions
+-- that append to it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes.
+-- Writes: everything that has its number.
+CREATE OR REPLACE FUNCTION headwater.drop_namespace(
+    namespace text, confirm text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user
+) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '5s' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    ns    headwater_private.namespaces := headwater_private.open_namespace(drop_namespace.namespace, caller, 'owner');
+    alive text[];
+    rest  record;
+BEGIN
+    IF drop_namespace.confirm IS DISTINCT FROM drop_namespace.namespace THEN
+        PERFORM headwater_private.fail('WH002', format('invalid confirm %L: it is not the name of the namespace', left(drop_namespace.confirm, 80)),
+            jsonb_build_object('what', 'confirm', 'value', left(drop_namespace.confirm, 80)),
+            format('to remove the namespace and all its events for good, say confirm => %L', drop_namespace.namespace));
+    END IF;
+    alive := ARRAY(SELECT n.node_id FROM headwater_private.nodes n
+                    WHERE n.namespace_id = ns.namespace_id AND n.stopped_at IS NULL AND n.last_heartbeat >= clock_timestamp() - 3 * n.heartbeat_every
+                    ORDER BY n.node_id);
+    IF alive <> '{}' AND NOT coalesce(drop_namespace.force, false) THEN
+        PERFORM headwater_private.fail('WH037', format('namespace %L is in use by node %L', drop_namespace.namespace, alive[1]),
+            jsonb_build_object('namespace', drop_namespace.namespace, 'nodes', alive), 'stop its nodes first, or force the removal');
+    END IF;
+    -- Whoever appends holds its sequence, or its counter, until the transaction ends. So nobody adds events after this.
+    IF ns.sequence IS NOT NULL THEN
+        EXECUTE format('DROP SEQUENCE %s', ns.sequence);
+    END IF;
+    DELETE FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
+    PERFORM headwater_private.drop_cron_job(s.task_id) FROM headwater_private.schedules s WHERE s.namespace_id = ns.namespace_id;
+    EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
+    IF ns.storage = 'own' THEN
+        EXECUTE format('DROP TABLE headwater_private.%I', headwater_private.log_table(ns));
+    END IF;
+    UPDATE headwater_private.months m SET trimmed_at = coalesce(m.trimmed_at, clock_timestamp()) WHERE m.namespace_id = ns.namespace_id;
+    INSERT INTO headwater_private.dropped_namespaces (namespace_id) VALUES (ns.namespace_id);
+    FOR rest IN SELECT t.name FROM headwater_private.tables_by_namespace() t WHERE NOT t.large LOOP
+        EXECUTE format('DELETE FROM headwater_private.%I WHERE namespace_id = $1', rest.name) USING ns.namespace_id;
+    END LOOP;
+    DELETE FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id;
+END
+$$;

@@ -1,0 +1,25 @@
+-- headwater_private.events_in(namespace_id, first_sequence, last_sequence, event_types, max_events)
+-- The events of a range of the log, in order, as this snapshot shows them: the first max_events of these types. NULL: no limit, all types.
+-- The whole answer is in memory or in a temporary file: ask for ranges that are bounded.
+-- Raises, locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater_private.events_in(
+    namespace_id int, first_sequence bigint, last_sequence bigint, event_types text[] DEFAULT NULL, max_events int DEFAULT NULL
+) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bounds record;
+BEGIN
+    SELECT l.* INTO bounds
+      FROM headwater_private.log_bounds(events_in.namespace_id, events_in.first_sequence - 1, events_in.last_sequence,
+                                        CASE WHEN events_in.event_types IS NULL THEN events_in.max_events END) l;
+    RETURN QUERY EXECUTE
+        'SELECT e.* FROM (' || headwater_private.over_months(
+            'SELECT e.* FROM %s e
+              WHERE %s AND e.namespace_id = $1 AND e.global_sequence >= $2 AND e.global_sequence <= $3
+                AND e.recorded_at >= $6 AND e.recorded_at < $7 AND ($4 IS NULL OR e.event_type = ANY ($4))
+              ORDER BY e.global_sequence LIMIT $5', events_in.namespace_id, bounds.from_at, bounds.until_at)
+        || ') e ORDER BY e.global_sequence LIMIT $5'
+        USING events_in.namespace_id, events_in.first_sequence, coalesce(events_in.last_sequence, 9223372036854775807), events_in.event_types,
+              events_in.max_events, bounds.from_at, bounds.until_at;
+END
+$$;

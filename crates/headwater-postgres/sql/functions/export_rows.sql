@@ -1,0 +1,59 @@
+-- headwater.export_rows(namespace)
+-- All of a namespace but its events, as lines of an export; the first is its settings, and must be the first of the file. In the list of a SELECT it streams, however many rows there are.
+-- What belongs to running programs is left out: nodes, leases, memberships, claims, slots. A queue therefore begins again after the last event up to which all is settled. Terms are numbers of this server:
+-- a subscriber's is 1, and so is that of a dead letter that was delivered again since the subscriber began.
+-- Raises: WH001, WH015 (others than the owner). Locks, writes: nothing.
+CREATE OR REPLACE FUNCTION headwater.export_rows(namespace text, caller headwater.caller DEFAULT current_user)
+RETURNS SETOF text LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO' SET intervalstyle = 'iso_8601' AS $$
+    WITH ns AS MATERIALIZED (SELECT n.* FROM headwater_private.open_namespace(export_rows.namespace, caller, 'owner') n)
+    SELECT jsonb_build_object('kind', 'namespace', 'format', 1, 'namespace', ns.namespace, 'ordering', ns.ordering, 'notify', ns.notify,
+               'retention', ns.retention, 'max_payload_bytes', ns.max_payload_bytes, 'metadata', ns.metadata, 'created_at', ns.created_at,
+               'partitions', ns.partitions, 'storage', ns.storage, 'trimmed_to', ns.trimmed_to,
+               -- when its oldest events may have been recorded
+               'recorded_from', CASE WHEN EXISTS (SELECT FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id) THEN '-infinity' ELSE ns.tail_from END,
+               'head', CASE WHEN ns.sequence IS NULL THEN headwater_private.counted(ns.namespace_id) ELSE pg_sequence_last_value(ns.sequence) END)::text
+      FROM ns
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'streams', 'row', to_jsonb(s) - 'namespace_id')::text
+      FROM ns JOIN headwater_private.streams s ON s.namespace_id = ns.namespace_id
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'permanent_gaps', 'row', to_jsonb(g) - 'namespace_id')::text
+      FROM ns JOIN headwater_private.permanent_gaps g ON g.namespace_id = ns.namespace_id
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'subscribers', 'row', to_jsonb(s) - '{namespace_id,owner_node,owner_incarnation,lease_until,lease,locked,report,handling}'::text[]
+               || '{"term": 1, "began_in_term": 1}'
+               || CASE WHEN q.position IS NOT NULL
+                       THEN jsonb_build_object('position', q.position, 'pending_gaps', '[]'::jsonb, 'audit_base', q.position, 'audit_ledger', '[]'::jsonb,
+                                'letters_epoch', s.letters_checked + 1)
+                       ELSE '{}' END)::text
+      FROM ns JOIN headwater_private.subscribers s ON s.namespace_id = ns.namespace_id
+      LEFT JOIN headwater.queue_status(export_rows.namespace) q ON q.subscriber_id = s.subscriber_id AND s.mode = 'shared'
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'settled_ahead', 'row', to_jsonb(a) - 'namespace_id')::text
+      FROM ns JOIN headwater_private.settled_ahead a ON a.namespace_id = ns.namespace_id
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'dead_letters', 'row', to_jsonb(d) - 'namespace_id' || jsonb_build_object('term', CASE WHEN d.term >= s.began_in_term THEN 1 ELSE 0 END)
+               || CASE WHEN s.mode = 'shared' AND d.state = 'redriving' THEN '{"state": "dead", "queued": false}' ELSE '{}'::jsonb END)::text
+      FROM ns JOIN headwater_private.dead_letters d ON d.namespace_id = ns.namespace_id
+      LEFT JOIN headwater_private.subscribers s ON s.namespace_id = d.namespace_id AND s.subscriber_id = d.subscriber_id AND s.partition = 0
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'losses', 'row', to_jsonb(l) - 'namespace_id')::text
+      FROM ns JOIN headwater_private.losses l ON l.namespace_id = ns.namespace_id
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'states', 'row', to_jsonb(s) - 'namespace_id' || CASE WHEN s.state = 'null' THEN '{"state_is_null": true}' ELSE '{}'::jsonb END)::text
+      FROM ns JOIN headwater_private.states s ON s.namespace_id = ns.namespace_id
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'applied_events', 'row', to_jsonb(a) - 'namespace_id')::text
+      FROM ns JOIN headwater_private.applied_events a ON a.namespace_id = ns.namespace_id
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'imports', 'row', to_jsonb(i) - 'namespace_id')::text
+      FROM ns JOIN headwater_private.imports i ON i.namespace_id = ns.namespace_id
+     UNION ALL
+    (SELECT jsonb_build_object('kind', 'due_events', 'row', to_jsonb(d) - '{namespace_id,due_id}'::text[])::text
+       FROM ns JOIN headwater_private.due_events d ON d.namespace_id = ns.namespace_id ORDER BY d.due_id)
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'schedules', 'row', to_jsonb(s) - '{namespace_id,job_id}'::text[], 'runs', coalesce(
+               (SELECT jsonb_agg(to_jsonb(r) - 'task_id') FROM headwater_private.schedule_runs r WHERE r.task_id = s.task_id), '[]'))::text
+      FROM ns JOIN headwater_private.schedules s ON s.namespace_id = ns.namespace_id
+$$;

@@ -1,0 +1,47 @@
+-- headwater.import_finish(namespace, ending, events, rows)
+-- Ends an import: `ending` is the last line of the export, which says how many events and other rows it has; as many must have been stored. Positions, gaps and streams must fit the log. The sequence goes on above
+-- all that were ever handed out, past months are sealed, and subscribers begin a new term.
+-- Raises: WH001, WH002 (the export is incomplete, or contradicts itself), WH015 (others than the owner). Locks: past months, as seal_months does. Writes: the namespace, subscribers, months.
+CREATE OR REPLACE FUNCTION headwater.import_finish(
+    namespace text, ending jsonb, events bigint, rows bigint, caller headwater.caller DEFAULT current_user
+) RETURNS headwater.namespace LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    ns    headwater_private.namespaces := headwater_private.open_namespace(import_finish.namespace, caller, 'owner');
+    last  bigint := headwater_private.highest_event(ns.namespace_id);
+    begun bigint := nextval('headwater_private.terms');
+    fault record;
+BEGIN
+    IF (ns.created_at = now() AND ending ->> 'events' = events::text AND ending ->> 'rows' = rows::text) IS NOT TRUE THEN
+        PERFORM headwater_private.fail('WH002', CASE WHEN ending IS NULL THEN 'the export has no last line' ELSE format('the export says %s, but %s events and %s other rows were imported', ending, events, rows) END,
+            jsonb_build_object('what', 'ending', 'value', ending), 'the file is incomplete: export it again');
+    END IF;
+    IF ns.sequence IS NULL THEN
+        UPDATE headwater_private.counters c SET last_sequence = greatest(c.last_sequence, last) WHERE c.namespace_id = ns.namespace_id;
+    ELSE
+        PERFORM setval(ns.sequence, greatest(pg_sequence_last_value(ns.sequence), last));
+    END IF;
+    -- Terms of this server: those of the export tell only what came before what.
+    UPDATE headwater_private.subscribers s SET term = begun, began_in_term = begun WHERE s.namespace_id = ns.namespace_id;
+    UPDATE headwater_private.dead_letters d SET term = begun + d.term - 1 WHERE d.namespace_id = ns.namespace_id;
+    INSERT INTO headwater_private.queues (namespace_id, subscriber_id)
+    SELECT s.namespace_id, s.subscriber_id FROM headwater_private.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.mode = 'shared' AND s.partition = 0;
+    -- The months between, then what is sealed: all of the past.
+    IF ns.storage = 'own' THEN
+        UPDATE headwater_private.namespaces n
+           SET sealed_before = least(n.sealed_before, (SELECT min(l.starts_at) FROM headwater_private.leaves(n.namespace_id) l))
+         WHERE n.namespace_id = ns.namespace_id RETURNING n.* INTO ns;
+        PERFORM headwater_private.create_leaf(ns.namespace_id, m.starts_at)
+           FROM headwater_private.missing_months(ns.namespace_id, ns.sealed_before, clock_timestamp()) m;
+        PERFORM headwater.maintain_namespace(import_finish.namespace);
+        PERFORM headwater.seal_months(import_finish.namespace);
+        UPDATE headwater_private.namespaces n SET tail_from = ns.sealed_before WHERE n.namespace_id = ns.namespace_id AND n.tail_from = '-infinity';
+    END IF;
+    SELECT f.* INTO fault FROM headwater.faults(import_finish.namespace) f WHERE f.fault <> 'overdue' LIMIT 1;
+    IF FOUND THEN
+        PERFORM headwater_private.fail('WH002', format('the export contradicts itself: %s', fault.fault), to_jsonb(fault) || '{"what": "export"}',
+            'the file is damaged: export it again');
+    END IF;
+    RETURN headwater_private.shown_namespace(headwater_private.namespace_row(import_finish.namespace));
+END
+$$;

@@ -1,0 +1,40 @@
+-- headwater.import_namespace(header, new_name)
+-- Begins to bring in an exported namespace: makes it anew, with the settings of the first line of the export, under its own name or another. The lines come with headwater.import_lines, and
+-- headwater.import_finish ends it, all in one transaction: nobody sees a part of it. Shared months of the past take no more events, so an export that may have events of past months gets tables of its own.
+-- Raises: WH002 (not an export, or of another format), WH003 (the name is taken), WH015 (others than the owner), WH034 (no pg_partman). Locks, writes: see create_namespace.
+CREATE OR REPLACE FUNCTION headwater.import_namespace(header text, new_name text DEFAULT NULL, caller headwater.caller DEFAULT current_user)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET intervalstyle = 'iso_8601' AS $$
+DECLARE
+    given jsonb;
+    name  text;
+    made  headwater.namespace;
+BEGIN
+    PERFORM headwater_private.require_owner(caller);
+    BEGIN
+        given := header::jsonb;
+    EXCEPTION WHEN data_exception THEN
+        given := NULL;
+    END;
+    IF coalesce(given ->> 'kind' <> 'namespace' OR given ->> 'format' <> '1' OR given ->> 'head' !~ '^[0-9]{1,18}$' OR given ->> 'trimmed_to' !~ '^[0-9]{1,18}$', true) THEN
+        PERFORM headwater_private.fail('WH002', format('not the first line of an export: %s', left(header, 80)), jsonb_build_object('what', 'header', 'value', left(header, 80)),
+            'give a file that headwater namespace export wrote');
+    END IF;
+    name := coalesce(import_namespace.new_name, given ->> 'namespace');
+    IF EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.namespace = name) THEN
+        PERFORM headwater_private.fail('WH003', format('namespace %L exists already', name), jsonb_build_object('namespace', name),
+            'bring it in under another name');
+    END IF;
+    made := headwater.create_namespace(name, given ->> 'ordering', (given ->> 'notify')::boolean, (given ->> 'retention')::interval,
+        (given ->> 'max_payload_bytes')::int, given -> 'metadata', given ->> 'partitions',
+        CASE WHEN given ->> 'storage' = 'shared' AND (given ->> 'recorded_from')::timestamptz >= date_trunc('month', clock_timestamp(), 'UTC') THEN 'shared' ELSE 'own' END);
+    -- The head is kept until the end of the import in the place that it will have: nobody else can see the namespace.
+    IF made.ordering = 'gapless' THEN
+        UPDATE headwater_private.counters c SET last_sequence = (given ->> 'head')::bigint WHERE c.namespace_id = made.namespace_id;
+    ELSE
+        PERFORM setval(n.sequence, (given ->> 'head')::bigint) FROM headwater_private.namespaces n WHERE n.namespace_id = made.namespace_id;
+    END IF;
+    -- Until its months are sealed, every event counts as one of the tail.
+    UPDATE headwater_private.namespaces n SET trimmed_to = (given ->> 'trimmed_to')::bigint, tail_from = CASE n.storage WHEN 'own' THEN '-infinity' ELSE n.tail_from END WHERE n.namespace_id = made.namespace_id;
+    RETURN name;
+END
+$$;

@@ -1,0 +1,31 @@
+-- headwater.maintain_shared(after_namespace_id, max_namespaces)
+-- Public: in docs/sql.md.
+-- Makes coming months and seals past ones of namespaces that share their months and have not done so themselves, since no node of
+-- theirs runs: some of them a call, by their numbers. Answers the number to go on after; NULL: there are no more.
+-- Raises: WH002, WH015 (others than the owner). Locks, writes: see maintain_namespace, seal_months.
+CREATE OR REPLACE FUNCTION headwater.maintain_shared(
+    after_namespace_id int DEFAULT 0, max_namespaces int DEFAULT 200, caller headwater.caller DEFAULT current_user
+) RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    this_month constant timestamptz := date_trunc('month', clock_timestamp(), 'UTC');
+    n          record;
+    last_id    int;
+    done       int := 0;
+BEGIN
+    PERFORM headwater_private.require_owner(caller);
+    IF coalesce(maintain_shared.max_namespaces NOT BETWEEN 1 AND 1000, true) THEN
+        PERFORM headwater_private.fail('WH002', format('invalid max_namespaces %s', coalesce(maintain_shared.max_namespaces::text, 'NULL')),
+            jsonb_build_object('what', 'max_namespaces', 'value', maintain_shared.max_namespaces), 'max_namespaces is 1 to 1000');
+    END IF;
+    FOR n IN SELECT n.namespace_id, n.namespace FROM headwater_private.namespaces n
+              WHERE n.storage = 'shared' AND n.namespace_id > coalesce(maintain_shared.after_namespace_id, 0) AND n.tail_from < this_month
+              ORDER BY n.namespace_id LIMIT maintain_shared.max_namespaces LOOP
+        PERFORM headwater.maintain_namespace(n.namespace);
+        PERFORM headwater.seal_months(n.namespace);
+        last_id := n.namespace_id;
+        done := done + 1;
+    END LOOP;
+    RETURN CASE WHEN done = maintain_shared.max_namespaces THEN last_id END;
+END
+$$;

@@ -1,0 +1,36 @@
+-- headwater_private.owned_partition(namespace_id, subscriber_id, partition, term)
+-- The row of a partition, for its owner: whoever knows the term in which it is owned.
+-- Raises: WH002, WH011 if the term is another, WH012, WH013. Locks, writes: nothing, but that a ledger in chunks is
+-- brought together.
+CREATE OR REPLACE FUNCTION headwater_private.owned_partition(namespace_id int, subscriber_id text, partition int, term bigint)
+RETURNS headwater_private.subscribers LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    sub headwater_private.subscribers;
+BEGIN
+    SELECT s.* INTO sub FROM headwater_private.subscribers s
+     WHERE s.namespace_id = owned_partition.namespace_id AND s.subscriber_id = owned_partition.subscriber_id
+       AND s.partition = owned_partition.partition AND s.term = owned_partition.term AND s.mode <> 'shared';
+    IF FOUND THEN
+        IF EXISTS (SELECT FROM headwater_private.ledger_chunks c
+                    WHERE c.namespace_id = sub.namespace_id AND c.subscriber_id = sub.subscriber_id AND c.partition = sub.partition) THEN
+            -- Cursors carry the whole ledger, so it is brought together in the row. Nodes read it there too.
+            UPDATE headwater_private.subscribers s
+               SET pending_gaps = headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)
+             WHERE s.namespace_id = sub.namespace_id AND s.subscriber_id = sub.subscriber_id AND s.partition = sub.partition
+               AND s.term = owned_partition.term
+            RETURNING s.* INTO sub;
+            DELETE FROM headwater_private.ledger_chunks c
+             WHERE c.namespace_id = sub.namespace_id AND c.subscriber_id = sub.subscriber_id AND c.partition = sub.partition;
+        END IF;
+        RETURN sub;
+    END IF;
+    IF owned_partition.term IS NULL OR owned_partition.partition IS NULL THEN
+        PERFORM headwater_private.fail('WH002', 'a partition and its term are needed',
+            jsonb_build_object('what', CASE WHEN owned_partition.term IS NULL THEN 'term' ELSE 'partition' END, 'value', NULL),
+            'give them as headwater.lease_partitions answered them');
+    END IF;
+    PERFORM headwater_private.ordered_mode(owned_partition.namespace_id, owned_partition.subscriber_id);
+    PERFORM headwater_private.partition_lost(owned_partition.subscriber_id, owned_partition.partition, owned_partition.term,
+        'it is not owned in this term any more');
+END
+$$;

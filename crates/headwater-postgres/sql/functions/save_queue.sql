@@ -1,0 +1,66 @@
+-- headwater_private.save_queue(namespace_id, subscriber_id, newest, ended, made, q)
+-- Writes claims that were made, and with them where the queue stands: in the newest row, which a done claim is written for if none was made. `newest`
+-- is the number of the claim that has the state by now: if it has `ended`, it goes. The caller holds the queue's lock.
+-- The view headwater_private.queue_states tells the state: what the newest claim carries, or, if there is no claim yet, where the subscriber began; with the
+-- number of that claim, and whether nothing of it is left to do. These two and end_claim alone know where the state is kept. A view, so that it becomes part of the
+-- statement that asks.
+-- Raises, locks: nothing. Writes: claims.
+CREATE OR REPLACE FUNCTION headwater_private.save_queue(
+    namespace_id int, subscriber_id text, newest bigint, ended boolean, made headwater_private.claims[], q headwater_private.queue_state
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    one headwater_private.claims;
+BEGIN
+    IF cardinality(made) = 1 THEN
+        one := made[1];
+        INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, suspect, uncounted, number, first_sequence,
+                                      last_sequence, visible_at, claim_id, subscriber_id, worker, event_types, sequences, failures, state)
+        VALUES (save_queue.namespace_id, one.attempts, one.max_attempts, one.of_letter, false, one.first_sequence = one.last_sequence, one.suspect,
+                one.uncounted, one.number, one.first_sequence, one.last_sequence, one.visible_at, one.claim_id, save_queue.subscriber_id, one.worker,
+                one.event_types, one.sequences, one.failures, q);
+    ELSIF cardinality(made) > 1 THEN
+        -- Of several claims nobody knows which one their worker had begun when they expire: that counts for none of them.
+        INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, suspect, uncounted, number, first_sequence,
+                                      last_sequence, visible_at, claim_id, subscriber_id, worker, event_types, sequences, failures, state)
+        SELECT save_queue.namespace_id, m.attempts, m.max_attempts, m.of_letter, false, false, m.suspect, m.uncounted, m.number, m.first_sequence,
+               m.last_sequence, m.visible_at, m.claim_id, save_queue.subscriber_id, m.worker, m.event_types, m.sequences, m.failures, q
+          FROM unnest(made) m;
+    ELSE
+        INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, number, first_sequence, last_sequence,
+                                      visible_at, claim_id, subscriber_id, worker, sequences, failures, state)
+        VALUES (save_queue.namespace_id, 1, 1, false, true, false, nextval('headwater_private.claim_numbers'), 0, 0, greatest(q.moment, q.last_visible_at),
+                gen_random_uuid(), save_queue.subscriber_id, '', '{}', '[]', q);
+    END IF;
+    IF save_queue.ended THEN
+        DELETE FROM headwater_private.claims c
+         WHERE c.namespace_id = save_queue.namespace_id AND c.subscriber_id = save_queue.subscriber_id AND c.number = save_queue.newest;
+    END IF;
+END
+$$;
+CREATE OR REPLACE VIEW headwater_private.queue_states AS
+SELECT s.namespace_id, s.subscriber_id, c.number, c.done,
+       coalesce(c.state, ROW(s.position, s.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}', '-infinity', NULL,
+                             '-infinity')::headwater_private.queue_state) AS state
+  FROM headwater_private.subscribers s
+  LEFT JOIN LATERAL (SELECT c.number, c.done, c.state FROM headwater_private.claims c
+                      WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
+                      ORDER BY c.number DESC LIMIT 1) c ON true
+ WHERE s.partition = 0;
+-- What headwater.queue_status answers, of all namespaces.
+CREATE OR REPLACE VIEW headwater_private.queue_positions AS
+SELECT s.namespace_id, s.subscriber_id,
+       least((n.state).frontier, held.lowest - 1, again.lowest - 1, open.lowest - 1, ((n.state).gaps)[1] - 1) AS position,
+       (n.state).frontier AS frontier, coalesce(held.claims, 0) AS claims, coalesce(held.events, 0) AS in_flight,
+       coalesce(again.events, 0) AS retries, (n.state).gaps AS gaps, coalesce(open.types, '{}') AS left_behind
+  FROM headwater_private.subscribers s
+  JOIN headwater_private.queue_states n ON n.namespace_id = s.namespace_id AND n.subscriber_id = s.subscriber_id
+  LEFT JOIN LATERAL (SELECT min(coalesce(c.sequences[1], c.first_sequence)) FILTER (WHERE NOT c.of_letter) AS lowest, count(*) AS claims,
+                            sum(coalesce(cardinality(c.sequences), c.last_sequence - c.first_sequence + 1))::bigint AS events
+                       FROM headwater_private.claims c
+                      WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id AND NOT c.done) held ON true
+  LEFT JOIN LATERAL (SELECT min(r.sequences[1]) FILTER (WHERE NOT r.of_letter) AS lowest, sum(cardinality(r.sequences)) AS events
+                       FROM headwater_private.retries r
+                      WHERE r.namespace_id = s.namespace_id AND r.subscriber_id = s.subscriber_id) again ON true
+  LEFT JOIN LATERAL (SELECT min(o.first_sequence) AS lowest, array_agg(DISTINCT o.event_type) AS types
+                       FROM unnest((n.state).open) o) open ON true
+ WHERE s.partition = 0 AND s.mode = 'shared';

@@ -1,0 +1,189 @@
+-- headwater_private.take_claims(namespace, subscriber_id, max_events, visibility, types, likes, worker, max_attempts, acks, per_claim, max_scan, together, caller)
+-- Claims as headwater.claim tells, and answers the claims, without their events: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type.
+-- Most claims ack the one before and take the next events of the log. That is done in few steps, since these cost more than its rows: the lock,
+-- the state, a look at the log if the last one did not reach as far, the new claim, and the acks, in this order, since what a
+-- statement sees was decided before it waited for a lock. What else there may be to care for, tend_queue does first, if the state tells
+-- so: letters to queue, time to look for what has expired or is due, gaps, claims that were skipped, a clock that went back.
+-- `tail_after`: what lies above is in the table of current months, and is read there by static statements; none is where the namespace has storage of its own.
+-- `new_from`: the first of the claims that are from behind the frontier, if there are any. `more`: nothing was found in max_scan events that were looked at.
+-- Raises: WH001, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
+CREATE OR REPLACE FUNCTION headwater_private.take_claims(
+    namespace text, subscriber_id text, max_events int, visibility interval, types text[], likes text[], worker text, max_attempts int,
+    acks uuid[], per_claim int, max_scan bigint, together boolean, caller name,
+    OUT namespace_id int, OUT tail_after bigint, OUT tail_from timestamptz, OUT made headwater_private.claims[], OUT new_from int, OUT more boolean
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    -- How long a look at what expires may do, where claims are about.
+    window_ constant interval := '250 ms';
+    acking  constant boolean := coalesce(cardinality(take_claims.acks) > 0, false);
+    size    constant int := coalesce(take_claims.per_claim, take_claims.max_events);
+    room    int := take_claims.max_events;
+    queue   record;
+    newest  record;
+    q       headwater_private.queue_state;
+    moment  timestamptz;
+    turned  boolean := false;
+    care    boolean;
+    ended   boolean;
+    one     headwater_private.claims;
+    step    record;
+    taken   bigint[];
+    listed  boolean := false;
+BEGIN
+    made := '{}';
+    more := false;
+    IF NOT acking THEN
+        PERFORM FROM headwater_private.namespaces n
+           JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = take_claims.subscriber_id AND s.partition = 0
+          WHERE n.namespace = take_claims.namespace
+            AND (pg_has_role(take_claims.caller, current_user, 'USAGE')
+                 OR EXISTS (SELECT FROM headwater_private.grants g
+                             WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
+                               AND pg_has_role(take_claims.caller, g.role::oid, 'USAGE')))
+            AND s.mode = 'shared' AND s.letters_epoch <= s.letters_checked
+            AND headwater_private.is_idle(n.namespace_id, take_claims.subscriber_id,
+                                          CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END, n.tail_from,
+                                          take_claims.types, take_claims.likes);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    -- The lock is that of lock_queue. The next statement has a snapshot of its own, in which all is visible that others have claimed.
+    SELECT n.namespace_id, CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END AS tail_after, n.tail_from, s.paused,
+           s.letters_epoch > s.letters_checked AS letters INTO queue
+      FROM headwater_private.namespaces n
+      JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = take_claims.subscriber_id AND s.partition = 0
+      JOIN headwater_private.queues l ON l.namespace_id = n.namespace_id AND l.subscriber_id = take_claims.subscriber_id
+     WHERE n.namespace = take_claims.namespace
+       AND (pg_has_role(take_claims.caller, current_user, 'USAGE')
+            OR EXISTS (SELECT FROM headwater_private.grants g
+                        WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
+                          AND pg_has_role(take_claims.caller, g.role::oid, 'USAGE')))
+       AND s.mode = 'shared'
+       FOR UPDATE OF l;
+    IF NOT FOUND THEN
+        -- It is new, or there is something wrong.
+        namespace_id := (headwater_private.open_namespace(take_claims.namespace, caller, 'consumer')).namespace_id;
+        PERFORM headwater_private.require_shared(namespace_id, take_claims.subscriber_id);
+        PERFORM headwater_private.lock_queue(namespace_id, take_claims.subscriber_id);
+        -- It may have been removed since.
+        PERFORM headwater_private.require_shared(namespace_id, take_claims.subscriber_id);
+        SELECT n.namespace_id, CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END AS tail_after, n.tail_from, s.paused,
+               s.letters_epoch > s.letters_checked AS letters INTO queue
+          FROM headwater_private.namespaces n
+          JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = take_claims.subscriber_id AND s.partition = 0
+         WHERE n.namespace = take_claims.namespace;
+    END IF;
+    namespace_id := queue.namespace_id;
+    tail_after := queue.tail_after;
+    tail_from := queue.tail_from;
+    SELECT n.number, n.done, n.state INTO newest FROM headwater_private.queue_states n
+     WHERE n.namespace_id = queue.namespace_id AND n.subscriber_id = take_claims.subscriber_id;
+    q := newest.state;
+    ended := coalesce(newest.done, false);
+    moment := clock_timestamp();
+    IF moment < greatest(q.moment, q.expired_from, q.due_from) - interval '1 s' THEN
+        q := headwater_private.turn_back(namespace_id, take_claims.subscriber_id, moment, q);
+        turned := true;
+    END IF;
+    moment := greatest(moment, q.moment, q.expired_from, q.due_from);
+    care := turned OR queue.paused OR queue.letters OR newest.number IS NULL OR moment >= q.look_at OR q.gaps <> '{}' OR q.skipped <> '{}';
+    q.moment := moment;
+
+    one.namespace_id := namespace_id;
+    one.subscriber_id := take_claims.subscriber_id;
+    one.worker := coalesce(take_claims.worker, '');
+    one.max_attempts := take_claims.max_attempts;
+    one.visible_at := moment + take_claims.visibility;
+    one.attempts := 1;
+    one.uncounted := 0;
+    one.failures := '[]';
+    one.of_letter := false;
+    one.suspect := false;
+    IF care THEN
+        room := CASE WHEN queue.paused THEN 0 ELSE least(room, size) END;
+        step := headwater_private.tend_queue(take_claims.namespace, one, newest.number, take_claims.acks, queue.letters, take_claims.types,
+                                             take_claims.likes, take_claims.together, moment, q, room);
+        q := step.q;
+        room := step.room;
+        made := step.made;
+        ended := ended OR step.ended;
+    END IF;
+    IF room > 0 AND cardinality(q.open) > 0 THEN
+        step := headwater_private.take_open(namespace_id, tail_after, tail_from, take_claims.types, take_claims.likes, room, take_claims.max_scan, q);
+        q := step.q;
+        more := step.more;
+        IF cardinality(step.taken) > 0 THEN
+            one.event_types := step.of_types;
+            made := made || headwater_private.split_claim(one, step.taken, step.listed, size);
+            room := room - cardinality(step.taken);
+        END IF;
+    END IF;
+    IF room > 0 AND NOT more THEN
+        IF q.known >= q.frontier + room AND q.frontier >= tail_after AND take_claims.types IS NULL AND take_claims.likes IS NULL THEN
+            -- So far the log was seen without a hole, and no month of it can have been trimmed.
+            one.first_sequence := q.frontier + 1;
+            one.last_sequence := q.frontier + room;
+            q.frontier := one.last_sequence;
+            one.event_types := NULL;
+        ELSE
+            step := headwater_private.take_new(take_claims.namespace, namespace_id, tail_after, tail_from, take_claims.types, take_claims.likes, room,
+                                               care, take_claims.max_scan, q);
+            q := step.q;
+            more := step.more;
+            one.first_sequence := step.first_sequence;
+            one.last_sequence := step.last_sequence;
+            one.event_types := step.of_types;
+            taken := step.taken;
+            listed := step.listed;
+        END IF;
+        IF one.first_sequence IS NOT NULL THEN
+            new_from := cardinality(made) + 1;
+            IF coalesce(cardinality(taken), one.last_sequence - one.first_sequence + 1) <= size AND NOT listed THEN
+                one.number := nextval('headwater_private.claim_numbers');
+                one.claim_id := gen_random_uuid();
+                made := made || one;
+            ELSE
+                made := made || headwater_private.split_claim(one, taken, listed, size);
+            END IF;
+        END IF;
+    END IF;
+    more := more AND cardinality(made) = 0;
+
+    IF cardinality(made) > 0 THEN
+        q.last_visible_at := greatest(q.last_visible_at, one.visible_at);
+        q.look_at := least(q.look_at, one.visible_at);
+    END IF;
+    IF care AND NOT queue.paused THEN
+        q.look_at := least(headwater_private.look_at(one.subscriber_id || '/' || namespace_id::text, q, moment, window_),
+                           CASE WHEN cardinality(made) > 0 THEN one.visible_at END);
+    END IF;
+    -- What was only looked through is noted now and then, while there are claims that may be among it; what is due sooner than was known, at once.
+    IF cardinality(made) = 0 AND NOT turned
+       AND (q.frontier, q.gaps, q.open, q.skipped)
+           IS NOT DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open, (newest.state).skipped)
+       AND (queue.paused OR NOT care
+            OR q.look_at >= (newest.state).look_at
+               AND ((newest.state).look_at = 'infinity' OR moment < (newest.state).expired_from + window_)) THEN
+        IF acking AND NOT care THEN
+            PERFORM headwater_private.ack_claims(namespace_id, take_claims.subscriber_id, take_claims.acks, newest.number);
+        END IF;
+        RETURN;
+    END IF;
+    PERFORM headwater_private.save_queue(namespace_id, take_claims.subscriber_id, newest.number, ended, made, q);
+    IF acking AND NOT care THEN
+        IF cardinality(take_claims.acks) = 1 THEN
+            -- Most acks are this.
+            DELETE FROM headwater_private.claims c
+             WHERE c.claim_id = take_claims.acks[1] AND NOT c.done AND NOT c.of_letter
+               -- Not for an index, as in held_claim.
+               AND c.namespace_id IS NOT DISTINCT FROM queue.namespace_id AND c.subscriber_id IS NOT DISTINCT FROM take_claims.subscriber_id;
+            IF FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+        PERFORM headwater_private.ack_claims(namespace_id, take_claims.subscriber_id, take_claims.acks, NULL);
+    END IF;
+END
+$$;

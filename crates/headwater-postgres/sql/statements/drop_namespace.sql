@@ -1,0 +1,2 @@
+-- Removes a namespace for good.
+SELECT headwater.drop_namespace($1, $1, $2)

@@ -1,0 +1,198 @@
+//! Workers that name the types that they want: an empty answer means that nothing is left, and nobody gets what is another's.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::common::queue::{Shop, delivered, request, sequences};
+use crate::common::{emit, raw, run};
+use headwater_core::{Append, ClaimRequest, EventLog, SubscriberStore};
+use sqlx::{AssertSqlSafe, Row};
+
+/// Claims in SQL: the sequences; NULL where there may be more.
+async fn claim(shop: &mut Shop, types: &str, more: &str) -> Vec<Option<i64>> {
+    let query = format!("SELECT global_sequence FROM headwater.claim('shop', 'work', event_types => {types}{more})");
+    let rows = sqlx::query(AssertSqlSafe(query)).fetch_all(&mut shop.session).await.expect("failed to claim");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+#[tokio::test]
+async fn a_loop_until_nothing_is_left_finds_what_is_rare() {
+    let mut shop = Shop::open(0).await;
+    for _ in 0..20 {
+        let many = (0..10_000).fold(Append::new(), |append, _| append.event(raw("a")));
+        shop.log.append(many).await.unwrap();
+    }
+    shop.emit(&["b", "c", "b.other"]).await;
+    assert_eq!(claim(&mut shop, "'{b}'", "").await, [Some(200_001)], "the first answer has it");
+    assert_eq!(claim(&mut shop, "'{b}'", "").await, []);
+    assert_eq!(delivered(&shop.claim_types(10, &["none", "c"]).await), [[200_002]], "left behind by the claim before");
+    assert_eq!(claim(&mut shop, "'{*.other}'", "").await, [Some(200_003)]);
+    // Another queue, and patterns.
+    shop.store.reset("work", 0).await.unwrap();
+    assert_eq!(delivered(&shop.claim_types(10, &["b*", "c"]).await), [[200_001, 200_002, 200_003]]);
+    assert_eq!(shop.claim(1_000).await[0].events.len(), 1_000);
+}
+
+#[tokio::test]
+async fn what_is_left_behind_is_looked_through_to_its_end() {
+    let mut shop = Shop::open(0).await;
+    run(
+        &mut shop.session,
+        "SELECT headwater.emit('shop', CASE WHEN i IN (1, 12000) THEN 'rare' WHEN i % 2 = 0 THEN 'a' ELSE 'b' END)
+           FROM generate_series(1, 12000) i",
+    )
+    .await;
+    let last = shop.claim_types(1, &["none"]).await;
+    assert_eq!(
+        (last, shop.number("SELECT max((state).frontier) FROM headwater_private.claims").await),
+        (vec![], 12_000)
+    );
+    assert_eq!(claim(&mut shop, "'{rare}'", ", max_events => 1").await, [Some(1)]);
+    assert_eq!(claim(&mut shop, "'{rare}'", ", max_events => 1").await, [Some(12_000)]);
+    assert_eq!(claim(&mut shop, "'{rare}'", "").await, []);
+    let both = claim(&mut shop, "'{a,b}'", ", max_events => 5").await;
+    assert_eq!(both, [Some(2), Some(3), Some(4), Some(5), Some(6)], "in the order of the log");
+}
+
+#[tokio::test]
+async fn a_call_that_may_look_no_further_says_so_and_the_next_goes_on() {
+    let mut shop = Shop::open(0).await;
+    run(&mut shop.session, "SELECT headwater.emit('shop', 'a') FROM generate_series(1, 3000)").await;
+    shop.emit(&["b"]).await;
+    let mut calls = 0;
+    loop {
+        let found = claim(&mut shop, "'{b}'", ", max_scan => 500").await;
+        calls += 1;
+        match found[..] {
+            [None] => continue,
+            [Some(3_001)] => break,
+            _ => panic!("{found:?}"),
+        }
+    }
+    assert!((3..=7).contains(&calls), "{calls} calls");
+    assert_eq!(claim(&mut shop, "'{b}'", ", max_scan => 500").await, []);
+    // In what was left behind as well.
+    assert_eq!(claim(&mut shop, "'{c}'", ", max_scan => 500").await, []);
+    run(&mut shop.session, "UPDATE headwater_private.claims SET state.open = array_append((state).open, ROW(1, 3001, 'x')::headwater_private.open_range)").await;
+    assert_eq!(claim(&mut shop, "'{x}'", ", max_scan => 500").await, [None]);
+    assert_eq!(claim(&mut shop, "'{x}'", ", max_scan => 5000").await, []);
+    let refused =
+        crate::common::sqlstate_of(&mut shop.session, "SELECT headwater.claim('shop', 'work', max_scan => 0)").await;
+    assert_eq!(refused, "WH002");
+}
+
+#[tokio::test]
+async fn many_late_events_hide_none_of_another_type() {
+    let mut shop = Shop::open(1).await;
+    let mut early = shop.db.session().await;
+    run(&mut early, "BEGIN; SELECT headwater.emit('shop', CASE i WHEN 10500 THEN 'y' ELSE 'x' || i % 2 END) FROM generate_series(1, 10500) i").await;
+    shop.emit(&["event"]).await;
+    assert_eq!(delivered(&shop.claim(9).await), [[1, 10_502]]);
+    run(&mut early, "COMMIT").await;
+    assert_eq!(claim(&mut shop, "'{y}'", "").await, [Some(10_501)]);
+    let ranges = "SELECT cardinality((state).open)::bigint FROM headwater_private.claims ORDER BY number DESC LIMIT 1";
+    assert!(shop.number(ranges).await <= 4, "a range for each type, or one more where a look ended");
+    let all = shop.drain().await;
+    assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (10_499, 10_499));
+}
+
+/// The same numbers each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// Workers with all kinds of types claim, ack and hand back, while events appear late and transactions are rolled back: each event is acked once.
+#[tokio::test]
+async fn workers_of_any_types_get_each_event_once() {
+    const TYPES: [&str; 5] = ["a", "b", "b.x", "c", "c.y"];
+    const ASKED: [&[&str]; 7] = [&[], &["a"], &["b*"], &["a", "c"], &["*.y", "b"], &["c*", "a"], &["none"]];
+    for seed in 1..=4 {
+        let mut dice = Dice(seed);
+        let mut shop = Shop::open(0).await;
+        let mut writers = [shop.db.session().await, shop.db.session().await];
+        let mut open = [false; 2];
+        let mut acked: Vec<u64> = Vec::new();
+        let mut held = Vec::new();
+        for step in 0..250 {
+            for _ in 0..dice.roll(6) {
+                emit(&mut shop.session, "shop", TYPES[dice.roll(5) as usize]).await;
+            }
+            let nth = dice.roll(2) as usize;
+            match (open[nth], dice.roll(4)) {
+                (false, 0) => {
+                    run(&mut writers[nth], "BEGIN").await;
+                    for _ in 0..1 + dice.roll(3) {
+                        emit(&mut writers[nth], "shop", TYPES[dice.roll(5) as usize]).await;
+                    }
+                    open[nth] = true;
+                }
+                (true, 0) => {
+                    run(&mut writers[nth], if dice.roll(3) == 0 { "ROLLBACK" } else { "COMMIT" }).await;
+                    open[nth] = false;
+                }
+                _ => {}
+            }
+            let types = ASKED[dice.roll(7) as usize];
+            let per_claim = (dice.roll(2) == 0).then(|| 1 + dice.roll(3) as u32);
+            let asked = ClaimRequest {
+                max_events: 1 + dice.roll(6) as u32,
+                event_types: types.iter().map(|event_type| event_type.to_string()).collect(),
+                per_claim,
+                // Nothing becomes a dead letter.
+                max_attempts: 1_000,
+                ..request()
+            };
+            let claims = shop.claim_with(asked.clone()).await;
+            let events: usize = claims.iter().map(|claim| claim.events.len()).sum();
+            assert!(events <= asked.max_events as usize, "seed {seed}, step {step}: {claims:?}");
+            held.extend(claims);
+            while held.len() > 4 {
+                let claim: headwater_core::Claim = held.swap_remove(dice.roll(held.len() as u64) as usize);
+                if dice.roll(5) == 0 {
+                    shop.queue.nack(claim.claim_id, None, Duration::ZERO, "no").await.unwrap();
+                } else {
+                    acked.extend(sequences(&claim));
+                    shop.queue.ack(claim.claim_id, None).await.unwrap();
+                }
+            }
+            if step % 10 == 0 {
+                let problems = "SELECT count(*) FROM headwater.audit_queues('shop')";
+                assert_eq!(shop.number(problems).await, 0, "seed {seed}, step {step}");
+            }
+        }
+        for writer in &mut writers {
+            run(writer, "COMMIT").await;
+        }
+        for claim in held {
+            acked.extend(sequences(&claim));
+            shop.queue.ack(claim.claim_id, None).await.unwrap();
+        }
+        // By their types, and at last by none.
+        for types in [&["a"][..], &["b*"], &["c", "c.y"], &[]] {
+            loop {
+                let claims = shop.claim_types(7, types).await;
+                for claim in &claims {
+                    acked.extend(sequences(claim));
+                    shop.queue.ack(claim.claim_id, None).await.unwrap();
+                }
+                if claims.is_empty() {
+                    break;
+                }
+                assert_ne!(types.len(), 0, "seed {seed}: {claims:?} was left when each type had been asked for");
+            }
+        }
+        acked.sort_unstable();
+        let all: Vec<i64> = sqlx::query_scalar(
+            "SELECT global_sequence FROM headwater.read_log('shop', max_events => 100000) ORDER BY 1",
+        )
+        .fetch_all(&mut shop.session)
+        .await
+        .unwrap();
+        assert_eq!(acked, all.iter().map(|sequence| *sequence as u64).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
