@@ -10,6 +10,16 @@ use crate::output::{Output, printable};
 /// Transactions that are open for less, and for which nobody waits, hold nothing back that anybody would notice.
 const LASTING: Duration = Duration::from_secs(1);
 
+/// How the output names what concerns all namespaces.
+pub(crate) const ALL: &str = "the database";
+
+/// Who holds all namespaces back: locks on tables, standbys that commits wait for.
+pub(crate) async fn holders_of_all(headwater: &Headwater) -> Result<Vec<Holder>, Failure> {
+    let mut holders = headwater.holders(None).await?;
+    holders.retain(|holder| holder.is_lasting(LASTING));
+    Ok(holders)
+}
+
 /// Who holds a namespace back.
 pub(crate) async fn holders(headwater: &Headwater, namespace: &str) -> Result<Vec<Holder>, Failure> {
     let mut holders = headwater.holders(Some(namespace)).await?;

@@ -28,9 +28,10 @@ impl Output {
 
     /// Rows with their columns aligned; the first is the heading.
     pub(crate) fn table<const N: usize>(&mut self, rows: &[[String; N]]) -> Result<(), Failure> {
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; N] =
+            std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
         for row in rows {
-            let cells = row.iter().enumerate().map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
+            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
             self.line(cells.collect::<Vec<_>>().join("  ").trim_end())?;
         }
         Ok(())

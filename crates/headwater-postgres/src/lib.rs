@@ -53,7 +53,7 @@ pub use inbox::{InboxHead, InboxPage, InboxRow, PgInbox, Received, SlotHealth};
 pub use live_nodes::{LiveNode, LiveReport};
 pub use log::{LogOptions, PgLog};
 pub use migrate::Migrated;
-pub use namespaces::NamespaceChanges;
+pub use namespaces::{NamespaceChanges, NamespaceStatus};
 pub use nodes::PgNodes;
 pub use partitions::{Loss, Maintained, MonthInfo, Trimmed};
 pub use poison::{PoisonEvent, Redelivered, SubscriptionReset};

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use headwater_core::{
-    AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, ReadError, check_retention,
+    AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering, ReadError,
+    check_retention,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::error::admin_error;
 use crate::months::Months;
-use crate::number::{count, int};
+use crate::number::{count, int, sequence};
 use crate::row::json;
 use crate::{Database, LogOptions, PgLog, sql};
 
@@ -25,6 +26,21 @@ pub struct NamespaceChanges {
     pub max_payload_bytes: Option<u32>,
     /// Whatever the owner wants to note.
     pub metadata: Option<Json>,
+}
+
+/// A namespace in a list of all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceStatus {
+    /// Its name.
+    pub name: String,
+    /// How its sequences are handed out.
+    pub ordering: Ordering,
+    /// The highest event that can be read; 0 if the log is empty.
+    pub last_sequence: u64,
+    /// Open transactions that may still commit events.
+    pub writers: u64,
+    /// Whether somebody holds rows of it that others need: [`Database::holders`] says who.
+    pub is_held: bool,
 }
 
 impl Database {
@@ -100,6 +116,14 @@ impl Database {
         conn.end(rows, admin_error).await?.iter().map(namespace_info).collect()
     }
 
+    /// The state of all namespaces, by name: one statement, however many there are.
+    pub async fn namespace_statuses(&self) -> Result<Vec<NamespaceStatus>, AdminError> {
+        self.require_migrated().await?;
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let rows = sqlx::query(sql::NAMESPACE_STATUS).fetch_all(&mut *conn).await.map_err(admin_error);
+        conn.end(rows, admin_error).await?.iter().map(namespace_status).collect()
+    }
+
     /// One namespace.
     pub async fn namespace(&self, name: &str) -> Result<NamespaceInfo, AdminError> {
         self.require_migrated().await?;
@@ -172,5 +196,15 @@ pub(crate) fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
         created_at: row.get("created_at"),
         partitions: row.get::<&str, _>("partitions").parse()?,
         storage: row.get::<&str, _>("storage").parse()?,
+    })
+}
+
+fn namespace_status(row: &PgRow) -> Result<NamespaceStatus, AdminError> {
+    Ok(NamespaceStatus {
+        name: row.get("namespace"),
+        ordering: row.get::<&str, _>("ordering").parse()?,
+        last_sequence: sequence(row, "last_sequence").map_err(admin_error)?,
+        writers: sequence(row, "writers").map_err(admin_error)?,
+        is_held: row.get("is_held"),
     })
 }

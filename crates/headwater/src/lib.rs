@@ -70,7 +70,7 @@ pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
     DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, Holder, ImportError, ImportField,
     ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
-    NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, QueueConnection,
-    QueueInfo, Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped,
+    NamespaceChanges, NamespaceStatus, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent,
+    QueueConnection, QueueInfo, Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped,
     SubscriptionReset, TransferError, Transferred, Trimmed,
 };

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError};
+use headwater_core::{
+    AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError, SubscriberInfo,
+};
 use headwater_postgres::{
     Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, Holder, LiveNode, LogOptions, Loss,
-    Maintained, Migrated, MonthInfo, NamespaceChanges, OrphanedSlot, PgLog, QueueInfo, ReplicationSettings,
-    ReplicationSlot, ServerStatus, SlotDropped, TransferError, Transferred, WakeUps,
+    Maintained, Migrated, MonthInfo, NamespaceChanges, NamespaceStatus, OrphanedSlot, PgLog, QueueInfo,
+    ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped, TransferError, Transferred, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -99,6 +101,16 @@ impl Headwater {
     /// The settings of a namespace.
     pub async fn namespace_info(&self, name: &str) -> Result<NamespaceInfo, AdminError> {
         self.database.namespace(name).await
+    }
+
+    /// The state of all namespaces, by name: one statement, however many there are.
+    pub async fn namespace_statuses(&self) -> Result<Vec<NamespaceStatus>, AdminError> {
+        self.database.namespace_statuses().await
+    }
+
+    /// The subscribers of all namespaces, each with the name of its namespace: one statement, however many there are.
+    pub async fn subscribers(&self) -> Result<Vec<(String, SubscriberInfo)>, SubscriberError> {
+        self.database.subscribers_of_all().await
     }
 
     /// Lets a role of the database work in a namespace: see the guide on roles. Only the owner of Headwater's tables, and superusers, can.

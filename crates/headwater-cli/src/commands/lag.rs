@@ -1,5 +1,6 @@
 //! `headwater lag`
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -50,8 +51,12 @@ pub(crate) struct Lag {
     json: bool,
 }
 
-/// A namespace, who holds it back, and its subscribers.
-type Lags = Vec<(String, Vec<Holder>, Vec<SubscriberLag>)>;
+struct Lags {
+    /// Each namespace with those who hold it back, and its subscribers.
+    namespaces: Vec<(String, Vec<Holder>, Vec<SubscriberLag>)>,
+    /// Who holds all namespaces back.
+    of_all: Vec<Holder>,
+}
 
 struct SubscriberLag {
     info: SubscriberInfo,
@@ -103,36 +108,50 @@ impl Lag {
     }
 
     async fn look(&self, headwater: &Headwater) -> Result<Lags, Failure> {
-        let names = match &self.namespace {
-            Some(name) => vec![name.clone()],
-            None => headwater.namespaces().await?.into_iter().map(|info| info.name).collect(),
+        // Of all namespaces, only those that somebody holds are asked by whom.
+        let of_all = held::holders_of_all(headwater).await?;
+        let (all, held) = match &self.namespace {
+            Some(name) => {
+                let store = headwater.namespace(name).await?.subscribers();
+                let all = store.subscribers().await?.into_iter().map(|info| (name.clone(), info)).collect();
+                (all, BTreeSet::from([name.clone()]))
+            }
+            None => {
+                let held = headwater.namespace_statuses().await?.into_iter().filter(|status| status.is_held);
+                (headwater.subscribers().await?, held.map(|status| status.name).collect())
+            }
         };
-        let mut lags = Vec::new();
-        for name in names {
-            let store = headwater.namespace(&name).await?.subscribers();
-            let mut subscribers = Vec::new();
-            for info in store.subscribers().await? {
-                let wanted = self.partitions || self.json;
-                let partitions = match info.mode {
-                    SubscriberMode::Partitioned { .. } if wanted => match store.group(&info.subscriber_id).await {
+        let mut by_namespace = BTreeMap::<String, Vec<SubscriberLag>>::new();
+        for (name, info) in all {
+            let wanted = self.partitions || self.json;
+            let partitions = match info.mode {
+                SubscriberMode::Partitioned { .. } if wanted => {
+                    let store = headwater.namespace(&name).await?.subscribers();
+                    match store.group(&info.subscriber_id).await {
                         Ok(group) => group.partitions,
                         // It was removed since.
                         Err(SubscriberError::NotFound(_)) => continue,
                         Err(error) => return Err(error.into()),
-                    },
-                    _ => Vec::new(),
-                };
-                subscribers.push(SubscriberLag { info, partitions });
-            }
-            let holders = held::holders(headwater, &name).await?;
-            lags.push((name, holders, subscribers));
+                    }
+                }
+                _ => Vec::new(),
+            };
+            by_namespace.entry(name).or_default().push(SubscriberLag { info, partitions });
         }
-        Ok(lags)
+        for name in &held {
+            by_namespace.entry(name.clone()).or_default();
+        }
+        let mut namespaces = Vec::new();
+        for (name, subscribers) in by_namespace {
+            let holders = if held.contains(&name) { held::holders(headwater, &name).await? } else { Vec::new() };
+            namespaces.push((name, holders, subscribers));
+        }
+        Ok(Lags { namespaces, of_all })
     }
 }
 
 fn table(output: &mut Output, lags: &Lags, by_partition: bool) -> Result<(), Failure> {
-    let all = || lags.iter().flat_map(|(namespace, _, all)| all.iter().map(move |lag| (namespace, lag)));
+    let all = || lags.namespaces.iter().flat_map(|(namespace, _, all)| all.iter().map(move |lag| (namespace, lag)));
     if by_partition {
         let heading =
             ["NAMESPACE", "SUBSCRIBER", "PARTITION", "OWNER", "STATE", "POSITION", "BEHIND"].map(String::from);
@@ -164,7 +183,13 @@ fn table(output: &mut Output, lags: &Lags, by_partition: bool) -> Result<(), Fai
         });
         output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
     }
-    lags.iter().try_for_each(|(namespace, holders, _)| held::print(output, namespace, holders))
+    let mut namespaces = lags.namespaces.iter();
+    namespaces.try_for_each(|(namespace, holders, _)| held::print(output, namespace, holders))?;
+    if lags.namespaces.iter().any(|(_, holders, _)| !holders.is_empty()) {
+        // Whoever holds all of them was named there.
+        return Ok(());
+    }
+    held::print(output, held::ALL, &lags.of_all)
 }
 
 fn owner(info: &SubscriberInfo) -> String {
@@ -173,7 +198,10 @@ fn owner(info: &SubscriberInfo) -> String {
 
 fn lines(output: &mut Output, lags: &Lags, as_json: bool) -> Result<(), Failure> {
     let now: DateTime<Utc> = Utc::now();
-    let all = lags.iter().flat_map(|(namespace, holders, all)| all.iter().map(move |lag| (namespace, holders, lag)));
+    let all = lags.namespaces.iter().flat_map(|(namespace, holders, all)| {
+        let holders = if holders.is_empty() { &lags.of_all } else { holders };
+        all.iter().map(move |lag| (namespace, holders, lag))
+    });
     for (namespace, holders, lag) in all {
         let info = &lag.info;
         let holders = held::of_subscriber(holders, &info.subscriber_id);

@@ -32,31 +32,50 @@ impl Status {
             eprintln!("warning: fsync or synchronous_commit is off: a crash of the machine loses committed events");
         }
         // What there is to show of a schema that is missing, or not ours, is shown before that ends the command.
-        let namespaces = held::unless_locked(&headwater, look(&headwater)).await;
-        let known = namespaces.as_deref().unwrap_or_default();
+        let seen = held::unless_locked(&headwater, look(&headwater)).await;
         let mut output = Output::new();
         if self.json {
-            output.json(&json(&server, known))?;
+            output.json(&json(&server, seen.as_ref().unwrap_or(&Seen::default())))?;
         } else {
-            print(&mut output, &server, known, namespaces.is_ok())?;
+            print(&mut output, &server, seen.as_ref().ok())?;
         }
         output.finish()?;
         headwater.shutdown().await;
-        namespaces.map(drop)
+        seen.map(drop)
     }
 }
 
-/// A namespace's name, ordering, horizon, and who holds it back.
-type Known = (String, &'static str, Horizon, Vec<Holder>);
+/// A namespace.
+struct Known {
+    name: String,
+    ordering: &'static str,
+    horizon: Horizon,
+    /// Who holds it back; empty if nobody holds it alone.
+    holders: Vec<Holder>,
+}
 
-async fn look(headwater: &Headwater) -> Result<Vec<Known>, Failure> {
-    let mut known = Vec::new();
-    for info in headwater.namespaces().await? {
-        let horizon = horizon(headwater, &info.name).await?;
-        let holders = headwater.holders(Some(&info.name)).await?;
-        known.push((info.name, info.ordering.as_str(), horizon, holders));
+/// What there is to know of all namespaces.
+#[derive(Default)]
+struct Seen {
+    namespaces: Vec<Known>,
+    /// Who holds all of them back: locks on tables, standbys that commits wait for.
+    of_all: Vec<Holder>,
+}
+
+/// A few statements, however many namespaces there are: only those that somebody holds are asked one by one.
+async fn look(headwater: &Headwater) -> Result<Seen, Failure> {
+    let of_all = headwater.holders(None).await?;
+    let mut namespaces = Vec::new();
+    for status in headwater.namespace_statuses().await? {
+        let (horizon, holders) = if status.is_held {
+            (horizon(headwater, &status.name).await?, headwater.holders(Some(&status.name)).await?)
+        } else {
+            let end = status.last_sequence;
+            (Horizon { head: end, horizon: end, writers: Vec::new() }, Vec::new())
+        };
+        namespaces.push(Known { name: status.name, ordering: status.ordering.as_str(), horizon, holders });
     }
-    Ok(known)
+    Ok(Seen { namespaces, of_all })
 }
 
 /// How far a log is settled. While nobody writes, its head is the last event that can be read: sequences beyond were handed out to transactions that were rolled
@@ -69,7 +88,7 @@ pub(crate) async fn horizon(headwater: &Headwater, namespace: &str) -> Result<Ho
     Ok(Horizon { head, ..horizon })
 }
 
-fn print(output: &mut Output, server: &ServerStatus, known: &[Known], readable: bool) -> Result<(), Failure> {
+fn print(output: &mut Output, server: &ServerStatus, seen: Option<&Seen>) -> Result<(), Failure> {
     let schema = match server.schema_version {
         0 => "not migrated".into(),
         version => format!("version {version}"),
@@ -81,24 +100,28 @@ fn print(output: &mut Output, server: &ServerStatus, known: &[Known], readable: 
         ["wal_level".into(), server.wal_level.clone()],
         ["schema".into(), schema],
     ])?;
-    if !readable {
-        return Ok(());
-    }
+    let Some(Seen { namespaces, of_all }) = seen else { return Ok(()) };
     output.line("")?;
-    if known.is_empty() {
+    if namespaces.is_empty() {
         return output.line("no namespaces yet: headwater namespace create NAME");
     }
     let heading = ["NAMESPACE", "ORDERING", "HEAD", "HORIZON", "PENDING WRITERS"].map(String::from);
-    let rows = known.iter().map(|(name, ordering, horizon, _)| {
+    let rows = namespaces.iter().map(|Known { name, ordering, horizon, .. }| {
         let writers = horizon.writers.len().to_string();
         [name.clone(), (*ordering).into(), horizon.head.to_string(), horizon.horizon.to_string(), writers]
     });
     output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
-    known.iter().try_for_each(|(name, _, _, holders)| held::print(output, name, holders))
+    namespaces.iter().try_for_each(|known| held::print(output, &known.name, &known.holders))?;
+    if namespaces.iter().any(|known| !known.holders.is_empty()) {
+        // Whoever holds all of them was named there.
+        return Ok(());
+    }
+    held::print(output, held::ALL, of_all)
 }
 
-fn json(server: &ServerStatus, known: &[Known]) -> Value {
-    let namespaces = known.iter().map(|(name, ordering, horizon, holders)| {
+fn json(server: &ServerStatus, seen: &Seen) -> Value {
+    let namespaces = seen.namespaces.iter().map(|Known { name, ordering, horizon, holders }| {
+        let holders = if holders.is_empty() { &seen.of_all } else { holders };
         let mut value = json!({ "name": name, "ordering": ordering, "held_by": holders });
         if let (Value::Object(all), Value::Object(of_horizon)) = (&mut value, horizon_json(horizon)) {
             all.extend(of_horizon);

@@ -1,12 +1,16 @@
 -- headwater.namespace_status()
 -- Public: in docs/sql.md.
--- The namespaces that the caller was granted, by name, each with the highest event that can be read, how many transactions
--- may still commit events, and whether somebody holds it: then headwater.holders(namespace) says who. One statement for all of them, which
--- reads the locks once and no sequence: to ask a sequence locks it until the transaction ends.
+-- The namespaces that the caller was granted, by name. One statement for all of them: it reads the locks once.
+-- It reads no sequence, since a read of a sequence locks it until the transaction ends.
+--   last_sequence   the highest event that can be read
+--   writers         how many open transactions may still commit events
+--   is_held         whether somebody holds rows of it that others need; headwater.holders(namespace) says who.
+--                   Two rare cases are not seen here, only by holders: a row that was locked in a savepoint that was
+--                   released, and a row that several transactions share.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.namespace_status(caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (namespace text, ordering text, storage text, last_sequence bigint, writers bigint, is_held boolean)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET lock_timeout = '500ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     here    constant oid := (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database());
@@ -25,13 +29,25 @@ BEGIN
          GROUP BY 1
     )
     SELECT coalesce(array_agg(f.namespace_id), '{}') AS ids, coalesce(array_agg(f.writers), '{}') AS counts INTO writing FROM found f;
-    -- Rows that one writer, or one worker, at a time may lock.
-    locking := ARRAY(
-        SELECT h.namespace_id
-          FROM (SELECT c.namespace_id, c.xmax FROM headwater_private.counters c
-                 UNION ALL SELECT q.namespace_id, q.xmax FROM headwater_private.queues q) h
-         WHERE h.xmax::text <> '0' AND h.xmax::text IN (SELECT l.transactionid::text FROM pg_catalog.pg_locks l
-                                                         WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock'));
+    -- Rows for which others wait, as headwater_private.held_rows names them, of transactions that are open.
+    BEGIN
+        locking := ARRAY(
+            SELECT DISTINCT h.namespace_id
+              FROM (SELECT c.namespace_id, c.xmax FROM headwater_private.counters c
+                     UNION ALL SELECT q.namespace_id, q.xmax FROM headwater_private.queues q
+                     UNION ALL SELECT s.namespace_id, s.xmax FROM headwater_private.subscribers s
+                     UNION ALL SELECT c.namespace_id, c.xmax FROM headwater_private.claims c WHERE NOT c.done
+                     UNION ALL SELECT s.namespace_id, s.xmax FROM headwater_private.schedules s
+                     UNION ALL SELECT l.namespace_id, l.xmax FROM headwater_private.latches l
+                     UNION ALL SELECT n.namespace_id, n.xmax FROM headwater_private.namespaces n) h
+              JOIN (SELECT DISTINCT l.transactionid FROM pg_catalog.pg_locks l
+                     WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock'
+                       AND l.pid IS DISTINCT FROM pg_backend_pid()) x ON x.transactionid = h.xmax
+             WHERE h.xmax <> '0'::xid);
+    EXCEPTION WHEN lock_not_available THEN
+        -- Somebody has locked one of these tables, which holders() tells.
+        locking := '{}';
+    END;
     RETURN QUERY
     SELECT n.namespace, n.ordering, n.storage,
            CASE n.storage WHEN 'own' THEN headwater_private.newest_sequence(n) ELSE greatest(e.global_sequence, n.tail_after, 0) END,

@@ -11,7 +11,7 @@ SELECT pg_catalog.current_setting('server_version') AS server_version, pg_catalo
          WHERE coalesce(a.backend_type, 'client backend') = 'client backend' GROUP BY r.rolname ORDER BY pg_catalog.count(*) DESC, r.rolname LIMIT 1) AS connections_of,
        pg_catalog.current_setting('max_locks_per_transaction')::bigint
            * (pg_catalog.current_setting('max_connections')::bigint + pg_catalog.current_setting('max_prepared_transactions')::bigint) AS lock_room,
-       (SELECT pg_catalog.count(*) FROM pg_class c WHERE c.relnamespace = pg_catalog.to_regnamespace('headwater_private') AND c.relkind IN ('r', 'p', 'i', 'I')) AS relations,
+       (SELECT pg_catalog.count(*) FROM pg_class c WHERE c.relnamespace = pg_catalog.to_regnamespace('headwater_private') AND c.relkind IN ('r', 'p', 'i', 'I', 'S')) AS relations,
        -- Those with a fast path take none of the room.
        (SELECT pg_catalog.count(*) FROM pg_locks l WHERE NOT l.fastpath) AS locks,
        (SELECT coalesce(l.pid, 0) FROM pg_locks l WHERE NOT l.fastpath GROUP BY l.pid, l.virtualtransaction ORDER BY pg_catalog.count(*) DESC LIMIT 1) AS locks_pid,

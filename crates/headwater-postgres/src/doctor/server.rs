@@ -145,10 +145,11 @@ pub(super) fn settings(facts: &Facts, notify_queue: f64) -> Vec<Finding> {
         );
     }
     if facts.relations * 2 >= facts.lock_room {
-        let message = format!("{} tables and indexes, and room for {} locks", facts.relations, facts.lock_room);
+        let message =
+            format!("{} tables, indexes and sequences, and room for {} locks", facts.relations, facts.lock_room);
         found.push(
             Finding::new(Warning, "locks", message)
-                .consequence("whoever reads all months at once, as pg_dump does, can run out of locks")
+                .consequence("pg_dump holds a lock on each table and sequence until it ends, and can run out of locks")
                 .mend("ALTER SYSTEM SET max_locks_per_transaction = 256, and restart the server"),
         );
     }

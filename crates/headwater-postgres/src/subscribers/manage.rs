@@ -16,7 +16,7 @@ use super::{Result, checkpoint, refused, storable};
 use crate::error::subscriber_error;
 use crate::number::{PgSequence, bigint, bigints, bound, count, int, milliseconds, sequence};
 use crate::row::PgJson;
-use crate::sql;
+use crate::{Database, sql};
 
 pub(super) async fn register(conn: &mut PgConnection, namespace: &str, config: &SubscriberConfig) -> Result<()> {
     check_subscriber_id(&config.subscriber_id)?;
@@ -125,6 +125,17 @@ pub(super) async fn status(
     let statement = sqlx::query(sql::SUBSCRIBER_STATUS).bind(namespace).bind(subscriber_id);
     let rows = statement.fetch_all(conn).await.map_err(subscriber_error)?;
     rows.iter().map(info).collect::<std::result::Result<_, _>>().map_err(subscriber_error)
+}
+
+impl Database {
+    /// The subscribers of all namespaces, each with the name of its namespace: one statement, however many there are.
+    pub async fn subscribers_of_all(&self) -> Result<Vec<(String, SubscriberInfo)>> {
+        let mut conn = self.pin().await.map_err(subscriber_error)?;
+        let rows = sqlx::query(sql::ALL_SUBSCRIBERS).fetch_all(&mut *conn).await.map_err(subscriber_error);
+        let rows = conn.end(rows, subscriber_error).await?;
+        let of_row = |row| Ok((PgRow::get(row, "namespace"), info(row)?));
+        rows.iter().map(of_row).collect::<std::result::Result<_, sqlx::Error>>().map_err(subscriber_error)
+    }
 }
 
 fn info(row: &PgRow) -> std::result::Result<SubscriberInfo, sqlx::Error> {
