@@ -38,6 +38,7 @@ mod partman_drop;
 mod poison;
 mod pooled;
 mod properties;
+mod public_costs;
 mod queue;
 mod queue_cost;
 mod queue_crash;
