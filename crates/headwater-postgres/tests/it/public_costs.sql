@@ -1,6 +1,10 @@
 -- The database that public_costs.rs measures: the namespace `shop`, whose past months are made before this runs, and others beside it. Each step is a transaction of its own.
--- Sizes: $namespaces$ in all, $events$ events of this month in `shop`, and $beside$ of everything that can stand beside what a call asks for.
+-- $role$ was granted all namespaces. Sizes: $namespaces$ in all, $events$ events of this month in `shop`, and $beside$ of everything that can stand beside what a call asks for.
 
+-- step: a role that may do all that a role can be granted
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO $role$;
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO $role$;
+SELECT headwater.grant_role('shop', '$role$', 'admin');
 -- step: other namespaces, each with a bit of everything
 SELECT headwater.create_namespace('tenant-' || i) FROM generate_series(2, $namespaces$) i;
 -- step
@@ -10,7 +14,7 @@ SELECT headwater.emit_at(n.namespace, 'A', now() + interval '1 day'),
        headwater.register_subscriber(n.namespace, 'reader'), headwater.register_subscriber(n.namespace, 'work', mode => 'shared'),
        headwater.register_subscriber(n.namespace, 'group', mode => 'partitioned', partitions => 2),
        headwater.schedule(n.namespace, 'daily', 'A', '0 2 29 2 *'), headwater.register_node(n.namespace, 'node-' || n.namespace_id, event_types => '{A}'),
-       headwater.grant_role(n.namespace, current_user::text, 'consumer')
+       headwater.grant_role(n.namespace, '$role$', 'admin')
   FROM headwater_private.namespaces n WHERE n.namespace <> 'shop';
 -- step
 SELECT headwater.nack(n.namespace, 'work', c.claim_id, permanent => true)
@@ -31,6 +35,7 @@ SELECT headwater.emit('shop', 'A', event_id => '00000000-0000-7000-8000-00000000
 -- step: more of the log: each event has a stream, a key and a transaction of many
 SELECT count(*) FROM headwater.append('shop', (SELECT jsonb_agg(jsonb_build_object('stream_id', 'cart-' || i, 'events',
            jsonb_build_array(jsonb_build_object('type', 'B', 'key', 'k' || i % 7, 'data', repeat('x', 200))))) FROM generate_series(1, $events$) i));
+SELECT count(*) FROM headwater.append('shop', 'long', (SELECT jsonb_agg(jsonb_build_object('type', 'C')) FROM generate_series(1, 320)));
 -- step: holes, of which one is not recorded
 UPDATE public.known SET hole = s.hole
   FROM (SELECT min(s.hole) AS hole FROM (SELECT nextval(n.sequence) AS hole FROM headwater_private.namespaces n, generate_series(0, $beside$ * 2 + 2) i WHERE n.namespace = 'shop') s) s;
@@ -61,11 +66,14 @@ SELECT headwater.claim('shop', 'work', 1, '1 hour') FROM generate_series(1, $bes
 UPDATE public.known SET claim_id = (SELECT c.claim_id FROM headwater.claim('shop', 'work', 10, '1 hour') c LIMIT 1);
 -- step
 INSERT INTO headwater_private.dead_letters (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state, parks_key, error, node, attempts, event, term)
-SELECT d.namespace_id, 'reader', d.global_sequence, d.event_id, d.event_type, d.order_key, d.state, false, d.error, d.node, d.attempts, d.event, k.reader_term
-  FROM headwater_private.dead_letters d, public.known k WHERE d.namespace_id = 1 AND d.subscriber_id = 'work';
+SELECT d.namespace_id, s.subscriber_id, CASE WHEN s.subscriber_id = 'reader' THEN 1 ELSE d.global_sequence END, d.event_id, d.event_type, d.order_key, d.state, false, d.error, d.node,
+       d.attempts, d.event, k.reader_term
+  FROM headwater_private.dead_letters d, public.known k, (VALUES ('reader'), ('reader-1')) AS s(subscriber_id)
+ WHERE d.namespace_id = 1 AND d.subscriber_id = 'work' AND (d.global_sequence = k.first OR s.subscriber_id <> 'reader');
 UPDATE public.known SET letter = (SELECT max(d.global_sequence) FROM headwater_private.dead_letters d WHERE d.namespace_id = 1);
 -- step: states, nodes, schedules, what is due, imports, poison, the inbox
-SELECT headwater.put_state(1, 'reader', 'state-' || i, '{"a": 1}', global_sequence => k.first) FROM public.known k, generate_series(0, $beside$) i;
+SELECT headwater.put_state(1, 'reader' || n, 'state', '{"a": 1}', global_sequence => k.first) FROM public.known k, (SELECT '' UNION ALL SELECT '-' || i FROM generate_series(1, $beside$) i) AS s(n);
+SELECT headwater.put_state(1, 'reader-1', 'state-' || i, '{"a": 1}', global_sequence => k.first) FROM public.known k, generate_series(1, $beside$) i;
 SELECT headwater.register_node('shop', 'node-' || i, event_types => '{A}') FROM generate_series(1, $beside$) i;
 UPDATE public.known SET incarnation = n.incarnation, instance_id = n.instance_id FROM headwater.register_node('shop', 'node-0', event_types => '{A}') n;
 SELECT headwater.schedule('shop', 'leap-' || i, 'A', '0 2 29 2 *') FROM generate_series(1, $beside$) i;
