@@ -2,7 +2,8 @@
 //!
 //! `public_costs_calls.sql` has the calls, with the dimensions in which a call may touch more pages, as its answer does. In all other dimensions it touches about
 //! the same pages. No call holds more locks in a larger database, whatever it answers, and none spills. Each call is measured in plans for the values at hand and in
-//! plans for all values, when the session has its plans and catalogs at hand, and is undone.
+//! plans for all values, when the session has its plans and catalogs at hand, and is undone. `HEADWATER_SHOW_COSTS=1` shows all figures of tests that fail, or with
+//! `--no-capture`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -253,14 +254,14 @@ fn broken(call: &Call, dimension: Dimension, times: i64, small: Cost, large: Cos
 
 /// All that is wrong with the costs of calls at two sizes, as one error.
 fn check(calls: &[Call], costs: impl IntoIterator<Item = (Dimension, Vec<Cost>, Vec<Cost>)>) {
+    let show = std::env::var_os("HEADWATER_SHOW_COSTS").is_some();
     let mut all = Vec::new();
     for (dimension, small, large) in costs {
         let (_, times) = dimension.large();
         for (call, (small, large)) in calls.iter().zip(small.into_iter().zip(large)) {
-            println!(
-                "{dimension:?}\t{}\t{}\t{}\t{}\t{}",
-                small.pages, large.pages, small.locks, large.locks, call.statement
-            );
+            if show {
+                println!("{dimension:?} × {times}: {small} → {large}: {}", call.statement);
+            }
             all.extend(broken(call, dimension, times, small, large));
         }
     }
