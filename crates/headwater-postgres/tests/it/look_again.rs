@@ -187,15 +187,15 @@ async fn a_transaction_that_has_the_name_of_one_that_ended_is_not_taken_for_it()
     assert_eq!(follower.look().await, (vec![], vec![first]));
 }
 
-/// Where a look stops until it is told to go on.
+/// Where a look stops until it is told to go on: before which of its steps.
 #[derive(Clone, Copy)]
-enum Stop {
+enum Before {
     /// It has proved how far the log is settled, and has not read what is new.
-    BeforeReading,
+    Reading,
     /// It has read what is new, and has not listed the writers.
-    BeforeListing,
+    Listing,
     /// It has listed the writers, and has not looked into holes.
-    BeforeLooking,
+    Looking,
 }
 
 /// A look that stops half-way.
@@ -207,11 +207,11 @@ struct Stopped {
 
 impl Stopped {
     /// Lets a look begin, and waits until it has come to this place.
-    async fn at(stop: Stop, db: &TestDatabase, mut follower: Follower) -> Self {
-        let (function, before, after) = match stop {
-            Stop::BeforeReading => ("log_page", "PERFORM aside.stop();", ""),
-            Stop::BeforeListing => ("log_page", "", "PERFORM aside.stop();"),
-            Stop::BeforeLooking => ("gap_events", "PERFORM aside.stop();", ""),
+    async fn at(before: Before, db: &TestDatabase, mut follower: Follower) -> Self {
+        let (function, before, after) = match before {
+            Before::Reading => ("log_page", "PERFORM aside.stop();", ""),
+            Before::Listing => ("log_page", "", "PERFORM aside.stop();"),
+            Before::Looking => ("gap_events", "PERFORM aside.stop();", ""),
         };
         let mut holder = db.session().await;
         run(&mut holder, include_str!("look_again.sql")).await;
@@ -255,7 +255,7 @@ async fn a_writer_that_ends_before_the_list_is_made_is_found_by_the_same_look() 
     let mut session = db.session().await;
     let (follower, mut slow) = behind_a_hole(&db, &log, &mut session).await;
     let third = emit(&mut session, "shop", "fast").await;
-    let look = Stopped::at(Stop::BeforeListing, &db, follower).await;
+    let look = Stopped::at(Before::Listing, &db, follower).await;
     run(&mut slow, "COMMIT").await;
     let (mut follower, shown) = look.go_on().await;
     assert_eq!(shown, (vec![third], vec![1]));
@@ -277,7 +277,7 @@ async fn what_follows_an_event_in_a_hole_is_not_shown_without_it() {
     assert_eq!(follower.look().await, (vec![second], vec![]));
     assert_eq!(follower.look().await, (vec![], vec![]));
     // After the proof, and before the rows are read, the writer ends and lets another one follow.
-    let look = Stopped::at(Stop::BeforeReading, &db, follower).await;
+    let look = Stopped::at(Before::Reading, &db, follower).await;
     run(&mut slow, "COMMIT").await;
     run(&mut session, append).await;
     let (_, shown) = look.go_on().await;
@@ -293,7 +293,7 @@ async fn a_writer_that_ends_between_the_list_and_the_look_is_found() {
     let second = emit(&mut session, "shop", "fast").await;
     let mut follower = Follower::new(&log);
     assert_eq!(follower.look().await, (vec![second], vec![]));
-    let look = Stopped::at(Stop::BeforeLooking, &db, follower).await;
+    let look = Stopped::at(Before::Looking, &db, follower).await;
     run(&mut slow, "COMMIT").await;
     let (mut follower, shown) = look.go_on().await;
     assert_eq!(shown, (vec![], vec![first]));
@@ -311,7 +311,7 @@ async fn a_writer_that_begins_between_the_list_and_the_look_is_found() {
         let second = emit(&mut session, "shop", "fast").await;
         let mut follower = Follower::new(&log);
         assert_eq!(follower.look().await, (vec![second], vec![]));
-        let look = Stopped::at(Stop::BeforeLooking, &db, follower).await;
+        let look = Stopped::at(Before::Looking, &db, follower).await;
         let (mut begins, third) = writer(&db).await;
         let fourth = emit(&mut session, "shop", "fast").await;
         if ends_at_once {
@@ -342,7 +342,7 @@ async fn a_writer_that_is_on_no_list_is_found() {
     let (follower, _slow) = behind_a_hole(&db, &log, &mut session).await;
     let (mut begins, third) = writer(&db).await;
     let fourth = emit(&mut session, "shop", "fast").await;
-    let look = Stopped::at(Stop::BeforeListing, &db, follower).await;
+    let look = Stopped::at(Before::Listing, &db, follower).await;
     run(&mut begins, "COMMIT").await;
     let (mut follower, shown) = look.go_on().await;
     assert_eq!(shown, (vec![fourth], vec![]));
