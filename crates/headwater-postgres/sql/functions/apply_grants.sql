@@ -15,7 +15,8 @@ BEGIN
     FOR who IN SELECT only_role WHERE only_role IS NOT NULL
                    UNION SELECT g.role FROM headwater_private.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.role WHERE only_role IS NULL LOOP
         IF EXISTS (SELECT FROM headwater_private.grants g WHERE g.role = who) THEN
-            -- A GRANT writes the row of every function anew, also where the role has it already. An old snapshot does not show what others have revoked.
+            -- A GRANT rewrites the row of every function, also if the role has it already. An old
+            -- snapshot does not show what others have revoked: then grant in any case.
             CONTINUE WHEN current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
                 SELECT 1 FROM pg_proc p
                  WHERE p.pronamespace = 'headwater'::regnamespace

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION headwater_private.lock_subscribers(namespace_id int, subscriber_id text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- Two statements: a plan for all values of one with an OR reads all subscribers for each of them.
+    -- Two statements: one with an OR reads all subscribers if its plan is made for all values.
     IF lock_subscribers.subscriber_id IS NULL THEN
         PERFORM FROM headwater_private.subscribers s
           WHERE s.namespace_id = lock_subscribers.namespace_id

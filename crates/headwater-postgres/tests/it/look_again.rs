@@ -1,7 +1,7 @@
-//! Which holes a follower of the log looks into again, and when: none while their writers live, and each at the latest when its writer has ended. Explicit steps, also
-//! between the statements of one look.
+//! Which holes a follower of the log looks into again: none while their writers live, and each one
+//! when its writer has ended. Explicit steps, also between the statements of one look.
 //!
-//! An event that is put into a hole behind everybody's back, without a writer that ends, shows whether the hole was looked into.
+//! To see whether a hole was looked into, a test puts an event there without a writer that ends.
 
 use crate::common::{emit, run};
 use headwater_conformance::TestDatabase;
@@ -10,7 +10,7 @@ use headwater_postgres::{LogOptions, PgLog};
 use sqlx::PgConnection;
 use tokio::task::JoinHandle;
 
-/// Looks again and again, and remembers what a look has to be told, as the ring of a node does.
+/// Looks again and again, and remembers what the next look needs, as the ring of a node does.
 struct Follower {
     log: PgLog,
     seen: u64,
@@ -140,7 +140,7 @@ async fn a_writer_is_its_transaction_and_not_its_session() {
     let third = emit(&mut again, "shop", "slow").await;
     assert_eq!(follower.look().await, (vec![], vec![first]));
 
-    // A savepoint that is rolled back gives the lock back. The transaction goes on under its name, with another lock.
+    // ROLLBACK TO releases the lock. The transaction goes on under its name, with another lock.
     run(&mut again, "COMMIT; BEGIN; SAVEPOINT here").await;
     let gone = emit(&mut again, "shop", "slow").await;
     let fifth = emit(&mut session, "shop", "fast").await;
@@ -237,7 +237,8 @@ impl Stopped {
     }
 }
 
-/// A follower that has looked into the hole of the first event, which `slow` has emitted, and has seen the second.
+/// A follower that has seen the second event and has looked into the hole of the first, and the
+/// session that has emitted the first.
 async fn behind_a_hole(db: &TestDatabase, log: &PgLog, session: &mut PgConnection) -> (Follower, PgConnection) {
     let (slow, first) = writer(db).await;
     let second = emit(session, "shop", "fast").await;
@@ -263,7 +264,7 @@ async fn a_writer_that_ends_before_the_list_is_made_is_found_by_the_same_look() 
     assert!(follower.holes.is_empty());
 }
 
-/// Whoever sees an event of a stream has seen what the stream had before, though that came in a hole.
+/// Who sees an event of a stream has seen what the stream had before, also if that came in a hole.
 #[tokio::test]
 async fn what_follows_an_event_in_a_hole_is_not_shown_without_it() {
     let db = TestDatabase::create().await;
@@ -333,7 +334,8 @@ async fn a_writer_that_begins_between_the_list_and_the_look_is_found() {
     }
 }
 
-/// Its hole is seen, but it is on no list: neither on the one before the rows were read, nor on the one after.
+/// A look sees its hole, but it began after the look before had listed the writers, and ended before
+/// this one does.
 #[tokio::test]
 async fn a_writer_that_is_on_no_list_is_found() {
     let db = TestDatabase::create().await;

@@ -1,5 +1,6 @@
--- Lets calls of a function of the schema `headwater` that answers rows stop before or after its work, while somebody holds a lock: statements of a look are then steps
--- of a test. The function itself goes into the schema `aside`.
+-- Makes calls of a function of the schema `headwater` wait, before or after its work, while a test
+-- holds a lock. So the statements of a look become steps of the test. The function itself moves to
+-- the schema `aside`; it must return rows.
 CREATE SCHEMA aside;
 
 CREATE FUNCTION aside.stop() RETURNS void LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock_shared(7, 7) $$;

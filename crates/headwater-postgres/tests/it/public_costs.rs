@@ -1,9 +1,13 @@
-//! What each function and view of the schema `headwater` costs, at two sizes of the database: pages touched, temporary files, and locks held at its end.
+//! What each function and view of the schema `headwater` costs: pages touched, temporary files, and
+//! locks held at its end, in databases of two sizes.
 //!
-//! `public_costs_calls.sql` has the calls, with the dimensions in which a call may touch more pages, as its answer does. In all other dimensions it touches about
-//! the same pages. No call holds more locks in a larger database, whatever it answers, and none spills. Each call is measured in plans for the values at hand and in
-//! plans for all values, when the session has its plans and catalogs at hand, and is undone. `HEADWATER_SHOW_COSTS=1` shows all figures of tests that fail, or with
-//! `--no-capture`.
+//! `public_costs_calls.sql` lists the calls, and the dimensions in which a call may touch more pages
+//! because its answer grows. In all other dimensions it must touch about the same pages. No call may
+//! hold more locks in a larger database, and none may write temporary files.
+//!
+//! Each call is measured in plans for the values at hand and in plans for all values, after the
+//! session has loaded its plans and catalogs, and is rolled back. Set `HEADWATER_SHOW_COSTS=1` to
+//! print all figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,19 +19,23 @@ use headwater_postgres::LogOptions;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-/// No call holds more locks than this, on tables, indexes, sequences and so on, unless the list says so. Many are those of the current months and their indexes.
+/// The most locks that a call may hold (on tables, indexes, sequences and so on), unless the list
+/// allows it more. Most of them are on the current months and their indexes.
 const MOST_LOCKS: i64 = 80;
 
-/// What a call may cost more without growing: another level of an index, a page that has no room, a small table that is read whole.
+/// Pages that a call may touch in addition without growing: for another level of an index, a page
+/// that has no room, or a small table that is read whole.
 const MORE_PAGES: i64 = 32;
-/// It may open one month more, with its indexes.
+/// Locks that it may hold in addition: one more month, with its indexes.
 const MORE_LOCKS: i64 = 8;
 
-/// How many events a call asks for, if it says how many: while something else grows, and at two sizes.
+/// How many events a call asks for while something else grows.
 const FEW: i64 = 10;
+/// How many it asks for where that is the dimension.
 const ASKED: [i64; 2] = [30, 300];
 
-/// How much a plan may gain or lose when a call that grows is measured against one that is as many times as large.
+/// A call that grows may touch this many times the pages that linear growth explains: what stands in
+/// a larger database is not all alike.
 const SLACK: i64 = 2;
 
 /// What a database has of everything.
@@ -38,7 +46,8 @@ struct Size {
     months: u32,
     /// Events of this month in that namespace.
     events: u32,
-    /// Of subscribers, queues, claims, retries, dead letters, gaps, schedules, nodes and so on beside the one that is asked for.
+    /// Subscribers, queues, claims, retries, dead letters, gaps, schedules, nodes and so on beside the
+    /// one that is asked for: of each this many.
     beside: u32,
     /// How that namespace stores its events.
     storage: Storage,
@@ -59,7 +68,7 @@ enum Dimension {
 use Dimension::{Asked, Beside, Log, Months, Namespaces};
 
 impl Dimension {
-    /// A database that is large in this dimension, and how many times the size of the small one it is there.
+    /// A database that is large in this dimension, and how many times larger it is there.
     fn large(self) -> (Size, i64) {
         match self {
             Namespaces => (Size { namespaces: 200, ..SMALL }, 67),
@@ -148,8 +157,9 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Sessions in a database of this size, with the owner's plans for the values at hand first, then plans for all values: of a role that was granted everything, and of the owner,
-/// for what no role can be granted.
+/// Sessions in a database of this size: the owner with plans for the values at hand, a role that was
+/// granted everything with plans for all values, and the owner with such plans, for what no role can
+/// be granted.
 async fn sessions(size: Size) -> [PgConnection; 3] {
     let db = TestDatabase::create().await;
     db.log_with(NamespaceConfig::new("shop").storage(size.storage), LogOptions::default()).await;
@@ -173,8 +183,8 @@ async fn sessions(size: Size) -> [PgConnection; 3] {
     sessions
 }
 
-/// Runs a call, undoes it, and answers what it and all statements of its functions touched, and which locks it held.
-/// `None`: the session's role may not call it.
+/// Runs a call and rolls it back. Returns what it and all statements of its functions touched, and
+/// how many locks it held; `None` if the session's role may not call it.
 async fn measured(session: &mut PgConnection, call: &Call, asked: i64) -> Option<Cost> {
     let statement = call.statement.replace("$n$", &asked.to_string());
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING off, FORMAT json) {statement}");

@@ -1,5 +1,9 @@
--- The database that public_costs.rs measures: the namespace `shop`, whose past months are made before this runs, and others beside it. Each step is a transaction of its own.
--- $role$ was granted all namespaces. Sizes: $namespaces$ in all, $events$ events of this month in `shop`, and $beside$ of everything that can stand beside what a call asks for.
+-- Fills the database that public_costs.rs measures: the namespace `shop`, whose past months are there
+-- already, and others beside it. Each step is a transaction of its own.
+--   $namespaces$  how many namespaces there are
+--   $events$      events of this month in `shop`
+--   $beside$      how many of everything stand beside what a call asks for
+--   $role$        a role that gets an admin's grant in each namespace
 
 -- step: a role that may do all that a role can be granted
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO $role$;
@@ -22,7 +26,7 @@ SELECT headwater.nack(n.namespace, 'work', c.claim_id, permanent => true)
 SELECT headwater.claim(n.namespace, 'work', 1, '1 hour') FROM headwater_private.namespaces n WHERE n.namespace <> 'shop';
 SELECT headwater.lease_partitions(n.namespace, 'reader', gen_random_uuid(), lease => '1 day') FROM headwater_private.namespaces n WHERE n.namespace <> 'shop';
 
--- step: the log. Sequences of `order-1`, of a correlation and of a chain of causes are the same at every size.
+-- step: the log. `order-1`, a correlation and a chain of causes are the same at every size.
 CREATE TABLE public.known (
     first bigint, history uuid, reader_term bigint, group_term bigint, cursor text, claim_id uuid, task_id uuid, incarnation bigint, instance_id uuid,
     slot text, slot_term bigint, letter bigint, hole bigint, lines text[]
