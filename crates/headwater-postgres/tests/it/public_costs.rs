@@ -252,7 +252,9 @@ fn broken(call: &Call, dimension: Dimension, times: i64, small: Cost, large: Cos
             grows if call.grows.contains(&grows) => small.pages * times * SLACK,
             _ => small.pages * 3 / 2,
         };
-    let most_locks = call.most_locks.min(small.locks + MORE_LOCKS);
+    // Who asks for more events may read them in more months.
+    let more = if dimension == Asked { call.most_locks } else { small.locks + MORE_LOCKS };
+    let most_locks = call.most_locks.min(more);
     if large.pages <= most && large.locks <= most_locks && small.locks <= call.most_locks && large.temporary == 0 {
         return None;
     }
