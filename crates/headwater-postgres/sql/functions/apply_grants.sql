@@ -15,6 +15,20 @@ BEGIN
     FOR who IN SELECT only_role WHERE only_role IS NOT NULL
                    UNION SELECT g.role FROM headwater_private.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.role WHERE only_role IS NULL LOOP
         IF EXISTS (SELECT FROM headwater_private.grants g WHERE g.role = who) THEN
+            -- A GRANT rewrites the row of every function, also if the role has it already. An old
+            -- snapshot does not show what others have revoked: then grant in any case.
+            CONTINUE WHEN current_setting('transaction_isolation') = 'read committed' AND NOT EXISTS (
+                SELECT 1 FROM pg_proc p
+                 WHERE p.pronamespace = 'headwater'::regnamespace
+                   AND NOT EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = who AND a.privilege_type = 'EXECUTE')
+                UNION ALL
+                SELECT 1 FROM pg_class c
+                 WHERE c.relnamespace = 'headwater'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+                   AND NOT EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee = who AND a.privilege_type = 'SELECT')
+                UNION ALL
+                SELECT 1 FROM pg_namespace n
+                 WHERE n.nspname = 'headwater'
+                   AND NOT EXISTS (SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = who AND a.privilege_type = 'USAGE'));
             EXECUTE format('GRANT USAGE ON SCHEMA headwater TO %s', who);
             EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA headwater TO %s', who);
             -- The views, and the tables of migrations: clients ask which version they meet.

@@ -14,7 +14,8 @@ BEGIN
     SELECT n.namespace, n.namespace_id, n.ordering, n.notify, extract(epoch FROM n.retention)::double precision, n.max_payload_bytes, n.metadata,
            n.created_at, n.partitions, n.storage
       FROM headwater_private.namespaces n
-     WHERE (only_namespace IS NULL AND n.namespace_id = ANY (headwater_private.granted_to(caller, NULL))) OR n.namespace = only_namespace
+     WHERE n.namespace_id = ANY (CASE WHEN only_namespace IS NULL THEN headwater_private.granted_to(caller, NULL)
+                                      ELSE ARRAY[(SELECT o.namespace_id FROM headwater_private.namespaces o WHERE o.namespace = only_namespace)] END)
      ORDER BY n.namespace;
 END
 $$;

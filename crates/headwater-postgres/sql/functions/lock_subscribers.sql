@@ -5,12 +5,19 @@
 CREATE OR REPLACE FUNCTION headwater_private.lock_subscribers(namespace_id int, subscriber_id text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    -- Two statements: one with an OR reads all subscribers if its plan is made for all values.
+    IF lock_subscribers.subscriber_id IS NULL THEN
+        PERFORM FROM headwater_private.subscribers s
+          WHERE s.namespace_id = lock_subscribers.namespace_id
+          ORDER BY s.subscriber_id, s.partition
+            FOR NO KEY UPDATE;
+        RETURN;
+    END IF;
     PERFORM FROM headwater_private.subscribers s
-      WHERE s.namespace_id = lock_subscribers.namespace_id
-        AND (lock_subscribers.subscriber_id IS NULL OR s.subscriber_id = lock_subscribers.subscriber_id)
-      ORDER BY s.subscriber_id, s.partition
+      WHERE s.namespace_id = lock_subscribers.namespace_id AND s.subscriber_id = lock_subscribers.subscriber_id
+      ORDER BY s.partition
         FOR NO KEY UPDATE;
-    IF NOT FOUND AND lock_subscribers.subscriber_id IS NOT NULL THEN
+    IF NOT FOUND THEN
         PERFORM headwater_private.fail('WH012', format('subscriber %L does not exist', left(lock_subscribers.subscriber_id, 80)),
             jsonb_build_object('subscriber_id', left(lock_subscribers.subscriber_id, 255)),
             'see which there are: SELECT * FROM headwater.subscriber_status(''namespace'')');

@@ -4,7 +4,9 @@
 CREATE OR REPLACE FUNCTION headwater_private.matching_letters(
     namespace_id int, subscriber_id text, states text[], global_sequence bigint, event_type text, order_key text,
     error_contains text, after_sequence bigint
-) RETURNS SETOF headwater_private.dead_letters LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS SETOF headwater_private.dead_letters
+-- A plan for all values would read all letters of the namespace, whatever is given.
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_custom_plan SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY
     SELECT d.* FROM headwater_private.dead_letters d

@@ -7,12 +7,14 @@ CREATE OR REPLACE FUNCTION headwater.touch_node_heartbeat(node_id text, caller h
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    id text := headwater_private.node_name(coalesce(touch_node_heartbeat.node_id, ''));
+    id    text := headwater_private.node_name(coalesce(touch_node_heartbeat.node_id, ''));
+    there int[];
 BEGIN
-    PERFORM headwater_private.check_node(g.namespace_id, id, caller)
-       FROM unnest(headwater_private.granted_to(caller, NULL)) AS g(namespace_id);
+    -- One look at the nodes, whatever the number of namespaces.
+    there := ARRAY(SELECT n.namespace_id FROM headwater_private.nodes n WHERE n.node_id = id INTERSECT SELECT unnest(headwater_private.granted_to(caller, NULL)));
+    PERFORM headwater_private.check_node(t.namespace_id, id, caller) FROM unnest(there) AS t(namespace_id);
     UPDATE headwater_private.nodes n SET last_heartbeat = clock_timestamp(), stopped_at = NULL, missed_at = NULL
-     WHERE n.node_id = id AND n.namespace_id = ANY (headwater_private.granted_to(caller, NULL));
+     WHERE n.node_id = id AND n.namespace_id = ANY (there);
     IF NOT FOUND THEN
         PERFORM headwater_private.node_gone(NULL, id, NULL);
     END IF;
