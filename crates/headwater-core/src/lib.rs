@@ -50,8 +50,8 @@ pub use json::{Json, JsonError};
 pub use log::EventLog;
 pub use names::InvalidName;
 pub use namespace::{
-    DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, LONGEST_RETENTION, NamespaceConfig, NamespaceInfo, Ordering,
-    Partitions, SHORTEST_RETENTION, Storage, check_retention,
+    DEFAULT_MAX_PAYLOAD_BYTES, Index, IndexState, LARGEST_MAX_PAYLOAD_BYTES, LONGEST_RETENTION, NamespaceConfig,
+    NamespaceInfo, Ordering, Partitions, SHORTEST_RETENTION, Storage, check_retention,
 };
 pub use node::{NodeInfo, NodeOptions, Registration};
 pub use patterns::EventPattern;
