@@ -293,6 +293,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "partman_drop",
     "partman_months",
     "partman_of",
+    "passed_by_type",
     "pause_schedule",
     "pause_self",
     "pause_subscriber",

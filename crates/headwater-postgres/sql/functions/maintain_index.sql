@@ -15,7 +15,7 @@ DECLARE
     gone_to  bigint;
     mixed_to bigint;
     number   bigint := 0;
-    some     bigint;
+    part      bigint;
     last     bigint;
     type     text;
 BEGIN
@@ -70,8 +70,8 @@ BEGIN
                  WHERE ctid = ANY (ARRAY(SELECT t.ctid FROM headwater_private.type_index t
                                           WHERE t.namespace_id = work.namespace_id AND t.event_type = type AND t.global_sequence <= gone_to
                                           ORDER BY t.global_sequence LIMIT maintain_index.max_rows - number));
-                GET DIAGNOSTICS some = ROW_COUNT;
-                number := number + some;
+                GET DIAGNOSTICS part = ROW_COUNT;
+                number := number + part;
                 -- At the bounds of months, sequences of two months lie between each other. A row whose event is not there is a trimmed one's.
                 DELETE FROM headwater_private.type_index d
                  USING (SELECT ARRAY(SELECT t.global_sequence FROM headwater_private.type_index t
@@ -80,8 +80,8 @@ BEGIN
                                       ORDER BY t.global_sequence LIMIT maintain_index.max_rows - number) AS sequences) s
                  WHERE d.namespace_id = work.namespace_id AND d.event_type = type AND d.global_sequence = ANY (s.sequences)
                    AND d.global_sequence NOT IN (SELECT e.global_sequence FROM headwater_private.events_at(work.namespace_id, s.sequences) e);
-                GET DIAGNOSTICS some = ROW_COUNT;
-                number := number + some;
+                GET DIAGNOSTICS part = ROW_COUNT;
+                number := number + part;
             END LOOP;
             UPDATE headwater_private.index_states i SET swept_to = mixed_to
              WHERE i.namespace_id = work.namespace_id AND number < maintain_index.max_rows;

@@ -25,8 +25,10 @@ BEGIN
         ARRAY(SELECT ROW(after_sequence + 1, up_to_sequence, t.type)::headwater_private.open_range FROM unnest(of_types) AS t(type)), room);
     edge := CASE WHEN cardinality(taken) >= room THEN taken[room] ELSE up_to_sequence END;
     passed := ARRAY(SELECT p.type FROM unnest(passed) AS p(type)
-                     WHERE EXISTS (SELECT FROM headwater_private.type_index i
-                                    WHERE i.namespace_id = typed_ahead.namespace_id AND i.event_type = p.type
-                                      AND i.global_sequence > after_sequence AND i.global_sequence <= edge));
+                     -- One lookup each: a join might read all of the index.
+                     WHERE (SELECT i.global_sequence FROM headwater_private.type_index i
+                             WHERE i.namespace_id = typed_ahead.namespace_id AND i.event_type = p.type
+                               AND i.global_sequence > after_sequence AND i.global_sequence <= edge
+                             ORDER BY i.event_type, i.global_sequence LIMIT 1) IS NOT NULL);
 END
 $$;
