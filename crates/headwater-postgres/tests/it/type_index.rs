@@ -413,10 +413,10 @@ async fn an_ordered_subscriber_passes_what_it_did_not_ask_for() {
         run(
             &mut session,
             "SELECT headwater.register_subscriber('shop', 'totals', mode => 'partitioned', partitions => 1);
-             SELECT headwater.emit('shop', CASE i WHEN 1 THEN 'rare' WHEN 5000 THEN 'rare' ELSE 'a' END) FROM generate_series(1, 8000) i;
-             BEGIN; SELECT headwater.emit('shop', 'undone') FROM generate_series(1, 10); ROLLBACK",
+             SELECT headwater.emit('shop', CASE i WHEN 1 THEN 'rare' WHEN 5000 THEN 'rare' ELSE 'a' END) FROM generate_series(1, 8000) i",
         )
         .await;
+        run(&mut session, "BEGIN; SELECT headwater.emit('shop', 'undone') FROM generate_series(1, 10); ROLLBACK").await;
         let next = "SELECT n.cursor, n.global_sequence
                       FROM headwater.lease_partitions('shop', 'totals', '018f0000-0000-7000-8000-0000000000aa') l
                      CROSS JOIN LATERAL headwater.next_events('shop', 'totals', 0, l.term, event_types => '{rare}', max_events => 1) n";
@@ -435,7 +435,7 @@ async fn an_ordered_subscriber_passes_what_it_did_not_ask_for() {
             run(&mut session, "SELECT headwater.emit('shop', 'a') FROM generate_series(1, 3000)").await;
         }
         let none: Option<(String, i64)> = sqlx::query_as(next).fetch_optional(&mut session).await.unwrap();
-        assert_eq!((none, number(&mut session, position).await), (None, 8_000));
+        assert_eq!((none, number(&mut session, position).await), (None, if gapless { 8_000 } else { 8_010 }));
         run(&mut open, "COMMIT").await;
         let (_, sequence): (String, i64) = sqlx::query_as(next).fetch_one(&mut session).await.unwrap();
         assert_eq!(sequence, if gapless { 8_001 } else { 8_011 });
