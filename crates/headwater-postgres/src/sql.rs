@@ -293,6 +293,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "partman_drop",
     "partman_months",
     "partman_of",
+    "pass_types",
     "passed_by_type",
     "pause_schedule",
     "pause_self",
@@ -528,6 +529,7 @@ pub(crate) const NOTICE_LOSS: &str = sql!("session", "notice_loss");
 pub(crate) const OWN_FUNCTIONS: &str = sql!("statements", "own_functions");
 pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
+pub(crate) const PASS_TYPES: &str = sql!("statements", "pass_types");
 pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");

@@ -12,7 +12,8 @@ DECLARE
     bounds record;
     last   bigint;
 BEGIN
-    IF up_to_sequence - after_sequence < near OR NOT headwater_private.has_index(passed_by_type.namespace_id) THEN
+    after_sequence := greatest(after_sequence, 0);
+    IF coalesce(greatest(up_to_sequence, 0) - after_sequence < near, true) OR NOT headwater_private.has_index(passed_by_type.namespace_id) THEN
         RETURN;
     END IF;
     last := coalesce((headwater_private.typed_sequences(passed_by_type.namespace_id,
