@@ -32,8 +32,8 @@ pub use delivery::{
     ClaimRequest, DeadLetter, DeadLetterQuery, DeadLetterState, EventApplicator, EventObserver, Fence, Gaps, Gate,
     GroupBatch, GroupBy, GroupInfo, GroupView, Groups, HandlerError, Held, Hold, Instance, InstanceMode, LONG_SPAN,
     LastTurn, Late, Loaded, MAX_PASSED, MemoryStateStore, Observed, OnExhaustion, OnGroupFailure, Part, PartitionId,
-    PartitionInfo, Progress, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions, Segment,
-    SpanScan, Spans, StartFrom, StateChange, StateStore, SubscriberConfig, SubscriberError, SubscriberId,
+    PartitionInfo, PassedOver, Progress, Projection, ReliableDeliveryConfig, Report, RunnerState, Saga, SagaActions,
+    Segment, SpanScan, Spans, StartFrom, StateChange, StateStore, SubscriberConfig, SubscriberError, SubscriberId,
     SubscriberInfo, SubscriberMode, SubscriberStore, TokenBucket, TooManySpans, jittered, order_hash, order_key,
     partition_of, retry_delay, share_of,
 };
@@ -50,8 +50,8 @@ pub use json::{Json, JsonError};
 pub use log::EventLog;
 pub use names::InvalidName;
 pub use namespace::{
-    DEFAULT_MAX_PAYLOAD_BYTES, LARGEST_MAX_PAYLOAD_BYTES, LONGEST_RETENTION, NamespaceConfig, NamespaceInfo, Ordering,
-    Partitions, SHORTEST_RETENTION, Storage, check_retention,
+    DEFAULT_MAX_PAYLOAD_BYTES, Index, IndexState, LARGEST_MAX_PAYLOAD_BYTES, LONGEST_RETENTION, NamespaceConfig,
+    NamespaceInfo, Ordering, Partitions, SHORTEST_RETENTION, Storage, check_retention,
 };
 pub use node::{NodeInfo, NodeOptions, Registration};
 pub use patterns::EventPattern;

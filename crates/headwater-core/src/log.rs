@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::query::DEFAULT_PAGE_SIZE;
 use crate::{
     Append, AppendError, Appended, Direction, Event, Gaps, History, Horizon, LogPage, LogQuery, LongTransactions, Look,
-    LookAhead, ReadError, StreamQuery,
+    LookAhead, PassedOver, ReadError, StreamQuery,
 };
 
 /// The log of one namespace.
@@ -82,6 +82,18 @@ pub trait EventLog: Send + Sync {
     /// A page of a part of the log that is known to be settled up to `settled`: what is missing in it is a permanent gap.
     async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
         self.log_page(&LogQuery::after(after).up_to(settled).page_size(limit)).await
+    }
+
+    /// What a reader of some types may pass after `after`, in a log that is known to be settled up to `settled`: events of other types, which are counted and not
+    /// read. `None`: read on; there may be one of these types near.
+    async fn pass_types(
+        &self,
+        after: u64,
+        settled: u64,
+        event_types: &[String],
+    ) -> Result<Option<PassedOver>, ReadError> {
+        _ = (after, settled, event_types);
+        Ok(None)
     }
 
     /// The transactions of a part of the log (from after the first sequence up to the second) that may have events before it: those whose id is at or below `newest`, the highest

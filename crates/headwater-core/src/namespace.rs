@@ -129,6 +129,80 @@ impl std::str::FromStr for Storage {
     }
 }
 
+/// What a namespace keeps an index of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Index {
+    /// Nothing more than every namespace has: an append writes one row per event.
+    #[default]
+    None,
+    /// The types of its events: filtered reads and claims find rare types at once. An append writes a second, short row per event.
+    Types,
+}
+
+impl Index {
+    /// As it stands in the database and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Index::None => "none",
+            Index::Types => "types",
+        }
+    }
+}
+
+impl std::str::FromStr for Index {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self, AdminError> {
+        match text {
+            "none" => Ok(Index::None),
+            "types" => Ok(Index::Types),
+            _ => Err(AdminError::InvalidInput(format!("invalid index {text:?}: it is none or types"))),
+        }
+    }
+}
+
+/// How far the index of a namespace is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexState {
+    /// There is none.
+    #[default]
+    None,
+    /// Events of before it was switched on are being added; reads do not use it yet.
+    Building,
+    /// Reads and claims use it.
+    Ready,
+    /// It was switched off, and its rows are being deleted.
+    Removing,
+}
+
+impl IndexState {
+    /// As it stands in the database and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            IndexState::None => "none",
+            IndexState::Building => "building",
+            IndexState::Ready => "ready",
+            IndexState::Removing => "removing",
+        }
+    }
+}
+
+impl std::str::FromStr for IndexState {
+    type Err = AdminError;
+
+    fn from_str(text: &str) -> Result<Self, AdminError> {
+        match text {
+            "none" => Ok(IndexState::None),
+            "building" => Ok(IndexState::Building),
+            "ready" => Ok(IndexState::Ready),
+            "removing" => Ok(IndexState::Removing),
+            _ => Err(AdminError::InvalidInput(format!("unknown state of an index {text:?}"))),
+        }
+    }
+}
+
 /// What a namespace is to be. A setting that is `None` takes its default when the namespace is created, and is not
 /// compared when it is there already.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,6 +223,8 @@ pub struct NamespaceConfig {
     pub partitions: Option<Partitions>,
     /// Where its events are.
     pub storage: Option<Storage>,
+    /// What it keeps an index of.
+    pub index: Option<Index>,
 }
 
 impl NamespaceConfig {
@@ -163,6 +239,7 @@ impl NamespaceConfig {
             metadata: None,
             partitions: None,
             storage: None,
+            index: None,
         }
     }
 
@@ -208,6 +285,12 @@ impl NamespaceConfig {
         self
     }
 
+    /// Keeps an index of this.
+    pub fn index(mut self, index: Index) -> Self {
+        self.index = Some(index);
+        self
+    }
+
     /// Checks names and ranges.
     pub fn validate(&self) -> Result<(), AdminError> {
         check_namespace(&self.name)?;
@@ -250,4 +333,8 @@ pub struct NamespaceInfo {
     pub partitions: Partitions,
     /// Where its events are.
     pub storage: Storage,
+    /// What it keeps an index of.
+    pub index: Index,
+    /// How far that index is.
+    pub index_state: IndexState,
 }

@@ -77,7 +77,9 @@ impl Coalescer {
             database: database.clone(),
             namespace: namespace.name.clone(),
             // In a transaction, as a pooler needs it, its failure could not be followed by the long way.
-            short_way: namespace.ordering == headwater_core::Ordering::Sequence && !database.pooler,
+            short_way: namespace.ordering == headwater_core::Ordering::Sequence
+                && namespace.index == headwater_core::Index::None
+                && !database.pooler,
             jobs: Mutex::new(jobs),
             retry_for: options.retry_for,
             loners: Semaphore::new(LONERS),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use headwater_core::{
     AdminError, Append, AppendError, Appended, Event, EventLog, Gaps, History, Horizon, LogPage, LogQuery,
-    LongTransactions, Look, LookAhead, NamespaceInfo, ReadError, StreamQuery,
+    LongTransactions, Look, LookAhead, NamespaceInfo, PassedOver, ReadError, StreamQuery,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -398,6 +398,15 @@ impl EventLog for PgLog {
         query.validate()?;
         let months = self.months().await;
         reading!(self, conn => read::settled_page(conn, self.of(&months), &query, settled))
+    }
+
+    async fn pass_types(
+        &self,
+        after: u64,
+        settled: u64,
+        event_types: &[String],
+    ) -> Result<Option<PassedOver>, ReadError> {
+        reading!(self, conn => read::pass_types(conn, &self.inner.info, self.under, (after, settled), event_types))
     }
 
     async fn history(&self) -> Result<History, ReadError> {

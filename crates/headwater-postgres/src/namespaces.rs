@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use headwater_core::{
-    AdminError, Horizon, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering, ReadError,
-    check_retention,
+    AdminError, Horizon, Index, IndexState, Json, LARGEST_MAX_PAYLOAD_BYTES, NamespaceConfig, NamespaceInfo, Ordering,
+    ReadError, check_retention,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -26,6 +26,8 @@ pub struct NamespaceChanges {
     pub max_payload_bytes: Option<u32>,
     /// Whatever the owner wants to note.
     pub metadata: Option<Json>,
+    /// What it keeps an index of.
+    pub index: Option<Index>,
 }
 
 /// A namespace in a list of all of them.
@@ -59,13 +61,15 @@ impl Database {
             .bind(config.metadata.as_ref().map(json))
             .bind(config.partitions.map(|partitions| partitions.as_str()))
             .bind(config.storage.map(|storage| storage.as_str()))
+            .bind(config.index.map(|index| index.as_str()))
             .fetch_one(&mut *conn)
             .await
             .map_err(admin_error);
         namespace_info(&conn.end(row, admin_error).await?)
     }
 
-    /// Changes settings of a namespace.
+    /// Changes settings of a namespace. An index that is switched on is filled before this returns, and one that is switched off is
+    /// emptied, in batches. If that is cut off, maintenance goes on with it.
     pub async fn alter_namespace(&self, name: &str, changes: &NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
         if let Some(bytes) = changes.max_payload_bytes
             && !(1..=LARGEST_MAX_PAYLOAD_BYTES).contains(&bytes)
@@ -84,10 +88,22 @@ impl Database {
             .bind(changes.max_payload_bytes.map(int))
             .bind(changes.metadata.as_ref().map(json))
             .bind(changes.retention == Some(None))
+            .bind(changes.index.map(|index| index.as_str()))
             .fetch_one(&mut *conn)
             .await
             .map_err(admin_error);
-        namespace_info(&conn.end(row, admin_error).await?)
+        let info = namespace_info(&conn.end(row, admin_error).await?)?;
+        if changes.index.is_none() || matches!(info.index_state, IndexState::None | IndexState::Ready) {
+            return Ok(info);
+        }
+        while self.maintain_index(name).await? > 0 {}
+        self.namespace(name).await
+    }
+
+    async fn maintain_index(&self, name: &str) -> Result<i64, AdminError> {
+        let mut conn = self.pin().await.map_err(admin_error)?;
+        let changed = sqlx::query_scalar(sql::MAINTAIN_INDEX).bind(name).fetch_one(&mut *conn).await;
+        conn.end(changed.map_err(admin_error), admin_error).await
     }
 
     /// Removes a namespace for good, with all its events, subscribers, dead letters and schedules; only the owner of the
@@ -196,6 +212,8 @@ pub(crate) fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
         created_at: row.get("created_at"),
         partitions: row.get::<&str, _>("partitions").parse()?,
         storage: row.get::<&str, _>("storage").parse()?,
+        index: row.get::<&str, _>("index").parse()?,
+        index_state: row.get::<&str, _>("index_state").parse()?,
     })
 }
 

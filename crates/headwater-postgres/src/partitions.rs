@@ -165,6 +165,7 @@ impl Maintenance {
         self.one(sqlx::query(sql::MAINTAIN_NAMESPACE).bind(&namespace)).await?;
         let sealed = self.one(sqlx::query(sql::SEAL_MONTHS).bind(&namespace)).await?;
         done.sealed = count(&sealed, 0).map_err(admin_error)?;
+        while self.one(sqlx::query(sql::MAINTAIN_INDEX).bind(&namespace)).await?.get::<i64, _>(0) > 0 {}
         // Only the owner of the tables trims and drops; for others, this is where it ends.
         match self.trim(allow_loss, &mut done).await {
             Err(AdminError::NotGranted(_)) if !allow_loss => return Ok(done),
@@ -188,6 +189,8 @@ impl Maintenance {
             after = self.one(sqlx::query(sql::MAINTAIN_SHARED).bind(namespace_id)).await?.get::<Option<i32>, _>(0);
         }
         while self.one(sqlx::query(sql::PURGE_DROPPED)).await?.get::<i64, _>(0) > 0 {}
+        // The indexes of all namespaces, also of months that were trimmed just now.
+        while self.one(sqlx::query(sql::MAINTAIN_INDEX).bind(None::<&str>)).await?.get::<i64, _>(0) > 0 {}
         Ok(())
     }
 

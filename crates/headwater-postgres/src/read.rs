@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use headwater_core::{
     Direction, Event, Gap, GapState, Gaps, History, Horizon, LogPage, LogQuery, LongTransactions, Look, LookAhead,
-    MAX_PAGE_SIZE, NamespaceInfo, ReadError, StreamQuery, Writer, changed_above, missing_runs,
+    MAX_PAGE_SIZE, NamespaceInfo, PassedOver, ReadError, StreamQuery, Writer, changed_above, missing_runs,
 };
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
@@ -315,6 +315,22 @@ pub(crate) async fn settled_page(
     };
     let more = full || query.up_to.is_none_or(|up_to| up_to > cursor);
     Ok(LogPage { events, gaps, cursor, more })
+}
+
+/// What a reader of some types may pass in a part of the log that is settled: `None` if one of them is near, or there is no index.
+pub(crate) async fn pass_types(
+    conn: &mut PgConnection,
+    info: &NamespaceInfo,
+    history: Option<History>,
+    (after, settled): (u64, u64),
+    event_types: &[String],
+) -> Result<Option<PassedOver>, ReadError> {
+    let statement = sqlx::query(sql::PASS_TYPES).bind(info.id).bind(bound(after)).bind(bound(settled));
+    let row = statement.bind(event_types).bind(history.map(History::id)).fetch_optional(conn).await;
+    let passed = |row: &PgRow| {
+        Ok(PassedOver { up_to: sequence(row, 0)?, events: sequence(row, 1)?, sequence_sum: sequence(row, 2)? })
+    };
+    row.map_err(read_error)?.as_ref().map(passed).transpose().map_err(read_error)
 }
 
 /// A hole that stays, in parts by why it does: trimmed, poison (places in order), or rolled back.

@@ -47,6 +47,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0030_counters",
     "0031_ledger_chunks",
     "0032_ordered_in_sql",
+    "0035_type_index",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -107,6 +108,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "check_event",
     "check_grant",
     "check_granted",
+    "check_index",
     "check_interval",
     "check_max_events",
     "check_name",
@@ -192,6 +194,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "group_members",
     "group_status",
     "guard_month",
+    "has_index",
     "heartbeat",
     "held_claim",
     "held_rows",
@@ -208,6 +211,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "import_namespace",
     "import_range",
     "import_verified",
+    "indexed_types",
     "is_idle",
     "is_node",
     "is_parked",
@@ -251,6 +255,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "look_at",
     "look_by",
     "maintain",
+    "maintain_index",
     "maintain_namespace",
     "maintain_shared",
     "matches_pattern",
@@ -276,6 +281,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "note_dropped",
     "note_handled",
     "note_poison",
+    "open_indexed",
     "open_namespace",
     "ordered_mode",
     "over_months",
@@ -287,6 +293,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "partman_drop",
     "partman_months",
     "partman_of",
+    "pass_types",
+    "passed_by_type",
     "pause_schedule",
     "pause_self",
     "pause_subscriber",
@@ -348,6 +356,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "schedule_status",
     "seal_months",
     "set_cron_job",
+    "set_index",
     "settle",
     "settle_ahead_in",
     "settle_resize",
@@ -368,6 +377,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "subscriber_status",
     "tables_by_namespace",
     "take_claims",
+    "take_indexed",
     "take_new",
     "take_open",
     "take_retry",
@@ -375,6 +385,9 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "touch_node_heartbeat",
     "trim_month",
     "turn_back",
+    "typed_ahead",
+    "typed_page",
+    "typed_sequences",
     "unhandled_in",
     "unschedule",
     "uuid_v7",
@@ -494,6 +507,7 @@ pub(crate) const LOG_PAGE: &str = sql!("statements", "log_page");
 pub(crate) const LOG_PAGE_BACK: &str = sql!("statements", "log_page_back");
 pub(crate) const LONG_TRANSACTIONS: &str = sql!("statements", "long_transactions");
 pub(crate) const LOSSES: &str = sql!("statements", "losses");
+pub(crate) const MAINTAIN_INDEX: &str = sql!("statements", "maintain_index");
 pub(crate) const MAINTAIN_NAMESPACE: &str = sql!("statements", "maintain_namespace");
 pub(crate) const END_MAINTENANCE: &str = sql!("statements", "end_maintenance");
 pub(crate) const RENAME_NAMESPACE: &str = sql!("statements", "rename_namespace");
@@ -517,6 +531,7 @@ pub(crate) const NOTICE_LOSS: &str = sql!("session", "notice_loss");
 pub(crate) const OWN_FUNCTIONS: &str = sql!("statements", "own_functions");
 pub(crate) const PARTITIONS: &str = sql!("statements", "partitions");
 pub(crate) const PAUSED_SUBSCRIBERS: &str = sql!("statements", "paused_subscribers");
+pub(crate) const PASS_TYPES: &str = sql!("statements", "pass_types");
 pub(crate) const PAUSE_SCHEDULE: &str = sql!("statements", "pause_schedule");
 pub(crate) const PAUSE_SELF: &str = sql!("statements", "pause_self");
 pub(crate) const PAUSE_SUBSCRIBER: &str = sql!("statements", "pause_subscriber");

@@ -52,9 +52,9 @@ pub use headwater_core::__private;
 pub use headwater_core::{
     AdminError, Append, AppendError, Appended, CloudEvent, DecodeError, Direction, Event, EventBuilder,
     EventBuilderError, EventData, EventEnvelope, EventLog, EventPattern, ExpectedVersion, Fault, Gap, GapState,
-    Horizon, IntoEvent, InvalidName, Json, JsonError, LogPage, LogQuery, NamespaceConfig, NamespaceInfo, NodeInfo,
-    NodeOptions, NotInSubset, Ordering, Partitions, Placed, ReadError, Registration, Storage, StreamId, StreamQuery,
-    Writer, headers,
+    Horizon, Index, IndexState, IntoEvent, InvalidName, Json, JsonError, LogPage, LogQuery, NamespaceConfig,
+    NamespaceInfo, NodeInfo, NodeOptions, NotInSubset, Ordering, Partitions, Placed, ReadError, Registration, Storage,
+    StreamId, StreamQuery, Writer, headers,
 };
 // Delivery.
 pub use headwater_core::{

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use headwater::{
-    Headwater, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions, Storage, TransferError,
+    Headwater, Index, IndexState, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions,
+    Storage, TransferError,
 };
 use serde_json::{Value, json};
 
@@ -86,6 +87,7 @@ pub(crate) struct Show {
 #[command(after_help = "\
 Examples:
   headwater namespace set shop --retention 90d
+  headwater namespace set shop --index types
   headwater namespace set shop --keep-for-ever --max-payload-bytes 4194304")]
 pub(crate) struct Set {
     /// The namespace
@@ -178,6 +180,10 @@ struct Settings {
     /// Whatever you want to note: a JSON object
     #[arg(long, value_name = "JSON", value_parser = metadata)]
     metadata: Option<Json>,
+    /// types: keep an index of events by type, so that filtered reads and claims find rare types at once; each event
+    /// costs one more row [default: none]
+    #[arg(long, value_name = "none|types", value_parser = index)]
+    index: Option<Index>,
 }
 
 impl Namespace {
@@ -214,21 +220,22 @@ impl Namespace {
 
 impl Create {
     fn config(self) -> NamespaceConfig {
-        let Settings { notify, retention, max_payload_bytes, metadata } = self.settings;
+        let Settings { notify, retention, max_payload_bytes, metadata, index } = self.settings;
         let Create { name, ordering, partitions, storage, .. } = self;
-        NamespaceConfig { name, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage }
+        NamespaceConfig { name, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage, index }
     }
 }
 
 impl Set {
     fn changes(&self) -> Result<NamespaceChanges, Failure> {
-        let Settings { notify, retention, max_payload_bytes, metadata } = &self.settings;
+        let Settings { notify, retention, max_payload_bytes, metadata, index } = &self.settings;
         let retention = if self.keep_for_ever { Some(None) } else { retention.map(Some) };
         let changes = NamespaceChanges {
             notify: *notify,
             retention,
             max_payload_bytes: *max_payload_bytes,
             metadata: metadata.clone(),
+            index: *index,
         };
         if changes == NamespaceChanges::default() {
             return Err(Failure::invalid("nothing to change was given").help("see `headwater namespace set --help`"));
@@ -303,7 +310,8 @@ impl List {
         if self.json {
             return namespaces.iter().try_for_each(|info| output.json(&info_json(info)));
         }
-        let heading = ["NAMESPACE", "ORDERING", "RETENTION", "MAX PAYLOAD", "NOTIFY", "CREATED"].map(String::from);
+        let heading =
+            ["NAMESPACE", "ORDERING", "RETENTION", "MAX PAYLOAD", "NOTIFY", "INDEX", "CREATED"].map(String::from);
         let rows = namespaces.iter().map(|info| {
             [
                 info.name.clone(),
@@ -311,6 +319,7 @@ impl List {
                 info.retention.map_or("for ever".into(), duration::format),
                 info.max_payload_bytes.to_string(),
                 info.notify.to_string(),
+                shown_index(info),
                 info.created_at.format("%F %T UTC").to_string(),
             ]
         });
@@ -338,6 +347,7 @@ impl Show {
             ["metadata".into(), printable(info.metadata.as_str())],
             ["partitions".into(), info.partitions.as_str().into()],
             ["storage".into(), info.storage.as_str().into()],
+            ["index".into(), shown_index(info)],
             ["created".into(), info.created_at.format("%F %T UTC").to_string()],
             ["head".into(), horizon.head.to_string()],
             ["horizon".into(), horizon.horizon.to_string()],
@@ -352,6 +362,14 @@ fn summary(info: &NamespaceInfo) -> String {
     format!("ordering {ordering}, events kept {kept}, payloads up to {bytes} bytes, notify {notify}")
 }
 
+/// What it keeps an index of, and how far that is if reads cannot use it.
+fn shown_index(info: &NamespaceInfo) -> String {
+    match info.index_state {
+        IndexState::None | IndexState::Ready => info.index.as_str().into(),
+        state => format!("{} ({})", info.index.as_str(), state.as_str()),
+    }
+}
+
 fn info_json(info: &NamespaceInfo) -> Value {
     json!({
         "name": info.name,
@@ -364,6 +382,8 @@ fn info_json(info: &NamespaceInfo) -> Value {
         "created_at": info.created_at,
         "partitions": info.partitions.as_str(),
         "storage": info.storage.as_str(),
+        "index": info.index.as_str(),
+        "index_state": info.index_state.as_str(),
     })
 }
 
@@ -376,6 +396,10 @@ fn partitions(text: &str) -> Result<Partitions, String> {
 }
 
 fn storage(text: &str) -> Result<Storage, String> {
+    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+}
+
+fn index(text: &str) -> Result<Index, String> {
     text.parse().map_err(|error: headwater::AdminError| error.to_string())
 }
 

@@ -109,7 +109,7 @@ async fn a_namespace_is_created_shown_and_changed() {
         "name": "shop", "id": shown["id"], "ordering": "gapless", "notify": false, "retention_seconds": 180 * 86_400,
         "max_payload_bytes": 2000, "metadata": {"owner": "ada"}, "created_at": shown["created_at"],
         "head": 0, "horizon": 0, "pending_writers": [], "partitions": "built-in",
-            "storage": "shared",
+            "storage": "shared", "index": "none", "index_state": "none",
     });
     assert_eq!(shown, expected);
 

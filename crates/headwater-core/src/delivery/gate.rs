@@ -89,6 +89,11 @@ impl Gate {
         self.position
     }
 
+    /// Passes a part of the log that is settled and holds nothing for the subscriber.
+    pub fn pass_over(&mut self, up_to: u64) {
+        self.position = self.position.max(up_to);
+    }
+
     /// Lets out what may go. `ledger` has the gaps passed so far. A segment that begins beyond the position, or holds nothing
     /// new, lets nothing out. The position also moves over what is proved to hold nothing, and stays there if a later segment
     /// proves less.

@@ -27,7 +27,7 @@ pub use groups::{GroupBatch, GroupBy, Groups, LONG_SPAN, Part};
 pub use handler_error::HandlerError;
 pub use observer::{EventObserver, Observed, SubscriberId};
 pub use partition::{PartitionId, order_hash, order_key, partition_of, share_of};
-pub use progress::{Advance, Progress};
+pub use progress::{Advance, PassedOver, Progress};
 pub use projection::{EventApplicator, Projection};
 pub use queue::{Claim, ClaimRequest};
 pub use rate::TokenBucket;

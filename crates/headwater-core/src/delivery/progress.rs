@@ -53,6 +53,17 @@ struct Step {
     done: bool,
 }
 
+/// Events that a subscriber did not ask for, counted and not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The last sequence that is passed.
+    pub up_to: u64,
+    /// How many events there are.
+    pub events: u64,
+    /// The sum of their global sequences.
+    pub sequence_sum: u64,
+}
+
 impl Advance {
     fn settle(&mut self, step: &Step) {
         self.position = step.reach;
@@ -148,6 +159,15 @@ impl Progress {
             *reach = position;
             self.changed |= self.under_way.is_empty();
         }
+    }
+
+    /// Passes events that the subscriber did not ask for. Only while no event is under way.
+    pub fn pass_over(&mut self, passed: &PassedOver) {
+        debug_assert!(self.under_way.is_empty(), "what is under way is settled first");
+        self.advance.position = self.advance.position.max(passed.up_to);
+        self.advance.events += passed.events;
+        self.advance.sequence_sum += passed.sequence_sum;
+        self.changed = true;
     }
 
     /// An event of a passed gap has come, before the checkpoint passed that gap: it is under way like those around it.
@@ -281,6 +301,17 @@ mod tests {
     fn counts(progress: &Progress) -> (u64, u64, u64, u64) {
         let advance = progress.unwritten_advance().expect("something has changed");
         (advance.events, advance.sequence_sum, advance.late_events, advance.late_sequence_sum)
+    }
+
+    #[test]
+    fn what_is_passed_over_is_counted() {
+        let mut progress = Progress::new(10, Gaps::new());
+        progress.admit(&admitted(11, None));
+        progress.done(11);
+        progress.pass_over(&PassedOver { up_to: 500, events: 400, sequence_sum: 100_000 });
+        let advance = progress.advance_with(&[]);
+        assert_eq!((advance.position, advance.events, advance.sequence_sum), (500, 401, 100_011));
+        assert_eq!(advance.from_position, 10);
     }
 
     #[test]

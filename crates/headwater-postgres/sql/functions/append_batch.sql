@@ -34,7 +34,7 @@
 -- Raises: WH001 (no namespace), WH002 (a name, headers, schema_version or created_at; writes that do not fit), WH004 (payload too large), WH005 (event id used again).
 --     23505 if a batch of several requests holds events that are stored already: send them one by one.
 -- Locks: shared advisory lock of the horizon; the rows of existing streams, in order of their ids; the counter row (gapless).
--- Writes: one row an event, one a stream.
+-- Writes: one row an event, one a stream; one more an event if the namespace has an index by type.
 CREATE OR REPLACE FUNCTION headwater.append_batch(
     namespace      text,
     request        int[],
@@ -69,6 +69,8 @@ DECLARE
     last_seq bigint;
     too_big  int;
     misfit   boolean;
+    -- Whether these events go into the index by type, too.
+    indexed  boolean;
     done     text;
 BEGIN
     -- Assignments where PERFORM would do: plpgsql evaluates them without the machinery of a query.
@@ -126,9 +128,12 @@ BEGIN
     -- The lock, then the clock, then the sequence: the proofs of horizon and maintain_namespace rest on that order.
     IF ns.sequence IS NOT NULL THEN
         done := headwater_private.enter_log(ns.namespace_id, ns.sequence);
+        -- After that: it locks the sequence, and nobody changes this until the lock is gone (set_index).
+        indexed := (pg_sequence_parameters(ns.sequence)).start_value = 1;
     ELSE
         SELECT c.* INTO counter FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
         last_seq := counter.last_sequence;
+        indexed := counter.has_index;
         IF counter.is_open THEN
             -- A statement of its own, after the lock: its snapshot shows what those who had the lock before have committed.
             last_seq := greatest(last_seq, headwater_private.highest_event(ns.namespace_id));
@@ -206,6 +211,12 @@ BEGIN
                   WHERE e.sequence IS NOT NULL', headwater_private.log_table(ns))
               USING sequences, bases, write, write_offset, transaction_id, created_at, recorded_at, ns.namespace_id, schema_version, event_id,
                     correlation_id, causation_id, event_type, stream_id, key, actor_id, headers, data;
+        END IF;
+        IF indexed THEN
+            INSERT INTO headwater_private.type_index (namespace_id, event_type, global_sequence)
+            SELECT ns.namespace_id, e.event_type, e.sequence
+              FROM (SELECT unnest(sequences) AS sequence, unnest(event_type) AS event_type) e
+             WHERE e.sequence IS NOT NULL;
         END IF;
         -- After the events, so that whoever closes the counter at once finds them.
         IF ns.sequence IS NULL THEN

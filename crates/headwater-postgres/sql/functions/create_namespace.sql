@@ -1,4 +1,4 @@
--- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage)
+-- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage, index)
 -- Public: in docs/sql.md.
 -- Makes a namespace, or answers with the one that is there. A setting left NULL takes its default on creation and
 -- is not compared afterwards; a setting given that differs from what is there is an error, never a silent change.
@@ -10,6 +10,7 @@
 --   partitions         who makes the tables of coming months: 'built-in' (default) or 'pg_partman', which must be installed
 --   storage            'shared' (default): its events are in months that it shares with other namespaces
 --                      'own': it has months of its own, for a namespace that is much larger than the others; pg_partman needs that
+--   index              'none' (default), or 'types': an index of its events by type, for filtered reads and claims; each event costs a row more
 -- Raises: WH002 (bad name or setting), WH003 (exists with other settings), WH015 (others than the owner), WH034 (no pg_partman).
 -- Locks: nothing but what it writes; another creator of the same name is waited for. Writes: the namespace, its sequence or counter, and
 -- missing months.
@@ -22,6 +23,7 @@ CREATE OR REPLACE FUNCTION headwater.create_namespace(
     metadata          jsonb DEFAULT NULL,
     partitions        text DEFAULT NULL,
     storage           text DEFAULT NULL,
+    index             text DEFAULT NULL,
     caller headwater.caller DEFAULT current_user
 ) RETURNS headwater.namespace LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' AS $$
@@ -36,6 +38,7 @@ BEGIN
             'a namespace is 1 to 48 characters, lowercase letters, digits, ''-'' and ''_'', and starts with a letter');
     END IF;
     PERFORM headwater_private.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, partitions, storage);
+    PERFORM headwater_private.check_index(index);
     SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace = create_namespace.namespace;
     -- Programs call this at their start: whoever was granted something in the namespace finds it.
     IF NOT FOUND OR NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, NULL)) THEN
@@ -45,7 +48,7 @@ BEGIN
         IF ordering <> ns.ordering OR notify <> ns.notify
            OR (retention IS NOT NULL AND retention IS DISTINCT FROM ns.retention)
            OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR partitions <> ns.partitions
-           OR storage <> ns.storage THEN
+           OR storage <> ns.storage OR index <> ns.index THEN
             PERFORM headwater_private.fail('WH003', format('namespace %L exists with other settings', namespace),
                 to_jsonb(headwater_private.shown_namespace(ns)),
                 'leave out the settings to use it as it is, or change them with headwater.alter_namespace');
@@ -62,7 +65,7 @@ BEGIN
     RETURNING n.* INTO ns;
     IF NOT FOUND THEN
         -- Somebody else was faster: what they made is compared with what is asked for.
-        RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage);
+        RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage, index);
     END IF;
     IF ns.ordering = 'gapless' THEN
         INSERT INTO headwater_private.counters (namespace_id) VALUES (ns.namespace_id);
@@ -78,6 +81,9 @@ BEGIN
                         PARTITION BY RANGE (recorded_at)', headwater_private.log_table(ns));
     END IF;
     PERFORM headwater.maintain_namespace(namespace);
+    IF index = 'types' THEN
+        PERFORM headwater_private.set_index(ns, index);
+    END IF;
     RETURN headwater_private.shown_namespace(headwater_private.namespace_row(namespace));
 END
 $$;

@@ -2,7 +2,7 @@
 -- Appends events without streams to a namespace with a sequence: what headwater.append_batch does, for batches that need none of its
 -- care, in one statement, since the steps of a function cost a lone event as much as its insert. It is a transaction of its own.
 -- Answers a row with the sequence of each event, in their order; no row, with nothing written, when care is needed: no such namespace,
--- a gapless one, one with storage of its own, a lock that somebody holds against it, a payload too large, a name or headers or a created_at that nobody could
+-- a gapless one, one with storage of its own or an index, a lock that somebody holds against it, a payload too large, a name or headers or a created_at that nobody could
 -- read, a month whose leaf or seal is not there yet, an id that may lie in a sealed month.
 -- Raises: WH001, WH015; 23505 if events are stored already. Locks: shared advisory lock of the horizon. Writes: one row an event.
 CREATE OR REPLACE FUNCTION headwater.emit_batch(
@@ -41,7 +41,9 @@ BEGIN
                   ) l
                 OFFSET 0
             ) w
-           WHERE w.is_locked AND w.recorded_at < w.leaves_until AND w.sealed_before >= date_trunc('month', w.recorded_at, 'UTC')
+           -- An index by type is append_batch's. Asked when the sequence is locked, as there.
+           WHERE w.is_locked AND (pg_sequence_parameters(w.sequence)).start_value = 0
+             AND w.recorded_at < w.leaves_until AND w.sealed_before >= date_trunc('month', w.recorded_at, 'UTC')
              AND coalesce(w.sealed_max_id < ALL (emit_batch.event_id), true)
              AND coalesce('0001-01-01 00:00:00+00'::timestamptz <= ALL (emit_batch.created_at)
                           AND '9999-12-31 23:59:59.999999+00'::timestamptz >= ALL (emit_batch.created_at), true)

@@ -33,7 +33,8 @@ BEGIN
             ) l
           OFFSET 0
       ) w
-     WHERE w.is_locked AND w.recorded_at < w.leaves_until AND w.sealed_before >= date_trunc('month', w.recorded_at, 'UTC')
+     WHERE w.is_locked AND (pg_sequence_parameters(w.sequence)).start_value = 0
+       AND w.recorded_at < w.leaves_until AND w.sealed_before >= date_trunc('month', w.recorded_at, 'UTC')
        AND coalesce(w.sealed_max_id < emit_one.event_id, true)
        AND emit_one.created_at BETWEEN '0001-01-01 00:00:00+00'::timestamptz AND '9999-12-31 23:59:59.999999+00'::timestamptz
        AND octet_length(emit_one.data) <= w.max_payload_bytes

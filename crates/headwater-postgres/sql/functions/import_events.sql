@@ -1,7 +1,7 @@
 -- headwater_private.import_events(namespace_id, events)
 -- Stores exported events as they were: sequences, versions, ids and times. `events` is a JSON array of rows, in order of their sequences, which lie above all that are stored. Months
 -- that have no table yet get one. Transaction ids are those of another time or server, so they get a bit that no transaction's id has here: they still tell transactions apart.
--- Raises: WH002. Locks: see create_leaf. Writes: the events.
+-- Raises: WH002. Locks: see create_leaf. Writes: the events, and the index by type, if the namespace has one.
 CREATE OR REPLACE FUNCTION headwater_private.import_events(namespace_id int, events jsonb)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -36,5 +36,9 @@ BEGIN
                 r.event_id, r.correlation_id, r.causation_id, r.event_type, r.stream_id, r.key, r.actor_id, r.headers, coalesce(r.data, ''null'')
            FROM jsonb_populate_recordset(NULL::headwater_private.events, $2) r', headwater_private.log_table(ns))
       USING import_events.namespace_id, events;
+    IF ns.index = 'types' THEN
+        INSERT INTO headwater_private.type_index (namespace_id, event_type, global_sequence)
+        SELECT import_events.namespace_id, r.event_type, r.global_sequence FROM jsonb_populate_recordset(NULL::headwater_private.events, events) r;
+    END IF;
 END
 $$;

@@ -26,7 +26,7 @@ BEGIN
     END IF;
     made := headwater.create_namespace(name, given ->> 'ordering', (given ->> 'notify')::boolean, (given ->> 'retention')::interval,
         (given ->> 'max_payload_bytes')::int, given -> 'metadata', given ->> 'partitions',
-        CASE WHEN given ->> 'storage' = 'shared' AND (given ->> 'recorded_from')::timestamptz >= date_trunc('month', clock_timestamp(), 'UTC') THEN 'shared' ELSE 'own' END);
+        CASE WHEN given ->> 'storage' = 'shared' AND (given ->> 'recorded_from')::timestamptz >= date_trunc('month', clock_timestamp(), 'UTC') THEN 'shared' ELSE 'own' END, given ->> 'index');
     -- The head is kept until the end of the import in the place that it will have: nobody else can see the namespace.
     IF made.ordering = 'gapless' THEN
         UPDATE headwater_private.counters c SET last_sequence = (given ->> 'head')::bigint WHERE c.namespace_id = made.namespace_id;

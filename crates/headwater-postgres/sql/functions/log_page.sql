@@ -13,6 +13,11 @@ BEGIN
     IF NOT headwater_private.authorize(log_page.namespace_id, caller, 'consumer') THEN
         RETURN;
     END IF;
+    IF log_page.event_types IS NOT NULL AND headwater_private.has_index(log_page.namespace_id) THEN
+        RETURN QUERY SELECT p.* FROM headwater_private.typed_page(log_page.namespace_id, least(log_page.after_sequence, 9223372036854775806) + 1,
+            log_page.up_to_sequence, log_page.max_events, log_page.event_types, log_page.stream, log_page.stream_prefix, false) p;
+        RETURN;
+    END IF;
     RETURN QUERY EXECUTE
         'SELECT e.* FROM (' || headwater_private.over_months(
             'SELECT e.* FROM %s e

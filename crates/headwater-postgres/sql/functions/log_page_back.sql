@@ -11,6 +11,12 @@ BEGIN
     IF NOT headwater_private.authorize(log_page_back.namespace_id, caller, 'consumer') THEN
         RETURN;
     END IF;
+    IF log_page_back.event_types IS NOT NULL AND headwater_private.has_index(log_page_back.namespace_id) THEN
+        RETURN QUERY SELECT p.* FROM headwater_private.typed_page(log_page_back.namespace_id, log_page_back.from_sequence,
+            greatest(log_page_back.before_sequence, 1) - 1, log_page_back.max_events, log_page_back.event_types, log_page_back.stream,
+            log_page_back.stream_prefix, true) p;
+        RETURN;
+    END IF;
     RETURN QUERY EXECUTE
         'SELECT e.* FROM (' || headwater_private.over_months(
             'SELECT e.* FROM %s e

@@ -32,6 +32,9 @@ DECLARE
     -- Whether nothing was passed, now and in all.
     whole     boolean;
     all_mine  boolean := true;
+    -- Whether the index by type was asked.
+    asked     boolean := any_type;
+    jump      record;
     page      bigint[];
     page_of   text[];
     mine      bigint[];
@@ -239,6 +242,19 @@ BEGIN
         q.frontier := edge;
         EXIT WHEN any_type OR cardinality(taken) >= room OR cardinality(taken) > 0 
                   AND (scanned >= enough OR CASE WHEN holes IS NULL THEN edge < high ELSE cardinality(page) < size END);
+        IF NOT asked AND cardinality(taken) = 0 THEN
+            -- Nothing near: where the namespace has an index by type, it tells what comes next.
+            asked := true;
+            jump := headwater_private.take_indexed(take_new.namespace, take_new.namespace_id, types, likes, room, q);
+            q := jump.q;
+            IF cardinality(jump.taken) > 0 THEN
+                taken := jump.taken;
+                of_types := jump.of_types;
+                listed := true;
+                all_mine := false;
+                EXIT;
+            END IF;
+        END IF;
         IF scanned >= max_scan THEN
             more := cardinality(taken) = 0;
             EXIT;

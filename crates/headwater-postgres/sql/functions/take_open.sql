@@ -15,6 +15,8 @@ DECLARE
     at       bigint := 0;
     part     record;
     these    bigint[];
+    -- Whether the index by type was asked.
+    asked    boolean := false;
     -- Between the first that was taken and here, ranges begin or end: the types alone do not tell which events were taken.
     broken   boolean := false;
 BEGIN
@@ -62,6 +64,18 @@ BEGIN
         at := CASE WHEN cardinality(taken) >= room THEN taken[room] ELSE part.high END + 1;
         scanned := scanned + at - part.low;
         EXIT WHEN cardinality(taken) >= room OR cardinality(taken) > 0 AND scanned >= enough;
+        IF NOT asked AND cardinality(taken) = 0 THEN
+            -- Nothing near: where the namespace has an index by type, it tells what comes next.
+            asked := true;
+            these := headwater_private.open_indexed(take_open.namespace_id, wanted, at, q.gaps, room);
+            IF these IS NOT NULL THEN
+                taken := these;
+                of_types := ARRAY(SELECT DISTINCT o.event_type FROM unnest(wanted) o);
+                listed := true;
+                at := CASE WHEN cardinality(taken) >= room THEN taken[room] ELSE (SELECT max(o.last_sequence) FROM unnest(wanted) o) END + 1;
+                EXIT;
+            END IF;
+        END IF;
         IF scanned >= max_scan THEN
             more := cardinality(taken) = 0;
             EXIT;

@@ -63,4 +63,6 @@ mod shared_months;
 mod sql_docs;
 mod subscribers;
 mod transfer;
+mod type_index;
+mod type_index_costs;
 mod wall;

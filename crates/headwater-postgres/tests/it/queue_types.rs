@@ -109,90 +109,111 @@ impl Dice {
 /// Workers with all kinds of types claim, ack and hand back, while events appear late and transactions are rolled back: each event is acked once.
 #[tokio::test]
 async fn workers_of_any_types_get_each_event_once() {
+    for seed in 1..=4 {
+        each_event_once(seed, false).await;
+    }
+}
+
+#[tokio::test]
+async fn workers_of_any_types_get_each_event_once_by_the_index() {
+    for seed in 1..=4 {
+        each_event_once(seed, true).await;
+    }
+}
+
+/// `indexed`: with an index by type, and now and then so many events at once that it is asked.
+async fn each_event_once(seed: u64, indexed: bool) {
     const TYPES: [&str; 5] = ["a", "b", "b.x", "c", "c.y"];
     const ASKED: [&[&str]; 7] = [&[], &["a"], &["b*"], &["a", "c"], &["*.y", "b"], &["c*", "a"], &["none"]];
-    for seed in 1..=4 {
-        let mut dice = Dice(seed);
-        let mut shop = Shop::open(0).await;
-        let mut writers = [shop.db.session().await, shop.db.session().await];
-        let mut open = [false; 2];
-        let mut acked: Vec<u64> = Vec::new();
-        let mut held = Vec::new();
-        for step in 0..250 {
-            for _ in 0..dice.roll(6) {
-                emit(&mut shop.session, "shop", TYPES[dice.roll(5) as usize]).await;
-            }
-            let nth = dice.roll(2) as usize;
-            match (open[nth], dice.roll(4)) {
-                (false, 0) => {
-                    run(&mut writers[nth], "BEGIN").await;
-                    for _ in 0..1 + dice.roll(3) {
-                        emit(&mut writers[nth], "shop", TYPES[dice.roll(5) as usize]).await;
-                    }
-                    open[nth] = true;
-                }
-                (true, 0) => {
-                    run(&mut writers[nth], if dice.roll(3) == 0 { "ROLLBACK" } else { "COMMIT" }).await;
-                    open[nth] = false;
-                }
-                _ => {}
-            }
-            let types = ASKED[dice.roll(7) as usize];
-            let per_claim = (dice.roll(2) == 0).then(|| 1 + dice.roll(3) as u32);
-            let asked = ClaimRequest {
-                max_events: 1 + dice.roll(6) as u32,
-                event_types: types.iter().map(|event_type| event_type.to_string()).collect(),
-                per_claim,
-                // Nothing becomes a dead letter.
-                max_attempts: 1_000,
-                ..request()
-            };
-            let claims = shop.claim_with(asked.clone()).await;
-            let events: usize = claims.iter().map(|claim| claim.events.len()).sum();
-            assert!(events <= asked.max_events as usize, "seed {seed}, step {step}: {claims:?}");
-            held.extend(claims);
-            while held.len() > 4 {
-                let claim: headwater_core::Claim = held.swap_remove(dice.roll(held.len() as u64) as usize);
-                if dice.roll(5) == 0 {
-                    shop.queue.nack(claim.claim_id, None, Duration::ZERO, "no").await.unwrap();
-                } else {
-                    acked.extend(sequences(&claim));
-                    shop.queue.ack(claim.claim_id, None).await.unwrap();
-                }
-            }
-            if step % 10 == 0 {
-                let problems = "SELECT count(*) FROM headwater.audit_queues('shop')";
-                assert_eq!(shop.number(problems).await, 0, "seed {seed}, step {step}");
-            }
-        }
-        for writer in &mut writers {
-            run(writer, "COMMIT").await;
-        }
-        for claim in held {
-            acked.extend(sequences(&claim));
-            shop.queue.ack(claim.claim_id, None).await.unwrap();
-        }
-        // By their types, and at last by none.
-        for types in [&["a"][..], &["b*"], &["c", "c.y"], &[]] {
-            loop {
-                let claims = shop.claim_types(7, types).await;
-                for claim in &claims {
-                    acked.extend(sequences(claim));
-                    shop.queue.ack(claim.claim_id, None).await.unwrap();
-                }
-                if claims.is_empty() {
-                    break;
-                }
-                assert_ne!(types.len(), 0, "seed {seed}: {claims:?} was left when each type had been asked for");
-            }
-        }
-        acked.sort_unstable();
-        let all: Vec<i64> = sqlx::query_scalar(
-            "SELECT global_sequence FROM headwater.read_log('shop', max_events => 100000) ORDER BY 1",
-        )
-        .fetch_all(&mut shop.session)
-        .await
-        .unwrap();
-        assert_eq!(acked, all.iter().map(|sequence| *sequence as u64).collect::<Vec<_>>(), "seed {seed}");
+    let mut dice = Dice(seed);
+    let mut shop = Shop::open(0).await;
+    if indexed {
+        run(&mut shop.session, "SELECT headwater.alter_namespace('shop', index => 'types')").await;
     }
+    let mut writers = [shop.db.session().await, shop.db.session().await];
+    let mut open = [false; 2];
+    let mut acked: Vec<u64> = Vec::new();
+    let mut held = Vec::new();
+    for step in 0..250 {
+        for _ in 0..dice.roll(6) {
+            emit(&mut shop.session, "shop", TYPES[dice.roll(5) as usize]).await;
+        }
+        if indexed && dice.roll(50) == 0 {
+            let many = format!(
+                "SELECT headwater.emit('shop', '{}') FROM generate_series(1, 300)",
+                TYPES[dice.roll(5) as usize]
+            );
+            run(&mut shop.session, &many).await;
+        }
+        let nth = dice.roll(2) as usize;
+        match (open[nth], dice.roll(4)) {
+            (false, 0) => {
+                run(&mut writers[nth], "BEGIN").await;
+                for _ in 0..1 + dice.roll(3) {
+                    emit(&mut writers[nth], "shop", TYPES[dice.roll(5) as usize]).await;
+                }
+                open[nth] = true;
+            }
+            (true, 0) => {
+                run(&mut writers[nth], if dice.roll(3) == 0 { "ROLLBACK" } else { "COMMIT" }).await;
+                open[nth] = false;
+            }
+            _ => {}
+        }
+        let types = ASKED[dice.roll(7) as usize];
+        let per_claim = (dice.roll(2) == 0).then(|| 1 + dice.roll(3) as u32);
+        let asked = ClaimRequest {
+            max_events: 1 + dice.roll(6) as u32,
+            event_types: types.iter().map(|event_type| event_type.to_string()).collect(),
+            per_claim,
+            // Nothing becomes a dead letter.
+            max_attempts: 1_000,
+            ..request()
+        };
+        let claims = shop.claim_with(asked.clone()).await;
+        let events: usize = claims.iter().map(|claim| claim.events.len()).sum();
+        assert!(events <= asked.max_events as usize, "seed {seed}, step {step}: {claims:?}");
+        held.extend(claims);
+        while held.len() > 4 {
+            let claim: headwater_core::Claim = held.swap_remove(dice.roll(held.len() as u64) as usize);
+            if dice.roll(5) == 0 {
+                shop.queue.nack(claim.claim_id, None, Duration::ZERO, "no").await.unwrap();
+            } else {
+                acked.extend(sequences(&claim));
+                shop.queue.ack(claim.claim_id, None).await.unwrap();
+            }
+        }
+        if step % 10 == 0 {
+            let problems = "SELECT count(*) FROM headwater.audit_queues('shop')";
+            assert_eq!(shop.number(problems).await, 0, "seed {seed}, step {step}");
+        }
+    }
+    for writer in &mut writers {
+        run(writer, "COMMIT").await;
+    }
+    for claim in held {
+        acked.extend(sequences(&claim));
+        shop.queue.ack(claim.claim_id, None).await.unwrap();
+    }
+    // By their types, and at last by none.
+    for types in [&["a"][..], &["b*"], &["c", "c.y"], &[]] {
+        loop {
+            let claims = shop.claim_types(if indexed { 50 } else { 7 }, types).await;
+            for claim in &claims {
+                acked.extend(sequences(claim));
+                shop.queue.ack(claim.claim_id, None).await.unwrap();
+            }
+            if claims.is_empty() {
+                break;
+            }
+            assert_ne!(types.len(), 0, "seed {seed}: {claims:?} was left when each type had been asked for");
+        }
+    }
+    acked.sort_unstable();
+    let all: Vec<i64> =
+        sqlx::query_scalar("SELECT global_sequence FROM headwater.read_log('shop', max_events => 100000) ORDER BY 1")
+            .fetch_all(&mut shop.session)
+            .await
+            .unwrap();
+    assert_eq!(acked, all.iter().map(|sequence| *sequence as u64).collect::<Vec<_>>(), "seed {seed}");
 }

@@ -73,6 +73,11 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    /// The types to which it is limited; empty: that is not known here.
+    pub(super) fn types(&self) -> &[String] {
+        if self.handlers.is_some() { &[] } else { &self.event_types }
+    }
+
     pub(super) fn wants(&self, event: &Event) -> bool {
         if let Some(handlers) = &self.handlers {
             return handlers.wants(event);

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use headwater_cdc::{Feed, LiveStatus, Reach, Rest, Taken};
 use headwater_core::{
-    EventLog, Fault, Gap, GapState, Gaps, History, LONG_SPAN, LookAhead, MAX_PAGE_SIZE, Part, ReadError, Segment,
-    SpanScan, Spans, SubscriberStore, TooManySpans, Writer, jittered,
+    EventLog, Fault, Gap, GapState, Gaps, History, LONG_SPAN, LookAhead, MAX_PAGE_SIZE, Part, PassedOver, ReadError,
+    Segment, SpanScan, Spans, SubscriberStore, TooManySpans, Writer, jittered,
 };
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::{sleep, timeout, timeout_at};
@@ -52,6 +52,8 @@ const LONGEST_DOUBT: Duration = Duration::from_millis(100);
 
 /// Most long transactions that are known at once (some 50 MB).
 const MAX_SPANS: u32 = 500_000;
+/// A subscriber that is so many sequences behind may ask the index by type.
+pub(super) const FAR_BEHIND: u64 = 10_000;
 
 /// What wakes the tail: each changes when there may be something new.
 pub(crate) type WakeUp = watch::Receiver<u64>;
@@ -293,6 +295,19 @@ impl Tail {
         self.tell_of(&poison.iter().map(|gap| gap.first).collect::<Vec<_>>());
         let gaps_seen = self.past().ring.as_ref().map_or_else(Vec::new, |ring| ring.gaps_seen(after, read.seen));
         Ok(Segment { events: read.events, seen: read.seen, gaps_seen, ..known })
+    }
+
+    /// What a subscriber of some types may pass after `after`, if it is far behind the ring.
+    pub(super) async fn pass_types(&self, after: u64, event_types: &[String]) -> Result<Option<PassedOver>, ReadError> {
+        let (settled, log) = {
+            let past = self.past();
+            let Some(ring) = past.ring.as_ref() else { return Ok(None) };
+            if ring.settled().saturating_sub(after) < FAR_BEHIND || ring.segment(after, 1).is_some() {
+                return Ok(None);
+            }
+            (ring.settled(), past.log.clone())
+        };
+        timed(log.pass_types(after, settled, event_types)).await
     }
 
     /// Returns the long transactions that cover `part`. Concurrent callers share one scan. It goes over the log once, in windows, and goes on where it was when a read fails, or

@@ -22,6 +22,7 @@ use super::limiter::Limiter;
 use super::places::{Place, Places};
 use super::ring::{Compared, MAX_HOLES, sequence, weight};
 use super::runner::{GivenUp, Runner, Stop};
+use super::tail::FAR_BEHIND;
 
 /// Between deletions of notes of events that have changed states.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +39,8 @@ pub(super) struct Turn<'r> {
     pub(super) runner: &'r Arc<Runner>,
     pub(super) fence: &'r Fence,
     gate: Gate,
+    /// From here on, the index by type is asked again.
+    pass_types_from: u64,
     /// How many partitions the subscriber has.
     partitions: u32,
     /// The partition ends here, but for groups that go on.
@@ -137,6 +140,7 @@ impl<'r> Turn<'r> {
             runner,
             fence,
             gate: Gate::new(loaded.position, hold_for),
+            pass_types_from: 0,
             partitions: loaded.partitions,
             barrier: loaded.barrier,
             narrow: None,
@@ -233,6 +237,9 @@ impl<'r> Turn<'r> {
 
     /// Takes the next segment through the gate to the handler.
     async fn take(&mut self) -> Result<Option<Hold>, Stop> {
+        if self.pass_types().await? {
+            return Ok(None);
+        }
         let segment = self.runner.tail.segment(self.gate.position(), self.segment_size()).await;
         let mut segment = segment.map_err(|error| Stop::from(SubscriberError::Read(error)))?;
         if let Some(barrier) = self.barrier {
@@ -263,6 +270,27 @@ impl<'r> Turn<'r> {
             self.note_unwritten();
         }
         Ok(hold)
+    }
+
+    /// Passes events of types that the subscriber did not ask for, where it is far behind and the log has an index by type: they are counted, and not read.
+    async fn pass_types(&mut self) -> Result<bool, Stop> {
+        let position = self.gate.position();
+        let types = self.runner.subscription.filter.types();
+        let is_free = self.progress.under_way() == 0 && self.barrier.is_none() && self.group_by().is_none();
+        if types.is_empty() || !is_free || position < self.pass_types_from {
+            return Ok(false);
+        }
+        let passed = self.runner.tail.pass_types(position, types).await;
+        let Some(passed) = passed.map_err(|error| Stop::from(SubscriberError::Read(error)))? else {
+            // There is no index, or one of its types is near.
+            self.pass_types_from = position.saturating_add(FAR_BEHIND);
+            return Ok(false);
+        };
+        self.gate.pass_over(passed.up_to);
+        self.progress.pass_over(&passed);
+        self.note_unwritten();
+        self.runner.status.set(RunnerState::CatchingUp, None);
+        Ok(true)
     }
 
     /// Whether the subscriber is where the log ends, as far as is known here.

@@ -44,3 +44,4 @@ mod shared_transactional;
 mod states;
 mod transaction_per_key;
 mod transactional;
+mod type_index;
