@@ -71,6 +71,6 @@ pub use headwater_postgres::{
     DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, Holder, ImportError, ImportField,
     ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
     NamespaceChanges, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, QueueConnection,
-    QueueInfo, Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped,
+    QueueInfo, Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped, StorageStep,
     SubscriptionReset, TransferError, Transferred, Trimmed,
 };
