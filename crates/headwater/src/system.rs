@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, Storage, SubscriberError};
+use headwater_core::{
+    AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, Storage, SubscriberError,
+};
 use headwater_postgres::{
     Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, Holder, LiveNode, LogOptions, Loss,
     Maintained, Migrated, MonthInfo, NamespaceChanges, OrphanedSlot, PgLog, QueueInfo, ReplicationSettings,

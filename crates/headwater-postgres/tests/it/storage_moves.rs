@@ -43,7 +43,8 @@ async fn places(session: &mut PgConnection) -> Vec<(String, i64)> {
     .unwrap();
     let mut found = Vec::new();
     for table in tables {
-        let rows = count(session, &format!("SELECT count(*) FROM headwater_private.{table} WHERE namespace_id = 1")).await;
+        let rows =
+            count(session, &format!("SELECT count(*) FROM headwater_private.{table} WHERE namespace_id = 1")).await;
         if rows > 0 {
             found.push((table, rows));
         }
@@ -59,11 +60,12 @@ async fn all(log: &PgLog) -> usize {
 /// Nothing is wrong with `shop`, which has so many events.
 async fn assert_sound(session: &mut PgConnection, log: &PgLog, events: usize) {
     assert_eq!(all(log).await, events);
-    let faults: Vec<String> =
-        sqlx::query_scalar("SELECT fault || coalesce(' ' || name, '') FROM headwater.faults('shop') WHERE fault <> 'overdue'")
-            .fetch_all(&mut *session)
-            .await
-            .unwrap();
+    let faults: Vec<String> = sqlx::query_scalar(
+        "SELECT fault || coalesce(' ' || name, '') FROM headwater.faults('shop') WHERE fault <> 'overdue'",
+    )
+    .fetch_all(&mut *session)
+    .await
+    .unwrap();
     assert_eq!(faults, [""; 0]);
     let counted = "SELECT events FROM headwater_private.count_events(1, ARRAY[1, 9223372036854775807])";
     assert_eq!(count(session, counted).await, events as i64);
@@ -98,13 +100,16 @@ async fn a_namespace_is_moved_there_and_back() {
     append(&log, "after").await;
     assert_sound(&mut session, &log, 451).await;
     // All its events are in tables of its own. Tables of past months that it shared are written anew without it.
-    let own: i64 = places(&mut session).await.iter().filter(|place| place.0.starts_with("events_n1_")).map(|place| place.1).sum();
+    let own: i64 =
+        places(&mut session).await.iter().filter(|place| place.0.starts_with("events_n1_")).map(|place| place.1).sum();
     assert_eq!(own, 451);
     db.database.maintain("other", false).await.unwrap();
-    let shared: Vec<_> = places(&mut session).await.into_iter().filter(|place| !place.0.starts_with("events_n1_")).collect();
+    let shared: Vec<_> =
+        places(&mut session).await.into_iter().filter(|place| !place.0.starts_with("events_n1_")).collect();
     assert_eq!(shared.len(), 2, "only those that are part of the table of current months: {shared:?}");
     for (table, _) in &shared {
-        let attached = format!("SELECT count(*) FROM pg_inherits WHERE inhrelid = 'headwater_private.{table}'::regclass");
+        let attached =
+            format!("SELECT count(*) FROM pg_inherits WHERE inhrelid = 'headwater_private.{table}'::regclass");
         assert_eq!(count(&mut session, &attached).await, 1, "{table}");
     }
     assert_eq!(count(&mut session, "SELECT count(*) FROM headwater.drop_steps('other')").await, 0);
@@ -132,7 +137,8 @@ async fn many_that_are_moved_to_shared_months_are_in_few_tables() {
         db.past_months(&name, 1, 50).await;
     }
     for i in 0..6 {
-        let info = db.database.set_storage(&format!("shop-{i}"), Storage::Shared, Duration::ZERO, |_| {}).await.unwrap();
+        let info =
+            db.database.set_storage(&format!("shop-{i}"), Storage::Shared, Duration::ZERO, |_| {}).await.unwrap();
         assert_eq!(info.storage, Storage::Shared);
     }
     db.database.maintain("shop-0", false).await.unwrap();
@@ -204,7 +210,12 @@ async fn a_stranger_that_forges_a_writers_lock_is_not_in_the_way() {
 }
 
 /// The move has switched and is not committed yet: so far `text` of `writer` gets, and then waits. It began with the old row of the namespace.
-async fn across_the_switch(db: &TestDatabase, target: &str, writer: &mut PgConnection, text: &str) -> Result<i64, sqlx::Error> {
+async fn across_the_switch(
+    db: &TestDatabase,
+    target: &str,
+    writer: &mut PgConnection,
+    text: &str,
+) -> Result<i64, sqlx::Error> {
     let (mut mover, mut watcher) = (db.session().await, db.session().await);
     steps_to(&mut mover, target, "begun").await;
     run(&mut mover, "BEGIN").await;
@@ -232,7 +243,9 @@ async fn an_append_that_read_the_namespace_before_the_switch_goes_to_the_new_pla
             let placed = across_the_switch(&db, target, &mut writer, "SELECT headwater.emit('shop', 'across')").await;
             assert_eq!(placed.unwrap(), 2);
             let table = if target == "own" { "events_n1" } else { "events" };
-            let stored = format!("SELECT string_agg(event_type, ' ' ORDER BY global_sequence) FROM headwater_private.{table} WHERE namespace_id = 1");
+            let stored = format!(
+                "SELECT string_agg(event_type, ' ' ORDER BY global_sequence) FROM headwater_private.{table} WHERE namespace_id = 1"
+            );
             assert_eq!(text(&mut session, &stored).await, "before across");
             steps_to(&mut session, target, "done").await;
             assert_sound(&mut session, &log, 2).await;
@@ -257,7 +270,8 @@ async fn an_append_by_the_short_way_stores_nothing_in_the_old_place() {
     steps_to(&mut mover, "own", "begun").await;
     run(&mut mover, "BEGIN").await;
     steps_to(&mut mover, "own", "switched").await;
-    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
+    let waits =
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')";
     let (sequence, ()) = tokio::join!(append(&log, "client"), async {
         while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut watcher).await.unwrap() {
             tokio::task::yield_now().await;
@@ -277,7 +291,11 @@ async fn a_transaction_that_keeps_an_old_snapshot_stores_nothing() {
         let (mut session, mut writer) = (db.session().await, db.session().await);
         emit(&mut session, "shop", "before").await;
         for (target, sequence) in [("own", 2), ("shared", 3)] {
-            run(&mut writer, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM headwater_private.namespaces").await;
+            run(
+                &mut writer,
+                "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM headwater_private.namespaces",
+            )
+            .await;
             steps_to(&mut session, target, "done").await;
             assert_eq!(sqlstate_of(&mut writer, "SELECT headwater.emit('shop', 'stale')").await, "40001");
             run(&mut writer, "ROLLBACK").await;
@@ -294,7 +312,11 @@ async fn a_claim_that_waited_for_the_queue_across_the_switch_gets_events() {
     let db = TestDatabase::create().await;
     let log = shop(&db, Storage::Shared).await;
     let (mut session, mut first, mut second) = (db.session().await, db.session().await, db.session().await);
-    run(&mut session, "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared', start_from => 'beginning')").await;
+    run(
+        &mut session,
+        "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared', start_from => 'beginning')",
+    )
+    .await;
     for _ in 0..4 {
         emit(&mut session, "shop", "before").await;
     }
@@ -478,10 +500,15 @@ async fn a_repair_during_the_move_is_not_lost() {
         for _ in 0..150 {
             emit(&mut session, "shop", "now").await;
         }
-        run(&mut session, &format!("UPDATE headwater_private.{here} SET headers = '[1]' WHERE global_sequence = 5")).await;
+        run(&mut session, &format!("UPDATE headwater_private.{here} SET headers = '[1]' WHERE global_sequence = 5"))
+            .await;
         run(&mut session, "INSERT INTO headwater_private.poison_events (namespace_id, global_sequence, error) VALUES (1, 5, 'broken')").await;
         steps_to(&mut session, target, "copied").await;
-        run(&mut session, &format!("UPDATE headwater_private.{here} SET headers = '{{\"a\": \"b\"}}' WHERE global_sequence = 5")).await;
+        run(
+            &mut session,
+            &format!("UPDATE headwater_private.{here} SET headers = '{{\"a\": \"b\"}}' WHERE global_sequence = 5"),
+        )
+        .await;
         steps_to(&mut session, target, "switched").await;
         let headers = format!("SELECT headers::text FROM headwater_private.{there} WHERE global_sequence = 5");
         assert_eq!(text(&mut session, &headers).await, r#"{"a": "b"}"#);
@@ -525,7 +552,13 @@ async fn retention_drop_export_and_rename_work_while_a_move_is_not_completed() {
             assert!(places.iter().all(|place| !place.0.starts_with("events_n1")), "{places:?}");
         }
         let mut lines = 0;
-        db.database.export_namespace("shop", |_| { lines += 1; Ok(()) }).await.unwrap();
+        db.database
+            .export_namespace("shop", |_| {
+                lines += 1;
+                Ok(())
+            })
+            .await
+            .unwrap();
         assert!(lines > 21);
         steps_to(&mut session, storage.as_str(), "switched").await;
         db.database.rename_namespace("shop", "store", false).await.unwrap();
@@ -545,7 +578,11 @@ async fn what_cannot_be_moved_is_refused() {
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.set_storage('shop', NULL)").await, "WH002");
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.set_storage('nobody', 'own')").await, "WH001");
     assert_eq!(
-        sqlstate_of(&mut session, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT headwater.set_storage('shop', 'shared')").await,
+        sqlstate_of(
+            &mut session,
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT headwater.set_storage('shop', 'shared')"
+        )
+        .await,
         "WH006"
     );
     run(&mut session, "ROLLBACK; UPDATE headwater_private.namespaces SET partitions = 'pg_partman'").await;
