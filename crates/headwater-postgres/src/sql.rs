@@ -274,6 +274,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "nack",
     "namespace_row",
     "namespace_status",
+    "new_leaf_name",
     "newest_sequence",
     "next_due",
     "next_events",

@@ -6,7 +6,9 @@
 CREATE OR REPLACE FUNCTION headwater_private.copy_events(
     source text, target text, namespace_id int, after_sequence bigint DEFAULT 0, up_to_sequence bigint DEFAULT NULL,
     from_at timestamptz DEFAULT '-infinity', again boolean DEFAULT false
-) RETURNS bigint LANGUAGE plpgsql SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS bigint LANGUAGE plpgsql
+-- Both sides are ranges of an index, whatever the statistics say of a month that has just begun: to loop over one for each event of the other would be quadratic.
+SET enable_seqscan = off SET enable_nestloop = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- By name: tables that are older than others may have their columns in another order.
     names constant text[] := ARRAY(SELECT quote_ident(a.attname) FROM pg_catalog.pg_attribute a
@@ -30,12 +32,13 @@ BEGIN
     EXECUTE format(
         'INSERT INTO headwater_private.%1$I (%3$s)
          SELECT %4$s FROM headwater_private.%2$I s
-          WHERE s.namespace_id = $1 AND s.global_sequence > $2 AND s.global_sequence <= $3 AND s.recorded_at >= $4
-            AND NOT ($5 AND EXISTS (SELECT FROM headwater_private.%1$I t
-                                     WHERE t.namespace_id = $1 AND t.global_sequence > $2 AND t.global_sequence <= $3
-                                       AND t.global_sequence = s.global_sequence AND t.recorded_at = s.recorded_at))',
+          WHERE s.namespace_id = $1 AND s.global_sequence > $2 AND s.global_sequence <= $3 AND s.recorded_at >= $4'
+        || CASE WHEN again THEN
+               ' AND NOT EXISTS (SELECT FROM headwater_private.%1$I t
+                                  WHERE t.namespace_id = $1 AND t.global_sequence > $2 AND t.global_sequence <= $3
+                                    AND t.global_sequence = s.global_sequence AND t.recorded_at = s.recorded_at)' ELSE '' END,
         target, source, columns, wanted)
-      USING copy_events.namespace_id, after_sequence, coalesce(up_to_sequence, 9223372036854775807), from_at, again;
+      USING copy_events.namespace_id, after_sequence, coalesce(up_to_sequence, 9223372036854775807), from_at;
     GET DIAGNOSTICS added = ROW_COUNT;
     RETURN added;
 END

@@ -16,13 +16,8 @@ DECLARE
     total  bigint := 0;
 BEGIN
     PERFORM headwater_private.latch(0, 'rewrite');
-    -- A name that no append has: what is in it is not new.
-    SELECT n.name INTO made
-      FROM (SELECT format('%s_%s_r%s', parent,
-                          to_char(month.starts_at, CASE WHEN month.starts_at = date_trunc('month', month.starts_at) THEN 'YYYYMM' ELSE 'YYYYMMDDHH24MISS' END),
-                          i) AS name, i FROM generate_series(1, 100000) AS i) n
-     WHERE to_regclass(format('headwater_private.%I', n.name)) IS NULL
-     ORDER BY n.i LIMIT 1;
+    made := headwater_private.new_leaf_name(format('%s_%s', parent, to_char(month.starts_at,
+                CASE WHEN month.starts_at = date_trunc('month', month.starts_at) THEN 'YYYYMM' ELSE 'YYYYMMDDHH24MISS' END)));
     EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', made);
     FOR part IN
         SELECT m.namespace_id, m.starts_at, m.leaf FROM headwater_private.months m
