@@ -224,6 +224,9 @@ pub enum AdminError {
     /// Programs are using the namespace that was to be dropped or renamed (WH037).
     #[error("{0}")]
     NamespaceInUse(String),
+    /// The namespace cannot be moved to other storage at this moment (WH038).
+    #[error("{0}")]
+    MoveHeld(String),
     /// The database could not be reached, or failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
@@ -248,6 +251,7 @@ impl AdminError {
             AdminError::MonthHeld(_) => Some("WH032"),
             AdminError::NoPartman(_) => Some("WH034"),
             AdminError::NamespaceInUse(_) => Some("WH037"),
+            AdminError::MoveHeld(_) => Some("WH038"),
             AdminError::Unavailable(_) => None,
         }
     }

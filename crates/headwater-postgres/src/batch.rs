@@ -47,8 +47,9 @@ pub(crate) async fn append_batch(
                     return batch.answers(requests, &Reply { sequences, ..Reply::default() });
                 }
             }
-            // One of the events is stored already: the function tells which requests are retries.
-            Err(error) if sqlstate(&error) == Some("23505") => {}
+            // 23505: one of the events is stored already, and the function tells which requests are retries. 2200H: the namespace was moved to other storage
+            // while the statement ran, and its old sequence hands out nothing any more.
+            Err(error) if matches!(sqlstate(&error), Some("23505" | "2200H")) => {}
             Err(error) => return Err(error),
         }
     }

@@ -43,7 +43,8 @@ pub(crate) fn is_disconnect(error: &sqlx::Error) -> bool {
 /// Whether the same call may succeed later: a lost connection, a serialisation failure or deadlock, a lock not had in time.
 pub(crate) fn is_retryable(error: &sqlx::Error) -> bool {
     is_disconnect(error)
-        || matches!(sqlstate(error), Some("40001" | "40P01" | "55P03" | "53100" | "53200" | "WH035" | "WH036"))
+        // 42P01: the table of a month was replaced between the look for it and the read; the next look finds the new one.
+        || matches!(sqlstate(error), Some("40001" | "40P01" | "42P01" | "55P03" | "53100" | "53200" | "WH035" | "WH036"))
 }
 
 pub(crate) fn fault(error: sqlx::Error) -> Fault {
@@ -127,6 +128,7 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
         "WH032" => AdminError::MonthHeld(message(raised)),
         "WH034" => AdminError::NoPartman(message(raised)),
         "WH037" => AdminError::NamespaceInUse(message(raised)),
+        "WH038" => AdminError::MoveHeld(message(raised)),
         _ => AdminError::Unavailable(fault(error)),
     }
 }

@@ -48,6 +48,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0031_ledger_chunks",
     "0032_ordered_in_sql",
     "0035_type_index",
+    "0036_storage_moves",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -81,6 +82,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "begin_event",
     "begin_history",
     "begin_maintenance",
+    "begin_move",
     "begin_turn",
     "bundle_cursors",
     "bundle_end",
@@ -132,6 +134,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "clock_shows",
     "close_counter",
     "close_gaps",
+    "complete_move",
+    "copy_events",
     "correlation_page",
     "count_dead_letters",
     "count_events",
@@ -225,6 +229,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "lease_partitions",
     "leave_groups",
     "leaves",
+    "leaves_of",
     "ledger_after",
     "ledger_at",
     "ledger_chunks",
@@ -258,6 +263,8 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "maintain_index",
     "maintain_namespace",
     "maintain_shared",
+    "make_leaf",
+    "make_leaves",
     "matches_pattern",
     "matching_letters",
     "may_notify",
@@ -267,9 +274,12 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "month_bounds",
     "month_holders",
     "month_tables",
+    "move_month",
+    "move_target",
     "nack",
     "namespace_row",
     "namespace_status",
+    "new_leaf_name",
     "newest_sequence",
     "next_due",
     "next_events",
@@ -306,6 +316,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "position_at",
     "prune_runs",
     "publish_namespace",
+    "published_table",
     "purge_dropped",
     "put_state",
     "queue_lags",
@@ -323,6 +334,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "redrivable_letters",
     "redrive",
     "redriven",
+    "refuse_move",
     "refuse_sealed",
     "register_node",
     "register_subscriber",
@@ -357,6 +369,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "seal_months",
     "set_cron_job",
     "set_index",
+    "set_storage",
     "settle",
     "settle_ahead_in",
     "settle_resize",
@@ -375,6 +388,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "subscriber_lock",
     "subscriber_position",
     "subscriber_status",
+    "switch_storage",
     "tables_by_namespace",
     "take_claims",
     "take_indexed",
@@ -388,6 +402,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "typed_ahead",
     "typed_page",
     "typed_sequences",
+    "undo_move",
     "unhandled_in",
     "unschedule",
     "uuid_v7",
@@ -572,6 +587,7 @@ pub(crate) const SCHEDULE_HISTORY: &str = sql!("statements", "schedule_history")
 pub(crate) const SCHEDULE_STATUS: &str = sql!("statements", "schedule_status");
 pub(crate) const SCHEMA_VERSION: &str = sql!("statements", "schema_version");
 pub(crate) const SEAL_MONTHS: &str = sql!("statements", "seal_months");
+pub(crate) const SET_STORAGE: &str = sql!("statements", "set_storage");
 pub(crate) const SERVER_STATUS: &str = sql!("statements", "server_status");
 pub(crate) const SETTLE_AHEAD_IN: &str = sql!("statements", "settle_ahead_in");
 pub(crate) const SNAPSHOT: &str = sql!("statements", "snapshot");

@@ -72,5 +72,5 @@ pub use headwater_postgres::{
     ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
     NamespaceChanges, NamespaceStatus, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent,
     QueueConnection, QueueInfo, Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped,
-    SubscriptionReset, TransferError, Transferred, Trimmed,
+    StorageStep, SubscriptionReset, TransferError, Transferred, Trimmed,
 };

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{
-    AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, SubscriberError, SubscriberInfo,
+    AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, Storage, SubscriberError,
+    SubscriberInfo,
 };
 use headwater_postgres::{
     Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, Holder, LiveNode, LogOptions, Loss,
     Maintained, Migrated, MonthInfo, NamespaceChanges, NamespaceStatus, OrphanedSlot, PgLog, QueueInfo,
-    ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped, TransferError, Transferred, WakeUps,
+    ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped, StorageStep, TransferError, Transferred, WakeUps,
 };
 use sqlx::PgPool;
 
@@ -64,6 +65,20 @@ impl Headwater {
     /// Changes settings of a namespace. Processes that have it open see them when they open it again.
     pub async fn alter_namespace(&self, name: &str, changes: NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
         let info = self.database.alter_namespace(name, &changes).await?;
+        self.open.lock().await.remove(name);
+        Ok(info)
+    }
+
+    /// Moves a namespace to tables of its own, or to those that namespaces share, while it is in use; `on_step` is told of each step. If transactions
+    /// are in the way for longer than `patience`, it is [`AdminError::MoveHeld`]: call it again, which goes on where this one stopped.
+    pub async fn set_storage(
+        &self,
+        name: &str,
+        storage: Storage,
+        patience: Duration,
+        on_step: impl FnMut(&StorageStep),
+    ) -> Result<NamespaceInfo, AdminError> {
+        let info = self.database.set_storage(name, storage, patience, on_step).await?;
         self.open.lock().await.remove(name);
         Ok(info)
     }

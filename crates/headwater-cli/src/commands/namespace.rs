@@ -1,4 +1,4 @@
-//! `headwater namespace`: create, list, show, set, drop, rename, export, import.
+//! `headwater namespace`: create, list, show, set, set-storage, drop, rename, export, import.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -17,7 +17,8 @@ use crate::connection::ConnectionArgs;
 use crate::duration;
 use crate::failure::{Failure, output_failed};
 use crate::held;
-use crate::output::{Output, plural, printable};
+use crate::output::{Output, grouped, plural, printable};
+use crate::progress::Progress;
 
 /// Create, list, show, change, rename, drop, export and import namespaces: isolated logs with their own settings
 #[derive(Debug, Subcommand)]
@@ -26,6 +27,7 @@ pub(crate) enum Namespace {
     List(List),
     Show(Show),
     Set(Set),
+    SetStorage(SetStorage),
     Drop(Drop),
     Rename(Rename),
     Export(Export),
@@ -97,6 +99,27 @@ pub(crate) struct Set {
     /// Keep events for ever: no retention
     #[arg(long, conflicts_with = "retention")]
     keep_for_ever: bool,
+}
+
+/// Move a namespace to tables of its own, or to those that namespaces share, while it is in use
+///
+/// Events are copied, then appends wait for a fraction of a second while the namespace is switched over. If it is
+/// interrupted, run it again: it goes on where it stopped. To ask for the storage that the namespace still has takes back
+/// a move that has not switched yet. Only the owner of Headwater's tables can.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  headwater namespace set-storage shop own
+  headwater namespace set-storage shop shared --patience 10m")]
+pub(crate) struct SetStorage {
+    /// The namespace
+    name: String,
+    /// shared: its events are in months that it shares with other namespaces; own: it has months of its own
+    #[arg(value_name = "shared|own", value_parser = storage)]
+    storage: Storage,
+    /// How long to try while transactions that append to it are in the way
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
+    patience: Duration,
 }
 
 /// Remove a namespace for good, with all its events, subscribers, dead letters and schedules
@@ -202,6 +225,7 @@ impl Namespace {
                 headwater.drop_namespace(&drop.name, drop.force).await?;
                 output.line(format_args!("namespace {} is gone", drop.name))?;
             }
+            Namespace::SetStorage(set) => set.run(&headwater, &mut output).await?,
             Namespace::Rename(rename) => {
                 let info = headwater.rename_namespace(&rename.name, &rename.new_name, rename.force).await?;
                 output.line(format_args!("namespace {} is now {}", rename.name, info.name))?;
@@ -215,6 +239,28 @@ impl Namespace {
         }
         headwater.shutdown().await;
         output.finish()
+    }
+}
+
+impl SetStorage {
+    async fn run(&self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
+        let mut progress = Progress::new(None);
+        let mut copied = 0;
+        let moved = headwater.set_storage(&self.name, self.storage, self.patience, |step| {
+            copied += step.events;
+            let events = plural(copied, "event");
+            match &*step.step {
+                "copied" => progress.tell(copied, &format!("copied {events}, about {} to go", grouped(step.behind))),
+                "switched" => progress.note(&format!("copied {events}; new events go to the new place")),
+                "moved" => progress.note(&format!("moved a past month of {}", plural(step.events, "event"))),
+                "dropped" => progress.note("dropped the tables of its own"),
+                "undone" => progress.note("took back a move that was begun before"),
+                _ => {}
+            }
+        });
+        let info = moved.await?;
+        drop(progress);
+        output.line(format_args!("namespace {}: storage {}", info.name, info.storage.as_str()))
     }
 }
 

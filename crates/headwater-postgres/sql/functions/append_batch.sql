@@ -31,7 +31,8 @@
 --      locks the row (40001). Whoever gets the lock sees all that was committed.
 -- Locking a row again that this transaction has locked makes no version and no multixact.
 --
--- Raises: WH001 (no namespace), WH002 (a name, headers, schema_version or created_at; writes that do not fit), WH004 (payload too large), WH005 (event id used again).
+-- Raises: WH001 (no namespace), WH002 (a name, headers, schema_version or created_at; writes that do not fit), WH004 (payload too large), WH005 (event id used again),
+--     40001 (in a transaction that keeps one snapshot, after the namespace was moved to other storage).
 --     23505 if a batch of several requests holds events that are stored already: send them one by one.
 -- Locks: shared advisory lock of the horizon; the rows of existing streams, in order of their ids; the counter row (gapless).
 -- Writes: one row an event, one a stream; one more an event if the namespace has an index by type.
@@ -132,6 +133,10 @@ BEGIN
         indexed := (pg_sequence_parameters(ns.sequence)).start_value = 1;
     ELSE
         SELECT c.* INTO counter FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+        IF counter.storage <> ns.storage THEN
+            -- It was moved to other storage while the lock was waited for.
+            ns := headwater_private.namespace_row(namespace);
+        END IF;
         last_seq := counter.last_sequence;
         indexed := counter.has_index;
         IF counter.is_open THEN
@@ -229,7 +234,17 @@ BEGIN
                 UPDATE headwater_private.counters c SET is_open = true WHERE c.namespace_id = ns.namespace_id;
             END IF;
         END IF;
-    EXCEPTION WHEN unique_violation THEN
+    EXCEPTION WHEN sequence_generator_limit_exceeded THEN
+        -- The namespace was moved to other storage since its row was read, and has another sequence.
+        IF (SELECT n.sequence FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id) IS NOT DISTINCT FROM ns.sequence THEN
+            RAISE serialization_failure USING MESSAGE = 'could not serialize access: the namespace was moved to other storage',
+                HINT = 'run the transaction again';
+        END IF;
+        SELECT a.* INTO sequences, bases, succeeded, retried, versions, echoes, recorded_at, transaction_id
+          FROM headwater.append_batch(namespace, request, event_id, event_type, data, stream_id, write, write_offset, schema_version, key, actor_id,
+                   correlation_id, causation_id, headers, created_at, write_request, write_stream, write_count, write_expected, notify, patience_ms) a;
+        RETURN;
+    WHEN unique_violation THEN
         IF several THEN
             RAISE;
         END IF;

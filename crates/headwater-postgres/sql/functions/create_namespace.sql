@@ -68,7 +68,7 @@ BEGIN
         RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage, index);
     END IF;
     IF ns.ordering = 'gapless' THEN
-        INSERT INTO headwater_private.counters (namespace_id) VALUES (ns.namespace_id);
+        INSERT INTO headwater_private.counters (namespace_id, storage) VALUES (ns.namespace_id, ns.storage);
     ELSE
         -- CACHE 1, and the first value consumed here: the horizon rests on last_value being below every event.
         EXECUTE format('CREATE SEQUENCE headwater_private.sequence_n%s MINVALUE 0 START 0 CACHE 1', ns.namespace_id);

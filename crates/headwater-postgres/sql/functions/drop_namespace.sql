@@ -8,7 +8,7 @@
 -- Writes: everything that has its number.
 CREATE OR REPLACE FUNCTION headwater.drop_namespace(
     namespace text, confirm text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user
-) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '5s' SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '5s' SET client_min_messages = 'warning' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     ns    headwater_private.namespaces := headwater_private.open_namespace(drop_namespace.namespace, caller, 'owner');
@@ -30,13 +30,14 @@ BEGIN
     -- Whoever appends holds its sequence, or its counter, until the transaction ends. So nobody adds events after this.
     IF ns.sequence IS NOT NULL THEN
         EXECUTE format('DROP SEQUENCE %s', ns.sequence);
+        -- That of before the namespace was moved to other storage.
+        EXECUTE format('DROP SEQUENCE IF EXISTS headwater_private.sequence_n%1$s, headwater_private.sequence_n%1$s_b', ns.namespace_id);
     END IF;
     DELETE FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
     PERFORM headwater_private.drop_cron_job(s.task_id) FROM headwater_private.schedules s WHERE s.namespace_id = ns.namespace_id;
     EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
-    IF ns.storage = 'own' THEN
-        EXECUTE format('DROP TABLE headwater_private.%I', headwater_private.log_table(ns));
-    END IF;
+    -- Also where a move to other storage was begun, or is not completed.
+    EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', headwater_private.move_target(ns, 'own'));
     UPDATE headwater_private.months m SET trimmed_at = coalesce(m.trimmed_at, clock_timestamp()) WHERE m.namespace_id = ns.namespace_id;
     INSERT INTO headwater_private.dropped_namespaces (namespace_id) VALUES (ns.namespace_id);
     FOR rest IN SELECT t.name FROM headwater_private.tables_by_namespace() t WHERE NOT t.large LOOP

@@ -5,6 +5,7 @@
 --   detach, finish   takes a month out of the table of current months, without locking anybody out
 --   rewrite          writes a month that namespaces share anew, without those for which it is trimmed (headwater_private.rewrite_month)
 --   drop             drops a table that nobody needs any more
+--   move             goes on with a move to other storage that has switched (headwater.set_storage)
 --   partman          where the months are pg_partman's, it detaches and drops at once (headwater_private.partman_drop)
 --   note             the table is gone: call headwater.note_dropped
 -- Months that namespaces share are the same for each of them, so that any of them answers their steps.
@@ -16,41 +17,59 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     ns      headwater_private.namespaces := headwater_private.open_namespace(drop_steps.namespace, caller, 'owner');
     parent  text := headwater_private.log_table(ns);
+    tree    text := headwater_private.move_target(ns, 'own');
+    -- If nobody shares months any more, those that are left are anybody's.
+    shares  boolean := ns.storage = 'shared' OR NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared');
     partman boolean := ns.partitions = 'pg_partman' AND coalesce((headwater_private.partman_of(ns.namespace_id)).knows, false);
 BEGIN
     RETURN QUERY
     SELECT s.starts_at, s.leaf, s.step,
            CASE s.step WHEN 'partman' THEN format('SELECT headwater_private.partman_drop(%L, %L)', drop_steps.namespace,
                                                   to_char(s.starts_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"+00"'))
+                       WHEN 'move' THEN format('SELECT headwater.set_storage(%L, %L)', drop_steps.namespace, ns.storage)
                        WHEN 'rewrite' THEN format('SELECT headwater_private.rewrite_month(%L)', s.leaf)
                        WHEN 'drop' THEN format('DROP TABLE headwater_private.%I', s.leaf)
-                       WHEN 'finish' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I FINALIZE', parent, s.leaf)
-                       WHEN 'detach' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I%s', parent, s.leaf,
+                       WHEN 'finish' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I FINALIZE', s.parent, s.leaf)
+                       WHEN 'detach' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I%s', s.parent, s.leaf,
                                                  CASE WHEN current_setting('server_version_num')::int >= 140000 THEN ' CONCURRENTLY' ELSE '' END)
            END
-      FROM (SELECT m.starts_at, m.leaf,
+      FROM (SELECT m.starts_at, m.leaf, parent AS parent,
                    CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
                         WHEN l.leaf IS NOT NULL THEN 'detach'
                         WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NOT NULL THEN 'drop' ELSE 'note' END AS step
               FROM headwater_private.months m
               LEFT JOIN headwater_private.leaves(ns.namespace_id) l ON l.leaf = m.leaf
-             WHERE ns.storage = 'own' AND m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
+             WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
                    AND m.leaf ~ '^events_n'
              UNION ALL
-            SELECT l.starts_at, l.leaf, CASE WHEN l.detaching THEN 'finish' ELSE 'detach' END
-              FROM headwater_private.leaves(ns.namespace_id) l
-             WHERE ns.storage = 'shared'
+            (SELECT m.starts_at, m.leaf, NULL, 'move'
+               FROM headwater_private.months m
+              WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL AND m.last_sequence IS NOT NULL
+                AND m.leaf ~ '^events_n' = (ns.storage = 'shared')
+              ORDER BY m.starts_at LIMIT 1)
+             UNION ALL
+            SELECT ns.tail_from, tree, NULL, 'move'
+             WHERE ns.storage = 'shared' AND to_regclass(format('headwater_private.%I', tree)) IS NOT NULL
+               AND NOT EXISTS (SELECT FROM headwater_private.storage_moves v WHERE v.namespace_id = ns.namespace_id)
+             UNION ALL
+            SELECT l.starts_at, l.leaf, 'events', CASE WHEN l.detaching THEN 'finish' ELSE 'detach' END
+              FROM headwater_private.leaves_of('events') l
+             WHERE shares
                AND (l.detaching
                     -- The month after it is over too: no statement is under way that began before this one was sealed.
                     OR l.ends_at < date_trunc('month', clock_timestamp(), 'UTC')
                        AND NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared' AND n.tail_from < l.ends_at))
              UNION ALL
-            SELECT m.starts_at, m.leaf, t.step
-              FROM (SELECT m.leaf, min(m.starts_at) AS starts_at FROM headwater_private.months m
-                     WHERE ns.storage = 'shared' AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL AND m.leaf !~ '^events_n'
-                     GROUP BY m.leaf) m
+            SELECT m.starts_at, m.leaf, NULL, t.step
+              FROM (SELECT g.leaf, min(g.starts_at) AS starts_at
+                      FROM (SELECT m.leaf, m.starts_at FROM headwater_private.months m
+                             WHERE m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL AND m.leaf !~ '^events_n'
+                             UNION ALL
+                            SELECT b.leaf, b.left_at FROM headwater_private.left_behind b) g
+                     WHERE shares
+                     GROUP BY g.leaf) m
              CROSS JOIN LATERAL (SELECT CASE WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NULL THEN 'note'
-                                             WHEN EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf) THEN NULL
+                                             WHEN EXISTS (SELECT FROM headwater_private.leaves_of('events') l WHERE l.leaf = m.leaf) THEN NULL
                                              ELSE headwater_private.step_of_month(m.leaf) END AS step) t
              WHERE t.step IS NOT NULL) s
      -- Of one table, only one month may be in detachment.

@@ -101,7 +101,7 @@ BEGIN
      UNION ALL
     SELECT 'month_gone', m.leaf, m.first_sequence, m.last_sequence, NULL, NULL FROM headwater_private.months m
      WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL AND m.last_sequence IS NOT NULL
-       AND CASE ns.storage WHEN 'own' THEN NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf)
+       AND CASE WHEN ns.storage = 'own' AND m.leaf ~ '^events_n' THEN NOT EXISTS (SELECT FROM headwater_private.leaves(ns.namespace_id) l WHERE l.leaf = m.leaf)
                 ELSE to_regclass(format('headwater_private.%I', m.leaf)) IS NULL END;
 
     FOR month IN SELECT m.* FROM headwater_private.months m

@@ -17,8 +17,8 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT coalesce(l.starts_at, m.starts_at), coalesce(l.ends_at, m.ends_at), coalesce(m.leaf, l.leaf),
-           coalesce(m.events, CASE ns.storage WHEN 'own' THEN nullif(c.reltuples, -1)::bigint ELSE m.last_sequence - m.first_sequence + 1 END),
-           CASE WHEN ns.storage = 'own' THEN pg_total_relation_size(c.oid)
+           coalesce(m.events, CASE WHEN o.own THEN nullif(c.reltuples, -1)::bigint ELSE m.last_sequence - m.first_sequence + 1 END),
+           CASE WHEN o.own THEN pg_total_relation_size(c.oid)
                 ELSE (pg_total_relation_size(c.oid)
                       * least(1, coalesce(m.events, m.last_sequence - m.first_sequence + 1, 0) / greatest(c.reltuples, 1)))::bigint END,
            m.first_sequence, m.last_sequence,
@@ -31,6 +31,7 @@ BEGIN
       FULL JOIN (SELECT m.* FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id) m ON m.starts_at = l.starts_at
       LEFT JOIN pg_catalog.pg_class c
              ON c.oid = CASE WHEN m.leaf IS NULL THEN l.leaf_id WHEN m.dropped_at IS NULL THEN to_regclass(format('headwater_private.%I', m.leaf)) END
+     CROSS JOIN LATERAL (SELECT coalesce(m.leaf, l.leaf) ~ '^events_n' AS own) o
      CROSS JOIN LATERAL (SELECT headwater_private.kept_until(coalesce(l.ends_at, m.ends_at), ns.retention) AS due_at) d
      ORDER BY 1;
 END

@@ -15,11 +15,8 @@ BEGIN
     END IF;
     PERFORM headwater_private.latch(ns.namespace_id, 'publication');
     IF NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = name) THEN
-        EXECUTE format('CREATE PUBLICATION %I FOR TABLE headwater_private.%I%s WITH (publish = ''insert'', publish_via_partition_root = true)',
-            name, headwater_private.log_table(ns),
-            -- Servers before 15 send the events of all namespaces that share their months; the reader leaves them out.
-            CASE WHEN ns.storage = 'shared' AND current_setting('server_version_num')::int >= 150000
-                 THEN format(' WHERE (namespace_id = %s)', ns.namespace_id) ELSE '' END);
+        EXECUTE format('CREATE PUBLICATION %I FOR TABLE %s WITH (publish = ''insert'', publish_via_partition_root = true)',
+            name, headwater_private.published_table(headwater_private.namespace_row(publish_namespace.namespace)));
     END IF;
     RETURN name;
 END

@@ -15,11 +15,7 @@ BEGIN
         PERFORM headwater_private.fail('WH002', format('%L is no past month that namespaces share', left(rewrite_month.leaf, 80)),
             jsonb_build_object('what', 'leaf', 'value', left(rewrite_month.leaf, 80)), 'see SELECT * FROM headwater.drop_steps(''namespace'')');
     END IF;
-    SELECT format('%s_r%s', p.base, n.number) INTO made
-      FROM (SELECT regexp_replace(rewrite_month.leaf, '_r[0-9]+$', '') AS base) p
-     CROSS JOIN LATERAL generate_series(1, 100000) AS n(number)
-     WHERE to_regclass(format('headwater_private.%I', format('%s_r%s', p.base, n.number))) IS NULL
-     ORDER BY n.number LIMIT 1;
+    made := headwater_private.new_leaf_name(regexp_replace(rewrite_month.leaf, '_r[0-9]+$', ''));
     EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', made);
     EXECUTE format('INSERT INTO headwater_private.%I
                     SELECT e.* FROM headwater_private.%I e

@@ -1,20 +1,22 @@
 -- headwater_private.step_of_month(leaf)
--- What to do with a table of a past month that namespaces share, and of which some was trimmed: 'drop' if nobody keeps anything
--- in it; 'rewrite' if a fifth of it or more is trimmed, or has been for a week; NULL: nothing yet, since a month is rewritten for many at once.
+-- What to do with a table of a past month that namespaces share, and of which some was trimmed, or left behind by a namespace that was moved: 'drop'
+-- if nobody keeps anything in it; 'rewrite' if that is a fifth of it or more, or has been so for a week; NULL: nothing yet, since a month is rewritten for many at once.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.step_of_month(leaf text)
 RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     kept    bigint;
-    trimmed bigint;
+    gone    bigint;
     since   timestamptz;
 BEGIN
     SELECT coalesce(sum(coalesce(m.events, m.last_sequence - m.first_sequence + 1)) FILTER (WHERE m.trimmed_at IS NULL), 0),
            coalesce(sum(coalesce(m.events, m.last_sequence - m.first_sequence + 1)) FILTER (WHERE m.trimmed_at IS NOT NULL), 0),
            min(m.trimmed_at) FILTER (WHERE m.last_sequence IS NOT NULL)
-      INTO kept, trimmed, since
+      INTO kept, gone, since
       FROM headwater_private.months m WHERE m.leaf = step_of_month.leaf;
+    SELECT gone + coalesce(sum(b.events), 0), least(since, min(b.left_at)) INTO gone, since
+      FROM headwater_private.left_behind b WHERE b.leaf = step_of_month.leaf;
     RETURN CASE WHEN kept = 0 THEN 'drop'
-                WHEN trimmed > 0 AND (4 * trimmed >= kept OR since < clock_timestamp() - interval '168 hours') THEN 'rewrite' END;
+                WHEN gone > 0 AND (4 * gone >= kept OR since < clock_timestamp() - interval '168 hours') THEN 'rewrite' END;
 END
 $$;

@@ -1,5 +1,5 @@
 -- headwater_private.tables_by_namespace()
--- The tables with rows of namespaces, but for namespaces and months themselves, and those of events. `large`: a namespace may have very
+-- The tables with rows of namespaces, but for namespaces and months themselves, those of events, and what tells of rows there. `large`: a namespace may have very
 -- many rows there. Whatever other rows refer to comes last.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.tables_by_namespace()
@@ -8,6 +8,6 @@ RETURNS TABLE (name text, large boolean) LANGUAGE sql STABLE SET search_path = p
       FROM pg_catalog.pg_class c
       JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace_id' AND NOT a.attisdropped
      WHERE c.relnamespace = 'headwater_private'::regnamespace AND c.relkind = 'r' AND NOT c.relispartition
-       AND c.relname !~ '^events_' AND c.relname NOT IN ('namespaces', 'months', 'dropped_namespaces')
+       AND c.relname !~ '^events_' AND c.relname NOT IN ('namespaces', 'months', 'dropped_namespaces', 'left_behind')
      ORDER BY (SELECT count(*) FROM pg_catalog.pg_constraint f WHERE f.confrelid = c.oid AND f.contype = 'f'), 1
 $$;

@@ -76,10 +76,13 @@ BEGIN
          WHERE n.namespace = take_claims.namespace;
     END IF;
     namespace_id := queue.namespace_id;
-    tail_after := queue.tail_after;
-    tail_from := queue.tail_from;
-    SELECT n.number, n.done, n.state INTO newest FROM headwater_private.queue_states n
-     WHERE n.namespace_id = queue.namespace_id AND n.subscriber_id = take_claims.subscriber_id;
+    -- The namespace too: it may have been moved to other storage while the lock was waited for, and the statement above has its old row then.
+    SELECT n.number, n.done, n.state, CASE s.storage WHEN 'own' THEN 9223372036854775807 ELSE s.tail_after END AS tail_after, s.tail_from INTO newest
+      FROM headwater_private.namespaces s
+      LEFT JOIN headwater_private.queue_states n ON n.namespace_id = s.namespace_id AND n.subscriber_id = take_claims.subscriber_id
+     WHERE s.namespace_id = queue.namespace_id;
+    tail_after := newest.tail_after;
+    tail_from := newest.tail_from;
     q := newest.state;
     ended := coalesce(newest.done, false);
     moment := clock_timestamp();

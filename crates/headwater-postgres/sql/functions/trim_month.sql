@@ -72,7 +72,10 @@ BEGIN
         CONTINUE WHEN s.mode = 'shared';
         ledger := headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps);
         -- Of what it settled and audits compare, this much goes.
-        IF s.audit_base < m.first_sequence AND s.position >= m.last_sequence AND ledger = '{}' AND s.audit_ledger = '{}' THEN
+        IF m.last_sequence IS NULL THEN
+            -- Without events; its table may be gone.
+            number := 0;
+        ELSIF s.audit_base < m.first_sequence AND s.position >= m.last_sequence AND ledger = '{}' AND s.audit_ledger = '{}' THEN
             number := m.events;
             total := m.sequence_sum;
         ELSE

@@ -61,6 +61,7 @@ mod sequences;
 mod session_settings;
 mod shared_months;
 mod sql_docs;
+mod storage_moves;
 mod subscribers;
 mod transfer;
 mod type_index;

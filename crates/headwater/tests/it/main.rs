@@ -42,6 +42,7 @@ mod shared;
 mod shared_batch;
 mod shared_transactional;
 mod states;
+mod storage_moves;
 mod transaction_per_key;
 mod transactional;
 mod type_index;

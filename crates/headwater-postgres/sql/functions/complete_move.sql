@@ -1,0 +1,28 @@
+-- headwater_private.complete_move(ns)
+-- One step of what is left to do after a namespace was moved to other storage (headwater.set_storage): moves a past month, or drops the tree that nobody
+-- needs any more. Answers the step and how many events it moved; no step: nothing is left.
+-- Raises: 55P03 (somebody uses the tree: try again). Locks, writes: see move_month; the tree.
+CREATE OR REPLACE FUNCTION headwater_private.complete_move(ns headwater_private.namespaces, OUT step text, OUT events bigint)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    month headwater_private.months;
+    tree  constant text := headwater_private.move_target(ns, 'own');
+BEGIN
+    SELECT m.* INTO month FROM headwater_private.months m
+     WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL AND m.last_sequence IS NOT NULL
+       AND m.leaf ~ '^events_n' = (ns.storage = 'shared')
+     ORDER BY m.starts_at LIMIT 1;
+    IF FOUND THEN
+        step := 'moved';
+        events := headwater_private.move_month(ns, month);
+    ELSIF ns.storage = 'shared' AND to_regclass(format('headwater_private.%I', tree)) IS NOT NULL THEN
+        -- Months without events name a table of it, which nobody need read.
+        UPDATE headwater_private.months m SET events = 0, sequence_sum = 0 WHERE m.namespace_id = ns.namespace_id AND m.last_sequence IS NULL;
+        -- As a whole: whoever chose it a moment ago gets an error, and does not take what is missing for a gap.
+        EXECUTE format('DROP TABLE headwater_private.%I', tree);
+        step := 'dropped';
+        events := 0;
+    END IF;
+END
+$$;

@@ -1,0 +1,23 @@
+-- headwater_private.make_leaf(parent, starts_at, ends_at)
+-- Makes the table of a month, or of a part of one, and attaches it to a partitioned table of events. A table that has the leaf's name, but was
+-- detached, is attached again. Bounds are written as text, so its form is pinned.
+-- Raises: nothing of its own. Locks: SHARE UPDATE EXCLUSIVE on the parent (readers and writers go on). Writes: the leaf and its indexes.
+CREATE OR REPLACE FUNCTION headwater_private.make_leaf(parent text, starts_at timestamptz, ends_at timestamptz)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET timezone = 'UTC' AS $$
+DECLARE
+    name text := format('%s_%s', parent,
+                        to_char(starts_at, CASE WHEN starts_at = date_trunc('month', starts_at) THEN 'YYYYMM' ELSE 'YYYYMMDDHH24MISS' END));
+BEGIN
+    IF EXISTS (SELECT FROM headwater_private.leaves_of(make_leaf.parent) l WHERE l.leaf = name) THEN
+        -- The name belongs to a leaf of other times.
+        name := format('%s_%s', parent, to_char(starts_at, 'YYYYMMDDHH24MISS'));
+    END IF;
+    -- Made first, attached then: CREATE TABLE … PARTITION OF would lock everybody out.
+    IF to_regclass(format('headwater_private.%I', name)) IS NULL THEN
+        EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', name);
+    END IF;
+    PERFORM headwater_private.equip_leaf(name);
+    EXECUTE format('ALTER TABLE headwater_private.%I ATTACH PARTITION headwater_private.%I FOR VALUES FROM (%L) TO (%L)',
+        parent, name, starts_at, ends_at);
+END
+$$;

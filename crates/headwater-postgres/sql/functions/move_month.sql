@@ -1,0 +1,58 @@
+-- headwater_private.move_month(ns, month)
+-- Copies a sealed month of a namespace to the kind of table that its storage asks for, and lets headwater_private.months name it. The old table keeps its
+-- rows until it is dropped as a whole, so whoever chose it a moment ago reads it to the end. Answers how many events were moved.
+--   own      the new table is attached to the tree of the namespace. What is left in the table that namespaces share is noted in left_behind.
+--   shared   it becomes a table that namespaces share. Others of the same month that have at most four times its events are written into it
+--            too: so a namespace costs no more than five times its own events, and there are few tables, however many namespaces are moved.
+-- Raises: 40001 if the month was trimmed meanwhile. Locks: latches; the rows of months. Writes: the new table, months, left_behind.
+CREATE OR REPLACE FUNCTION headwater_private.move_month(ns headwater_private.namespaces, month headwater_private.months)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET timezone = 'UTC' AS $$
+#variable_conflict use_column
+DECLARE
+    parent constant text := headwater_private.log_table(ns);
+    made   text;
+    part   record;
+    moved  bigint;
+    total  bigint := 0;
+BEGIN
+    PERFORM headwater_private.latch(0, 'rewrite');
+    made := headwater_private.new_leaf_name(format('%s_%s', parent, to_char(month.starts_at,
+                CASE WHEN month.starts_at = date_trunc('month', month.starts_at) THEN 'YYYYMM' ELSE 'YYYYMMDDHH24MISS' END)));
+    EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', made);
+    FOR part IN
+        SELECT m.namespace_id, m.starts_at, m.leaf FROM headwater_private.months m
+         WHERE m.namespace_id = ns.namespace_id AND m.starts_at = month.starts_at AND m.trimmed_at IS NULL
+         UNION ALL
+        SELECT m.namespace_id, m.starts_at, m.leaf FROM headwater_private.months m
+          JOIN (SELECT o.leaf FROM headwater_private.months o
+                 WHERE ns.storage = 'shared' AND o.trimmed_at IS NULL AND o.leaf !~ '^events_n' AND o.last_sequence IS NOT NULL
+                   AND o.starts_at = month.starts_at AND o.ends_at = month.ends_at
+                   AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = to_regclass(format('headwater_private.%I', o.leaf)))
+                 GROUP BY o.leaf
+                HAVING sum(coalesce(o.events, o.last_sequence - o.first_sequence + 1))
+                       <= 4 * coalesce(month.events, month.last_sequence - month.first_sequence + 1)) s ON s.leaf = m.leaf
+         WHERE m.trimmed_at IS NULL
+    LOOP
+        moved := headwater_private.copy_events(part.leaf, made, part.namespace_id);
+        IF part.namespace_id = ns.namespace_id THEN
+            total := total + moved;
+        END IF;
+        UPDATE headwater_private.months m SET leaf = made
+         WHERE m.namespace_id = part.namespace_id AND m.starts_at = part.starts_at AND m.leaf = part.leaf AND m.trimmed_at IS NULL;
+        IF NOT FOUND THEN
+            RAISE serialization_failure USING MESSAGE = format('month %s was trimmed meanwhile', part.leaf);
+        END IF;
+        INSERT INTO headwater_private.left_behind (leaf, namespace_id, events)
+        SELECT part.leaf, part.namespace_id, greatest(moved, 1) WHERE part.leaf !~ '^events_n'
+        ON CONFLICT ON CONSTRAINT left_behind_pkey DO NOTHING;
+    END LOOP;
+    PERFORM headwater_private.equip_leaf(made);
+    PERFORM headwater_private.guard_month(made, true);
+    IF ns.storage = 'own' THEN
+        PERFORM headwater_private.latch(ns.namespace_id, 'months');
+        EXECUTE format('ALTER TABLE headwater_private.%I ATTACH PARTITION headwater_private.%I FOR VALUES FROM (%L) TO (%L)',
+            parent, made, month.starts_at, month.ends_at);
+    END IF;
+    RETURN total;
+END
+$$;

@@ -1,0 +1,80 @@
+//! Moves a namespace to other storage while it is in use, step by step (`headwater.set_storage`).
+//!
+//! Who has authority: the database. Each step is one statement that commits by itself, and the next call knows where the last one stopped, here or
+//! elsewhere. Whoever is cut off leaves a namespace that works: before the switch it has its old storage, after it the new one. The switch needs a moment
+//! without appends under way. It waits for 200 ms, and is tried again for `patience`, with pauses in which appends go on; then this gives up
+//! with [`AdminError::MoveHeld`], which names who is in the way.
+
+use std::time::Duration;
+
+use headwater_core::{AdminError, NamespaceInfo, Storage};
+use sqlx::{Connection, PgConnection, Row};
+use tokio::time::Instant;
+
+use crate::error::admin_error;
+use crate::number::sequence;
+use crate::{Database, sql};
+
+/// Between two tries of a step that somebody is in the way of.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// One step of a move to other storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StorageStep {
+    /// What was done: `begun`, `copied`, `switched`, `moved`, `dropped`, `undone`, or `done` at the end.
+    pub step: String,
+    /// How many events were copied.
+    pub events: u64,
+    /// About how many sequences are left to copy before the switch.
+    pub behind: u64,
+}
+
+impl Database {
+    /// Moves a namespace to tables of its own, or to those that namespaces share, while it is in use; `on_step` is told of each step. Returns when
+    /// all its events are in the new place. Only the owner of the tables can. If somebody is in the way for longer than
+    /// `patience`, it is [`AdminError::MoveHeld`]: call it again, which goes on where this one stopped.
+    pub async fn set_storage(
+        &self,
+        name: &str,
+        storage: Storage,
+        patience: Duration,
+        mut on_step: impl FnMut(&StorageStep),
+    ) -> Result<NamespaceInfo, AdminError> {
+        self.require_migrated().await?;
+        let mut conn = self.session().await.map_err(admin_error)?;
+        let mut waiting_since = None;
+        loop {
+            let done = match take_step(&mut conn, name, storage).await {
+                Ok(done) => done,
+                Err(error) if matches!(error, AdminError::MoveHeld(_)) || error.is_retryable() => {
+                    if waiting_since.get_or_insert_with(Instant::now).elapsed() >= patience {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                    if !matches!(error, AdminError::MoveHeld(_)) && conn.ping().await.is_err() {
+                        conn = self.session().await.map_err(admin_error)?;
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            waiting_since = None;
+            on_step(&done);
+            if done.step == "done" {
+                _ = conn.close().await;
+                return self.namespace(name).await;
+            }
+        }
+    }
+}
+
+async fn take_step(conn: &mut PgConnection, name: &str, storage: Storage) -> Result<StorageStep, AdminError> {
+    let statement = sqlx::query(sql::SET_STORAGE).bind(name).bind(storage.as_str());
+    let row = statement.fetch_one(conn).await.map_err(admin_error)?;
+    Ok(StorageStep {
+        step: row.get("step"),
+        events: sequence(&row, "events").map_err(admin_error)?,
+        behind: sequence(&row, "behind").map_err(admin_error)?,
+    })
+}
