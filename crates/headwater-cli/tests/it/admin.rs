@@ -122,6 +122,16 @@ async fn a_namespace_is_created_shown_and_changed() {
     assert!(list.out.lines().nth(1).unwrap().starts_with("shop       gapless   for ever   2000"), "{list:?}");
     let show = cli.run(["namespace", "show", "shop"]).ok();
     assert!(show.out.contains("\nretention    for ever\n"), "{show:?}");
+
+    cli.run(["namespace", "set", "shop", "--index", "types"]).ok();
+    let shown = cli.run(["namespace", "show", "shop", "--json"]).ok().json();
+    assert_eq!((&shown["index"], &shown["index_state"]), (&json!("types"), &json!("ready")));
+    assert!(cli.run(["namespace", "show", "shop"]).ok().out.contains("\nindex        types\n"));
+    assert!(cli.run(["namespace", "list"]).ok().out.contains(" INDEX "));
+    cli.run(["namespace", "set", "shop", "--index", "none"]).ok();
+    cli.run(["namespace", "create", "shop", "--index", "types"]).fails(2, "[WH003]");
+    cli.run(["namespace", "create", "audit", "--index", "types"]).ok();
+    cli.run(["namespace", "set", "shop", "--index", "all"]).fails(2, "it is none or types");
 }
 
 #[tokio::test]

@@ -444,3 +444,36 @@ async fn an_ordered_subscriber_passes_what_it_did_not_ask_for() {
         assert_eq!(number(&mut session, problems).await, 0);
     }
 }
+
+/// What a claim passes on its way to a rare event is left for others, also types that it met only there.
+#[tokio::test]
+async fn what_a_claim_jumps_over_is_left_for_others() {
+    for config in kinds() {
+        let db = TestDatabase::create().await;
+        db.log_with(config.index(Index::Types), LogOptions::default()).await;
+        let mut session = db.session().await;
+        run(
+            &mut session,
+            "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared');
+             SELECT headwater.emit('shop', CASE i WHEN 301 THEN 'b' WHEN 302 THEN 'b.x' WHEN 602 THEN 'c' ELSE 'a' END) FROM generate_series(1, 602) i",
+        )
+        .await;
+        let mut all = Vec::new();
+        for (types, max_events, expected) in
+            [("'{c}'", 1, vec![602]), ("'{b}'", 9, vec![301]), ("'{b*,c}'", 9, vec![302]), ("'{b,c}'", 9, vec![])]
+        {
+            let claim = format!(
+                "SELECT global_sequence FROM headwater.claim('shop', 'work', event_types => {types}, max_events => {max_events})"
+            );
+            let taken: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(claim)).fetch_all(&mut session).await.unwrap();
+            assert_eq!(taken, expected, "{types}");
+            all.extend(taken);
+        }
+        let rest = "SELECT global_sequence FROM headwater.claim('shop', 'work', max_events => 1000)";
+        all.extend(sqlx::query_scalar::<_, i64>(rest).fetch_all(&mut session).await.unwrap());
+        all.sort_unstable();
+        assert_eq!(all, (1..=602).collect::<Vec<_>>());
+        let problems = "SELECT count(*) FROM headwater.audit_queues('shop')";
+        assert_eq!(number(&mut session, problems).await, 0);
+    }
+}
