@@ -135,6 +135,20 @@ async fn a_namespace_is_created_shown_and_changed() {
 }
 
 #[tokio::test]
+async fn a_namespace_is_moved_to_other_storage() {
+    let cli = Cli::with_shop().await;
+    cli.run(["emit", "--namespace", "shop", "OrderPlaced"]).ok();
+    let moved = cli.run(["namespace", "set-storage", "shop", "own"]).ok();
+    assert_eq!(moved.out, "namespace shop: storage own\n");
+    assert_eq!(cli.run(["namespace", "show", "shop", "--json"]).ok().json()["storage"], "own");
+    assert_eq!(cli.run(["namespace", "set-storage", "shop", "own"]).ok().out, moved.out);
+    cli.run(["namespace", "set-storage", "shop", "shared"]).ok();
+    assert_eq!(cli.run(["namespace", "show", "shop", "--json"]).ok().json()["head"], 1);
+    cli.run(["namespace", "set-storage", "shop", "elsewhere"]).fails(2, "storage");
+    cli.run(["namespace", "set-storage", "nobody", "own"]).fails(4, "[WH001]");
+}
+
+#[tokio::test]
 async fn a_namespace_that_cannot_be_is_refused() {
     let cli = Cli::with_shop().await;
     cli.run(["namespace", "create", "Shop"]).fails(2, "[WH002]");

@@ -51,7 +51,7 @@ BEGIN
            OR storage <> ns.storage OR index <> ns.index THEN
             PERFORM headwater_private.fail('WH003', format('namespace %L exists with other settings', namespace),
                 to_jsonb(headwater_private.shown_namespace(ns)),
-                'leave out the settings to use it as it is, or change them with headwater.alter_namespace');
+                'leave out the settings to use it as it is, or change them with headwater.alter_namespace (storage: headwater.set_storage)');
         END IF;
         RETURN headwater_private.shown_namespace(ns);
     END IF;

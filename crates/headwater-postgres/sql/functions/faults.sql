@@ -12,6 +12,7 @@
 --           sealed_month_changed     the sealed month `name` has events above its highest: readers skip them
 --           seal_broken              the sealed month `name` has not its trigger
 --           month_detaching          a detachment of month `name` was begun and not ended: its events are not visible
+--           move_unfinished          a move to the storage `name` was begun more than a day ago, and has not switched
 --           trigger_disabled         the trigger `detail` of table `name` is off
 --           missing_partition        the subscriber `name` has not all of its partitions: events of the others go to nobody
 --           letter_of_another_event  a dead letter of subscriber `name` is of an event that the log has lost: another one has its sequence now
@@ -98,6 +99,9 @@ BEGIN
                         WHERE i.indrelid = l.leaf_id AND i.indisvalid AND c.relname = l.leaf || '_' || w.name)
      UNION ALL
     SELECT 'month_detaching', l.leaf, NULL, NULL, NULL, NULL FROM headwater_private.leaves(ns.namespace_id) l WHERE l.detaching
+     UNION ALL
+    SELECT 'move_unfinished', v.storage, NULL, NULL, NULL, format('SELECT headwater.set_storage(%L, %L)', ns.namespace, v.storage)
+      FROM headwater_private.storage_moves v WHERE v.namespace_id = ns.namespace_id AND v.began_at < clock_timestamp() - interval '1 day'
      UNION ALL
     SELECT 'month_gone', m.leaf, m.first_sequence, m.last_sequence, NULL, NULL FROM headwater_private.months m
      WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL AND m.last_sequence IS NOT NULL

@@ -29,7 +29,7 @@ CREATE OR REPLACE FUNCTION headwater.set_storage(
     namespace text, storage text, max_events int DEFAULT 10000,
     OUT step text, OUT events bigint, OUT behind bigint,
     caller headwater.caller DEFAULT current_user
-) LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
+) LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '200ms' SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     ns      headwater_private.namespaces := headwater_private.open_namespace(set_storage.namespace, caller, 'owner');

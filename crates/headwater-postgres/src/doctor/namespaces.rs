@@ -138,6 +138,13 @@ fn fault(row: &PgRow, namespace: &str) -> Finding {
             "its events are not visible",
             maintain(),
         ),
+        "move_unfinished" => (
+            Warning,
+            "move_unfinished",
+            format!("a move to storage {name} was begun more than a day ago, and is not finished"),
+            "copies of its events take room",
+            format!("headwater namespace set-storage {namespace} {name}, or back to the storage that it has"),
+        ),
         "trigger_disabled" => (
             Problem,
             "trigger",

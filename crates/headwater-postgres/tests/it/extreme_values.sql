@@ -17,7 +17,7 @@ INSERT INTO good VALUES
     ('schedule', 'cron_expression', $v$'0 2 * * *'$v$), ('schedule', 'due_at', NULL), ('create_namespace', 'namespace', $v$'other'$v$),
     -- One that nobody needs, so that the others keep theirs.
     ('rename_namespace', 'namespace', $v$'other'$v$), ('rename_namespace', 'new_name', $v$'another'$v$), ('drop_namespace', 'confirm', $v$'another'$v$),
-    ('create_namespace', 'partitions', $v$'built-in'$v$), ('register_subscriber', 'partitions', NULL),
+    ('create_namespace', 'partitions', $v$'built-in'$v$), ('set_storage', 'storage', $v$'own'$v$), ('register_subscriber', 'partitions', NULL),
     (NULL, 'worker', $v$'018f0000-0000-7000-8000-0000000000aa'$v$), (NULL, 'partition', '0'), (NULL, 'term', '(SELECT l.term FROM pg_temp.leased l)'),
     (NULL, 'cursor', '(SELECT l.cursor FROM pg_temp.leased l)'), ('fail_events', 'sequences', $v$'{1}'$v$);
 CREATE TEMP TABLE extreme (type regtype, value text);

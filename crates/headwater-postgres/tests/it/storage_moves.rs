@@ -191,6 +191,38 @@ async fn open_writers_are_waited_for_and_named() {
     }
 }
 
+/// The one that moves waits for an open writer, and another append behind it: it goes on when the first gives up, while the writer is still open.
+#[tokio::test]
+async fn an_append_behind_a_move_that_waits_goes_on_when_that_gives_up() {
+    for ordering in [Ordering::Sequence, Ordering::Gapless] {
+        let db = TestDatabase::create().await;
+        let log = db.log_with(NamespaceConfig::new("shop").ordering(ordering), LogOptions::default()).await;
+        let [mut mover, mut writer, mut other, mut watcher] =
+            [db.session().await, db.session().await, db.session().await, db.session().await];
+        emit(&mut mover, "shop", "before").await;
+        steps_to(&mut mover, "own", "begun").await;
+        run(&mut writer, "BEGIN").await;
+        emit(&mut writer, "shop", "open").await;
+        let mover_pid = pid(&mut mover).await;
+        let (refused, mut behind) =
+            tokio::join!(sqlstate_of(&mut mover, "SELECT headwater.set_storage('shop', 'own')"), async {
+                until_it_waits(&mut watcher, mover_pid).await;
+                tokio::spawn(async move { emit(&mut other, "shop", "behind").await })
+            });
+        assert_eq!(refused, "WH038");
+        if ordering == Ordering::Sequence {
+            (&mut behind).await.unwrap();
+        }
+        // In a gapless namespace, one append waits for the other anyway.
+        run(&mut writer, "COMMIT").await;
+        if ordering == Ordering::Gapless {
+            behind.await.unwrap();
+        }
+        steps_to(&mut mover, "own", "done").await;
+        assert_sound(&mut mover, &log, 3).await;
+    }
+}
+
 #[tokio::test]
 async fn a_stranger_that_forges_a_writers_lock_is_not_in_the_way() {
     let db = TestDatabase::create().await;
@@ -458,6 +490,10 @@ async fn a_move_that_has_not_switched_is_taken_back() {
             emit(&mut session, "shop", "now").await;
         }
         steps_to(&mut session, target, "copied").await;
+        // Who forgets it is told.
+        run(&mut session, "UPDATE headwater_private.storage_moves SET began_at = began_at - interval '2 days'").await;
+        let told = text(&mut session, "SELECT fault || ' ' || mended_by FROM headwater.faults('shop')").await;
+        assert_eq!(told, format!("move_unfinished SELECT headwater.set_storage('shop', '{target}')"));
         assert_eq!(steps_to(&mut session, storage.as_str(), "done").await, ["undone", "done"]);
         assert_sound(&mut session, &log, 150).await;
         assert_eq!(count(&mut session, "SELECT count(*) FROM headwater_private.storage_moves").await, 0);
