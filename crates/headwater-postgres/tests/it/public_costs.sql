@@ -9,6 +9,16 @@
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO $role$;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO $role$;
 SELECT headwater.grant_role('shop', '$role$', 'admin');
+-- step: ids of past events are in the order of time, as new ones are
+DO $$
+DECLARE
+    ns headwater_private.namespaces := headwater_private.namespace_row('shop');
+BEGIN
+    EXECUTE format('UPDATE headwater_private.%I SET event_id = (''01800000-0000-7000-8000-'' || lpad(to_hex(global_sequence), 12, ''0''))::uuid
+                     WHERE namespace_id = 1', headwater_private.log_table(ns));
+    UPDATE headwater_private.namespaces SET sealed_max_id = '01800000-0000-7000-8000-ffffffffffff' WHERE namespace_id = 1;
+END
+$$;
 -- step: other namespaces, each with a bit of everything
 SELECT headwater.create_namespace('tenant-' || i) FROM generate_series(2, $namespaces$) i;
 -- step
@@ -33,9 +43,9 @@ CREATE TABLE public.known (
 );
 INSERT INTO public.known (first, history) SELECT headwater.emit('shop', 'A', key => 'k'), headwater.begin_history();
 SELECT headwater.append('shop', 'order-1', (SELECT jsonb_agg(jsonb_build_object('type', 'A', 'key', 'k')) FROM generate_series(1, 20)));
-SELECT headwater.emit('shop', 'A', event_id => '00000000-0000-7000-8000-000000000001', correlation_id => '00000000-0000-7000-8000-0000000000cc'),
-       headwater.emit('shop', 'A', event_id => '00000000-0000-7000-8000-000000000002', correlation_id => '00000000-0000-7000-8000-0000000000cc',
-                      causation_id => '00000000-0000-7000-8000-000000000001');
+SELECT headwater.emit('shop', 'A', event_id => '01900000-0000-7000-8000-000000000001', correlation_id => '01900000-0000-7000-8000-0000000000cc'),
+       headwater.emit('shop', 'A', event_id => '01900000-0000-7000-8000-000000000002', correlation_id => '01900000-0000-7000-8000-0000000000cc',
+                      causation_id => '01900000-0000-7000-8000-000000000001');
 -- step: more of the log: each event has a stream, a key and a transaction of many
 SELECT count(*) FROM headwater.append('shop', (SELECT jsonb_agg(jsonb_build_object('stream_id', 'cart-' || i, 'events',
            jsonb_build_array(jsonb_build_object('type', 'B', 'key', 'k' || i % 7, 'data', repeat('x', 200))))) FROM generate_series(1, $events$) i));
@@ -83,9 +93,9 @@ UPDATE public.known SET incarnation = n.incarnation, instance_id = n.instance_id
 SELECT headwater.schedule('shop', 'leap-' || i, 'A', '0 2 29 2 *') FROM generate_series(1, $beside$) i;
 UPDATE public.known SET task_id = headwater.schedule('shop', 'daily', 'A', '0 2 * * *');
 UPDATE headwater_private.schedules SET next_due_at = now(), fire_at = now() WHERE namespace_id = 1 AND name = 'daily';
-SELECT headwater.emit_at('shop', 'A', now() + interval '1 day', event_id => ('00000000-0000-7000-8000-00000001' || to_char(i, 'FM0000'))::uuid)
+SELECT headwater.emit_at('shop', 'A', now() + interval '1 day', event_id => ('01900000-0000-7000-8000-00000001' || to_char(i, 'FM0000'))::uuid)
   FROM generate_series(0, $beside$ + 1) i;
-UPDATE headwater_private.due_events SET due_at = now(), fire_at = now() WHERE event_id = '00000000-0000-7000-8000-000000010001';
+UPDATE headwater_private.due_events SET due_at = now(), fire_at = now() WHERE event_id = '01900000-0000-7000-8000-000000010001';
 SELECT headwater.import_begin(1, 'import-' || i, '{}') FROM generate_series(0, $beside$) i;
 SELECT headwater.add_poison_notifier('shop', 'mail');
 SELECT headwater.note_poison('shop', ARRAY[k.first + 1, k.first + 2], '{bad, bad}') FROM public.known k;

@@ -20,12 +20,12 @@ SELECT headwater.append_batch('shop', '{1}', ARRAY[headwater.uuid_v7()], '{A}', 
 SELECT headwater.append_event_log('shop', 'A', '{}', 'node-0');
 SELECT headwater.append_writes('shop', '[{"stream_id": "order-1", "events": [{"type": "A"}]}]');
 SELECT headwater.attend_alone('shop', '{reader-1}', '{null}', 3600000);
-SELECT headwater.begin_event(1, 'reader', k.reader_term, 0, '00000000-0000-7000-8000-000000000001') FROM public.known k;
+SELECT headwater.begin_event(1, 'reader', k.reader_term, 0, '01900000-0000-7000-8000-000000000001') FROM public.known k;
 SELECT headwater.begin_history();
 SELECT headwater.begin_maintenance(1, '1 minute');
 SELECT headwater.begin_turn(1, 'reader', k.reader_term, 0, true) FROM public.known k;
 SELECT headwater.bury(1, 'reader', k.reader_term, ARRAY(SELECT k.first + i FROM generate_series(1, $n$) i), array_fill(k.claim_id, ARRAY[$n$]), array_fill('A'::text, ARRAY[$n$]), array_fill('k'::text, ARRAY[$n$]), array_fill('dead'::text, ARRAY[$n$]), array_fill(false, ARRAY[$n$]), array_fill('no'::text, ARRAY[$n$]), array_fill('n'::text, ARRAY[$n$]), array_fill('[]'::text, ARRAY[$n$]), array_fill('{}'::text, ARRAY[$n$]), 0) FROM public.known k;
-SELECT headwater.cancel_due('shop', '00000000-0000-7000-8000-000000010000');
+SELECT headwater.cancel_due('shop', '01900000-0000-7000-8000-000000010000');
 SELECT headwater.cdc_begin('shop', k.slot, k.slot_term, '1', 1) FROM public.known k;
 SELECT headwater.cdc_caught_up('shop', k.slot_term, true) FROM public.known k;
 SELECT headwater.cdc_evict('shop', k.slot, k.slot_term) FROM public.known k;
@@ -150,8 +150,8 @@ SELECT headwater.settle('shop', 'reader', 0, k.reader_term, k.cursor) FROM publi
 SELECT headwater.settle('shop', 'reader', 0, k.reader_term, e.cursor) FROM public.known k CROSS JOIN LATERAL headwater.next_events('shop', 'reader', 0, k.reader_term, $n$) e WHERE e.cursor IS NOT NULL;
 SELECT headwater.settle_ahead_in(1, 'reader', 0, k.reader_term, ARRAY[k.first + 3], k.first - 1, '{}') FROM public.known k;
 SELECT headwater.stop_node('shop', 'node-0', k.incarnation) FROM public.known k;
-SELECT headwater.store_due('shop', gen_random_uuid(), 'A', now() + interval '1 hour', '1', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, true);
-SELECT headwater.stream_page(1, 'long', 1, NULL, $n$);
+SELECT headwater.store_due('shop', headwater.uuid_v7(), 'A', now() + interval '1 hour', '1', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, true);
+SELECT headwater.stream_page(1, 'long', 1, NULL, $n$, s.first_at) FROM headwater_private.streams s WHERE s.namespace_id = 1 AND s.stream_id = 'long';
 SELECT headwater.stream_page_back(1, 'order-1', NULL, 20, 10);
 SELECT headwater.subscriber_position(1, 'reader', 0);
 SELECT headwater.subscriber_status('shop', 'reader');
@@ -192,9 +192,9 @@ SELECT headwater.stale_nodes(1);
 SELECT headwater.subscriber_status('shop');
 
 -- grows: months
-SELECT headwater.causation_chain(1, '00000000-0000-7000-8000-000000000002', 10);
-SELECT headwater.correlation_page(1, '00000000-0000-7000-8000-0000000000cc', 0, 10);
-SELECT headwater.find_events(1, '{00000000-0000-7000-8000-000000000001}');
+SELECT headwater.causation_chain(1, '01900000-0000-7000-8000-000000000002', 10);
+SELECT headwater.correlation_page(1, '01900000-0000-7000-8000-0000000000cc', 0, 10);
+SELECT headwater.find_events(1, '{01900000-0000-7000-8000-000000000001}');
 SELECT headwater.find_events(1, ARRAY(SELECT gen_random_uuid() FROM generate_series(1, $n$)));
 SELECT headwater.count_month('shop', now() - interval '32 days');
 SELECT headwater.drop_steps('shop');
