@@ -23,6 +23,7 @@ mod horizon_stress;
 mod import;
 mod import_real;
 mod inbox;
+mod many_months;
 mod migrations;
 mod missed_runs;
 mod month_bounds;
