@@ -21,6 +21,10 @@ DECLARE
     stream  record;
     lowest  bigint := greatest(read_stream.from_version, 1);
     highest bigint;
+    -- The versions of the page, if none of them was trimmed.
+    first   bigint;
+    last    bigint;
+    found   bigint;
 BEGIN
     PERFORM headwater_private.check_max_events(read_stream.max_events);
     PERFORM headwater_private.check_name('stream_id', coalesce(read_stream.stream_id, ''), 512);
@@ -28,21 +32,30 @@ BEGIN
     SELECT s.version, greatest(ns.kept_from, s.first_at) AS first_at, s.last_at + interval '1 microsecond' AS end_at INTO stream
       FROM headwater_private.streams s WHERE s.namespace_id = ns.namespace_id AND s.stream_id = read_stream.stream_id;
     highest := least(read_stream.to_version, stream.version);
-    IF read_stream.backwards THEN
-        lowest := greatest(lowest, highest - read_stream.max_events + 1);
-    ELSIF lowest <= highest THEN
-        highest := least(highest, lowest + read_stream.max_events - 1);
-    END IF;
     IF stream.version IS NULL OR highest < lowest THEN
         RETURN;
     END IF;
-    -- A stream has no gaps: once as many versions as there are were found, no further month is opened, whatever the clock did meanwhile. If
-    -- some are not found, they were trimmed. They are looked for from the nearer end of the stream.
+    first := CASE WHEN read_stream.backwards THEN greatest(lowest, highest - read_stream.max_events + 1) ELSE lowest END;
+    last := CASE WHEN read_stream.backwards THEN highest ELSE least(highest, lowest + read_stream.max_events - 1) END;
+    -- A stream has no gaps: once as many versions as there are were found, no further month is opened, whatever the clock did meanwhile. They are
+    -- looked for from the nearer end of the stream.
     RETURN QUERY
     SELECT e.* FROM headwater_private.by_month(
-               NULL::headwater_private.events, query, ns.namespace_id, max_rows => highest - lowest + 1, from_at => stream.first_at,
-               until_at => stream.end_at, stream => read_stream.stream_id, firsts => ARRAY[lowest], lasts => ARRAY[highest],
-               newest_first => lowest - 1 >= stream.version - highest) e
+               NULL::headwater_private.events, query, ns.namespace_id, max_rows => last - first + 1, from_at => stream.first_at,
+               until_at => stream.end_at, stream => read_stream.stream_id, firsts => ARRAY[first], lasts => ARRAY[last],
+               newest_first => first - 1 >= stream.version - last) e
      ORDER BY CASE WHEN read_stream.backwards THEN -e.stream_version ELSE e.stream_version END;
+    GET DIAGNOSTICS found = ROW_COUNT;
+    IF found > last - first OR first = lowest AND last = highest THEN
+        RETURN;
+    END IF;
+    -- Some were trimmed: what comes next takes their places.
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.by_month(
+               NULL::headwater_private.events, query || ' ORDER BY e.stream_version' || CASE WHEN read_stream.backwards THEN ' DESC' ELSE '' END || ' LIMIT $4',
+               ns.namespace_id, max_rows => read_stream.max_events - found, from_at => stream.first_at, until_at => stream.end_at,
+               stream => read_stream.stream_id, firsts => ARRAY[CASE WHEN read_stream.backwards THEN lowest ELSE last + 1 END],
+               lasts => ARRAY[CASE WHEN read_stream.backwards THEN first - 1 ELSE highest END], newest_first => read_stream.backwards) e
+     ORDER BY CASE WHEN read_stream.backwards THEN -e.stream_version ELSE e.stream_version END LIMIT read_stream.max_events - found;
 END
 $$;

@@ -1,7 +1,7 @@
 -- headwater.stream_page(namespace_id, stream_id, from_version, to_version, max_events, from_at, until_at)
 -- Events of a stream with versions from … to, both included, in order. NULL: no bound. A stream has no gaps: its next version
 -- cannot be appended while the transaction of the last is open. So its versions are in the order of their sequences. from_at and until_at are those of
--- headwater_private.stream_bounds, or NULL: no other tables are opened.
+-- the stream's row, or NULL: no other tables are opened.
 -- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.stream_page(
     namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int,

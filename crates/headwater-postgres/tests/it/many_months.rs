@@ -114,7 +114,7 @@ async fn no_read_has_more_locks_with_60_months_than_with_2() {
             let [of_few, of_many] = [locks(&few, query, of_few).await, locks(&many, query, of_many).await];
             assert!(of_many <= of_few, "{storage:?}: {of_few} locks with 2 months, {of_many} with 60: {query}");
             // Those that ask for the horizon, or about all namespaces, also look at the end of the log, or at tables of subscribers.
-            let also = ["read_log", "position_at", "bundle_end", "subscriber_lag", "queue_metrics"];
+            let also = ["read_log", "position_at", "bundle_end", "subscriber_lag", "queue_metrics", "namespace_status"];
             let most = if also.iter().any(|name| query.contains(name)) { 60 } else { 30 };
             assert!(of_many <= most, "{storage:?}: {of_many} locks: {query}");
         }
