@@ -15,8 +15,7 @@ BEGIN
                      THEN h.newest - s.position ELSE 0 END, s.owner_node
            FROM headwater_private.subscribers s
            JOIN (' || headwater_private.heads_query(headwater_private.only_granted(caller, 'consumer')) || ') h ON h.namespace_id = s.namespace_id
-          WHERE s.mode = ''partitioned''
-          ORDER BY h.namespace COLLATE "C", s.subscriber_id, s.partition';
+          WHERE s.mode = ''partitioned''';
 END
 $$;
 CREATE OR REPLACE VIEW headwater.partition_lag AS SELECT l.* FROM headwater.partition_lags() l;

@@ -438,14 +438,17 @@ async fn lags_of_all_namespaces_are_those_of_each() {
         }
         let all = rows(
             &mut session,
-            "SELECT subscriber_id, position, lag_events, round(lag_seconds / 600) FROM headwater.subscriber_lag",
+            "SELECT subscriber_id, position, lag_events, round(lag_seconds / 600) FROM headwater.subscriber_lag ORDER BY 1",
         )
         .await;
-        let each = rows(&mut session, "SELECT subscriber_id, position, lag_events, round(date_part('epoch', lag) / 600) FROM headwater.subscriber_status('shop')").await;
+        let each = rows(&mut session, "SELECT subscriber_id, position, lag_events, round(date_part('epoch', lag) / 600) FROM headwater.subscriber_status('shop') ORDER BY 1").await;
         assert_eq!(all, each, "{storage:?}");
         assert_eq!(all.len(), 24);
-        let partitions =
-            rows(&mut session, "SELECT subscriber_id, partition, lag_events FROM headwater.partition_lag").await;
+        let partitions = rows(
+            &mut session,
+            "SELECT subscriber_id, partition, lag_events FROM headwater.partition_lag ORDER BY 1, 2",
+        )
+        .await;
         let each = rows(
             &mut session,
             "SELECT s.subscriber_id, g.partition, g.lag_events FROM headwater.subscriber_status('shop') s, headwater.group_status('shop', s.subscriber_id) g
@@ -455,12 +458,12 @@ async fn lags_of_all_namespaces_are_those_of_each() {
         assert_eq!(partitions, each, "{storage:?}");
         let queues = rows(
             &mut session,
-            "SELECT subscriber_id, claims, in_flight, retries, left_behind FROM headwater.queue_metrics",
+            "SELECT subscriber_id, claims, in_flight, retries, left_behind FROM headwater.queue_metrics ORDER BY 1",
         )
         .await;
         let each = rows(
             &mut session,
-            "SELECT subscriber_id, claims, in_flight, retries, left_behind FROM headwater.queue_status('shop')",
+            "SELECT subscriber_id, claims, in_flight, retries, left_behind FROM headwater.queue_status('shop') ORDER BY 1",
         )
         .await;
         assert_eq!(queues, each, "{storage:?}");
