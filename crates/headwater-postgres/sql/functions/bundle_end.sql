@@ -23,18 +23,19 @@ BEGIN
     IF NOT FOUND THEN
         SELECT h.horizon INTO safe FROM headwater.horizon(ns.namespace) h;
         SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, lowest - 1, NULL, NULL) l;
-        EXECUTE 'SELECT coalesce(array_agg(g.key ORDER BY g.first), ''{}''), coalesce(array_agg(g.transaction_id ORDER BY g.first), ''{}''),
-                        coalesce(array_agg(g.last ORDER BY g.first), ''{}''), CASE WHEN count(*) = $4 THEN max(g.first) END
-                   FROM (SELECT e.key, e.transaction_id, min(e.global_sequence) AS first, max(e.global_sequence) AS last
-                           FROM (' || headwater_private.over_months(
-                                'SELECT coalesce(e.key, e.stream_id) AS key, e.transaction_id, e.global_sequence FROM %s e
-                                  WHERE %s AND e.namespace_id = $1 AND e.global_sequence >= $2 AND e.recorded_at >= $5
-                                    AND (e.key IS NOT NULL OR e.stream_id IS NOT NULL)', ns.namespace_id, bounds.from_at) || ') e
-                          GROUP BY e.key, e.transaction_id
-                         HAVING max(e.global_sequence) - min(e.global_sequence) >= $3
-                          ORDER BY min(e.global_sequence) LIMIT $4) g'
-           INTO scan.order_keys, scan.transaction_ids, scan.last_sequences, unnamed
-          USING ns.namespace_id, lowest, long_span, most, bounds.from_at;
+        SELECT coalesce(array_agg(g.key ORDER BY g.first), '{}'), coalesce(array_agg(g.transaction_id ORDER BY g.first), '{}'),
+               coalesce(array_agg(g.last ORDER BY g.first), '{}'), CASE WHEN count(*) = most THEN max(g.first) END
+          INTO scan.order_keys, scan.transaction_ids, scan.last_sequences, unnamed
+          FROM (SELECT p.key COLLATE "C" AS key, p.transaction_id, min(p.first_sequence) AS first, max(p.last_sequence) AS last
+                  FROM headwater_private.by_month(
+                           NULL::headwater_private.span,
+                           'SELECT coalesce(e.key, e.stream_id), e.transaction_id, min(e.global_sequence), max(e.global_sequence) FROM %s e
+                             WHERE %s AND e.namespace_id = $1 AND e.global_sequence >= $2 AND e.recorded_at >= $5
+                               AND (e.key IS NOT NULL OR e.stream_id IS NOT NULL)
+                             GROUP BY 1, 2', ns.namespace_id, lowest, from_at => bounds.from_at) p
+                 GROUP BY p.key COLLATE "C", p.transaction_id
+                HAVING max(p.last_sequence) - min(p.first_sequence) >= long_span
+                 ORDER BY min(p.first_sequence) LIMIT most) g;
         scan.namespace_id := ns.namespace_id;
         scan.after_sequence := lowest - 1;
         scan.up_to_sequence := least(safe, unnamed - 1);

@@ -1,27 +1,80 @@
 -- headwater.causation_chain(namespace_id, event_id, max_events)
 -- What led to an event and what it led to: its causes up to the first, itself, and all of its effects, in order of the log.
+-- An event mostly lies in the month of its cause or in a later one. So the months are gone through once for the causes, the newest first, and once for the
+-- effects, the oldest first, and in each all of the chain that is there is found at once. After the last month comes the first again, until all were
+-- gone through without finding more. As in headwater_private.by_month, each month is let go before the next one is opened, and all are read in one snapshot.
 -- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.causation_chain(namespace_id int, event_id uuid, max_events int, caller headwater.caller DEFAULT current_user)
 RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    -- $2 and its causes; and the cause of the first of them, which is not in this table.
+    to_causes  CONSTANT text :=
+        'WITH RECURSIVE causes AS (
+             SELECT e.event_id, e.causation_id FROM %1$s e WHERE %2$s AND e.namespace_id = $1 AND e.event_id = $2
+             UNION
+             SELECT e.event_id, e.causation_id FROM causes c CROSS JOIN LATERAL (
+                 SELECT e.event_id, e.causation_id FROM %1$s e WHERE %2$s AND e.namespace_id = $1 AND e.event_id = c.causation_id) e)
+         SELECT array_agg(c.event_id) AS ids,
+                (SELECT c.causation_id FROM causes c WHERE NOT EXISTS (SELECT FROM causes o WHERE o.event_id = c.causation_id) LIMIT 1) AS next
+           FROM causes c';
+    -- Effects of those in $2, and theirs.
+    to_effects CONSTANT text :=
+        'WITH RECURSIVE effects AS (
+             SELECT e.event_id FROM %1$s e WHERE %2$s AND e.namespace_id = $1 AND e.causation_id = ANY ($2)
+             UNION
+             SELECT e.event_id FROM effects f CROSS JOIN LATERAL (
+                 SELECT e.event_id FROM %1$s e WHERE %2$s AND e.namespace_id = $1 AND e.causation_id = f.event_id) e)
+         SELECT array_agg(n.event_id) AS ids FROM (SELECT f.event_id FROM effects f EXCEPT SELECT unnest($2)) n';
+    tables  text[];
+    parts   text[];
+    causes  uuid[] := '{}';
+    effects uuid[] := ARRAY[causation_chain.event_id];
+    wanted  uuid := causation_chain.event_id;
+    found   record;
+    at      int;
+    -- Tables since the last one in which something was found.
+    misses  int := 0;
 BEGIN
     PERFORM headwater_private.authorize(causation_chain.namespace_id, caller, 'consumer');
-    RETURN QUERY EXECUTE format(
-        'WITH RECURSIVE causes AS (
-             SELECT e.event_id, e.causation_id FROM (%1$s) e WHERE e.event_id = $2
-             UNION
-             SELECT e.event_id, e.causation_id FROM causes c CROSS JOIN LATERAL (%2$s) e
-         ), effects AS (
-             SELECT $2 AS event_id
-             UNION
-             SELECT e.event_id FROM effects f CROSS JOIN LATERAL (%3$s) e
-         )
-         SELECT e.* FROM (SELECT c.event_id FROM causes c UNION SELECT f.event_id FROM effects f) x CROSS JOIN LATERAL (%4$s) e
-          ORDER BY e.global_sequence LIMIT $3',
-        headwater_private.over_months('SELECT e.event_id, e.causation_id FROM %s e WHERE %s AND e.namespace_id = $1 AND e.event_id = $2', $1),
-        headwater_private.over_months('SELECT e.event_id, e.causation_id FROM %s e WHERE %s AND e.namespace_id = $1 AND e.event_id = c.causation_id', $1),
-        headwater_private.over_months('SELECT e.event_id FROM %s e WHERE %s AND e.namespace_id = $1 AND e.causation_id = f.event_id', $1),
-        headwater_private.over_months('SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.event_id = x.event_id', $1))
-        USING $1, $2, $3;
+    SELECT array_agg(t.name), array_agg(t.condition) INTO tables, parts FROM headwater_private.month_tables(causation_chain.namespace_id) t;
+    at := cardinality(tables);
+    WHILE wanted IS NOT NULL AND misses < cardinality(tables) LOOP
+        BEGIN
+            EXECUTE format(to_causes, tables[at], parts[at]) INTO found USING causation_chain.namespace_id, wanted;
+            RAISE EXCEPTION USING ERRCODE = 'WH099', MESSAGE = 'read';
+        EXCEPTION WHEN SQLSTATE 'WH099' THEN
+            NULL;
+        END;
+        misses := misses + 1;
+        IF found.ids IS NOT NULL THEN
+            -- All of the chain that this table has was found.
+            misses := 1;
+            causes := causes || found.ids;
+            wanted := CASE WHEN found.next <> ALL (causes) THEN found.next END;
+        END IF;
+        at := CASE WHEN at > 1 THEN at - 1 ELSE cardinality(tables) END;
+    END LOOP;
+    at := 1;
+    misses := 0;
+    WHILE misses < cardinality(tables) LOOP
+        BEGIN
+            EXECUTE format(to_effects, tables[at], parts[at]) INTO found USING causation_chain.namespace_id, effects;
+            RAISE EXCEPTION USING ERRCODE = 'WH099', MESSAGE = 'read';
+        EXCEPTION WHEN SQLSTATE 'WH099' THEN
+            NULL;
+        END;
+        misses := misses + 1;
+        IF found.ids IS NOT NULL THEN
+            misses := 1;
+            effects := effects || found.ids;
+        END IF;
+        at := at % cardinality(tables) + 1;
+    END LOOP;
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.by_month(
+               NULL::headwater_private.events, 'SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.event_id = ANY ($12)',
+               causation_chain.namespace_id, ids => causes || effects) e
+     ORDER BY e.global_sequence LIMIT causation_chain.max_events;
 END
 $$;

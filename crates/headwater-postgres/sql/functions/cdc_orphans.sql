@@ -20,7 +20,7 @@ BEGIN
       LEFT JOIN headwater_private.cdc_slots s ON s.namespace_id = r.namespace_id
      WHERE r.namespace_id IS NOT NULL
        AND CASE WHEN n.namespace_id IS NULL THEN pg_has_role(caller, current_user, 'USAGE')
-                WHEN n.namespace_id <> ALL (headwater_private.granted_to(caller, 'consumer')) THEN false
+                WHEN NOT headwater_private.is_granted(n.namespace_id, caller, 'consumer') THEN false
                 WHEN s.slot IS NULL THEN true
                 WHEN s.slot <> r.slot_name THEN true
                 ELSE coalesce(s.lease_until, '-infinity') < clock_timestamp() - cdc_orphans.unread_for

@@ -23,7 +23,7 @@ BEGIN
       JOIN headwater.node_statuses() n ON n.namespace = s.namespace AND n.node_id = c.node_id
      CROSS JOIN LATERAL (SELECT n.alive AND n.instance_id = c.instance_id AS alive) a
       LEFT JOIN headwater_private.cdc_slots o ON o.namespace_id = c.namespace_id
-     WHERE c.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer'))
+      JOIN unnest(headwater_private.granted_to(caller, 'consumer')) AS g(namespace_id) ON g.namespace_id = c.namespace_id
      ORDER BY s.namespace, c.node_id;
 END
 $$;

@@ -8,7 +8,7 @@ DECLARE
 BEGIN
     SELECT n.role INTO theirs FROM headwater_private.nodes n WHERE n.namespace_id = check_node.namespace_id AND n.node_id = check_node.node_id;
     IF FOUND AND coalesce(pg_has_role(caller, to_regrole(quote_ident(theirs)), 'USAGE'), false) IS NOT TRUE
-       AND check_node.namespace_id <> ALL (headwater_private.granted_to(caller, 'consumer')) THEN
+       AND NOT headwater_private.is_granted(check_node.namespace_id, caller, 'consumer') THEN
         PERFORM headwater_private.fail('WH015', format('role %L may not speak for node %L', caller, left(node_id, 80)),
             jsonb_build_object('role', caller, 'kind', 'consumer'), 'another role has registered it: give this process an id of its own');
     END IF;

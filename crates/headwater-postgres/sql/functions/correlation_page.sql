@@ -8,11 +8,13 @@ CREATE OR REPLACE FUNCTION headwater.correlation_page(
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM headwater_private.authorize(correlation_page.namespace_id, caller, 'consumer');
-    RETURN QUERY EXECUTE
-        'SELECT e.* FROM (' || headwater_private.over_months(
-            'SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.correlation_id = $2 AND e.global_sequence > $3
-              ORDER BY e.global_sequence LIMIT $4', correlation_page.namespace_id)
-        || ') e ORDER BY e.global_sequence LIMIT $4'
-        USING correlation_page.namespace_id, correlation_page.correlation_id, correlation_page.after_sequence, correlation_page.max_events;
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.by_month(
+               NULL::headwater_private.events,
+               'SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.correlation_id = ($12)[1] AND e.global_sequence > $2
+                 ORDER BY e.global_sequence LIMIT $4',
+               correlation_page.namespace_id, correlation_page.after_sequence, max_rows => correlation_page.max_events,
+               ids => ARRAY[correlation_page.correlation_id]) e
+     ORDER BY e.global_sequence LIMIT correlation_page.max_events;
 END
 $$;

@@ -10,7 +10,8 @@ BEGIN
     RETURN QUERY
     SELECT n.namespace, d.subscriber_id, d.state, count(*), min(d.created_at)
       FROM headwater_private.dead_letters d JOIN headwater_private.namespaces n ON n.namespace_id = d.namespace_id
-     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer')) AND d.state IN ('dead', 'parked', 'redriving')
+      JOIN unnest(headwater_private.granted_to(caller, 'consumer')) AS g(namespace_id) ON g.namespace_id = n.namespace_id
+     WHERE d.state IN ('dead', 'parked', 'redriving')
      GROUP BY n.namespace, d.subscriber_id, d.state
      ORDER BY n.namespace, d.subscriber_id, d.state;
 END

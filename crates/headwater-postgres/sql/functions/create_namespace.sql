@@ -41,7 +41,7 @@ BEGIN
     PERFORM headwater_private.check_index(index);
     SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace = create_namespace.namespace;
     -- Programs call this at their start: whoever was granted something in the namespace finds it.
-    IF NOT FOUND OR NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, NULL)) THEN
+    IF NOT FOUND OR NOT headwater_private.is_granted(ns.namespace_id, caller, NULL) THEN
         PERFORM headwater_private.require_owner(caller);
     END IF;
     IF ns.namespace_id IS NOT NULL THEN

@@ -29,7 +29,7 @@ BEGIN
            (SELECT count(*) FROM headwater_private.due_events e WHERE e.namespace_id = n.namespace_id AND e.failures > 0) AS failed_due,
            headwater.stale_nodes(n.namespace_id) AS stale_nodes
       FROM headwater_private.namespaces n
-     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer'))
+      JOIN unnest(headwater_private.granted_to(caller, 'consumer')) AS g(namespace_id) ON g.namespace_id = n.namespace_id
      ORDER BY n.namespace;
 END
 $$;

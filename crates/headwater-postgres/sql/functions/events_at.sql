@@ -5,32 +5,31 @@ CREATE OR REPLACE FUNCTION headwater_private.events_at(namespace_id int, sequenc
 RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_sort = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- One lookup per event, in the index of sequences, whatever is known of the table: other plans may read all of the namespace. (With `=`, the
+    -- One lookup per event, in the index of sequences, whatever is known of the table: other plans may read all between them. (With `=`, the
     -- order would mean nothing, and another index that begins with the namespace might be used.)
-    one    constant text := 'SELECT e.* FROM unnest($2) AS s(sequence)
-                              CROSS JOIN LATERAL (SELECT e.* FROM headwater_private.%I e
-                                                   WHERE e.namespace_id = $1 AND e.global_sequence >= s.sequence AND e.global_sequence <= s.sequence
-                                                     AND e.recorded_at >= %s
-                                                   ORDER BY e.global_sequence LIMIT 1) e
-                              WHERE s.sequence BETWEEN %s AND %s';
-    ns     headwater_private.namespaces;
-    months text;
-    sealed bigint;
+    query CONSTANT text :=
+        'SELECT e.* FROM (SELECT s.sequence FROM unnest($10) AS s(sequence) WHERE s.sequence BETWEEN $2 AND $3 ORDER BY 1) s
+          CROSS JOIN LATERAL (SELECT e.* FROM %s e
+                               WHERE %s AND e.namespace_id = $1 AND e.global_sequence >= s.sequence AND e.global_sequence <= s.sequence
+                                 AND e.recorded_at >= $5 AND e.recorded_at < $6
+                               ORDER BY e.global_sequence LIMIT 1) e
+          LIMIT $4';
+    range  record;
+    bounds record;
+    one    record;
 BEGIN
-    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace_id = events_at.namespace_id;
-    SELECT string_agg(format(one, m.leaf, '''-infinity''', m.first_sequence, m.last_sequence), ' UNION ALL ' ORDER BY m.starts_at) INTO months
-      FROM headwater_private.months m
-     WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NULL
-       AND EXISTS (SELECT FROM unnest(events_at.sequences) AS s(sequence) WHERE s.sequence BETWEEN m.first_sequence AND m.last_sequence);
-    -- All up to here lie in sealed months.
-    SELECT m.complete_to INTO sealed FROM headwater_private.months m
-     WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
-    IF EXISTS (SELECT FROM unnest(events_at.sequences) AS s(sequence) WHERE s.sequence > coalesce(sealed, 0)) THEN
-        months := concat_ws(' UNION ALL ', months, format(one, headwater_private.log_table(ns), '$3', coalesce(sealed, 0) + 1, '9223372036854775807'));
+    SELECT min(s.sequence) AS first, max(s.sequence) AS last INTO range FROM unnest(events_at.sequences) AS s(sequence);
+    SELECT l.* INTO bounds FROM headwater_private.log_bounds(events_at.namespace_id, range.first - 1, range.last, NULL) l;
+    one := headwater_private.only_table(events_at.namespace_id, range.first, range.last, bounds.from_at, bounds.until_at);
+    IF one.name IS NOT NULL THEN
+        RETURN QUERY EXECUTE format(query, one.name, one.condition)
+            USING events_at.namespace_id, range.first, range.last, NULL::bigint, bounds.from_at, bounds.until_at, NULL, NULL, NULL, events_at.sequences;
+        RETURN;
     END IF;
-    IF months IS NOT NULL THEN
-        RETURN QUERY EXECUTE 'SELECT e.* FROM (' || months || ') e ORDER BY e.global_sequence'
-            USING events_at.namespace_id, events_at.sequences, ns.tail_from;
-    END IF;
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.by_month(
+               NULL::headwater_private.events, query, events_at.namespace_id, range.first, range.last, NULL, bounds.from_at, bounds.until_at,
+               sequences => events_at.sequences) e
+     ORDER BY e.global_sequence;
 END
 $$;

@@ -6,8 +6,12 @@ RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER 
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM headwater_private.authorize(find_events.namespace_id, caller, 'consumer');
-    RETURN QUERY EXECUTE headwater_private.over_months(
-        'SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.event_id = ANY ($2)', find_events.namespace_id)
-        USING find_events.namespace_id, find_events.event_ids;
+    -- One that was found is not looked for in older months.
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.by_month(
+               NULL::headwater_private.events,
+               'SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.event_id = ANY ($12) LIMIT $4',
+               find_events.namespace_id, max_rows => CASE WHEN cardinality(find_events.event_ids) = 1 THEN 1 END, ids => find_events.event_ids,
+               newest_first => true) e;
 END
 $$;

@@ -18,8 +18,8 @@ BEGIN
     fired := 0;
     failed := 0;
     FOR ns IN SELECT n.namespace FROM headwater_private.namespaces n
-               WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'producer'))
-                 AND EXISTS (SELECT FROM headwater_private.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at <= at)
+                JOIN unnest(headwater_private.granted_to(caller, 'producer')) AS g(namespace_id) ON g.namespace_id = n.namespace_id
+               WHERE EXISTS (SELECT FROM headwater_private.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at <= at)
                ORDER BY random() LOOP
         BEGIN
             PERFORM set_config('lock_timeout', '250', true);
@@ -39,10 +39,10 @@ BEGIN
         END IF;
     END LOOP;
     SELECT least(next_due_in, min(greatest(x.fire_at - clock_timestamp(), interval '0'))) INTO next_due_in
-      FROM headwater_private.namespaces n,
-           LATERAL (SELECT s.fire_at FROM headwater_private.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at > at
-                     ORDER BY s.fire_at LIMIT 1) x
-     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, 'producer'));
+      FROM headwater_private.namespaces n
+      JOIN unnest(headwater_private.granted_to(caller, 'producer')) AS g(namespace_id) ON g.namespace_id = n.namespace_id
+     CROSS JOIN LATERAL (SELECT s.fire_at FROM headwater_private.schedules s WHERE s.namespace_id = n.namespace_id AND s.active AND s.fire_at > at
+                          ORDER BY s.fire_at LIMIT 1) x;
     RETURN NEXT;
 END
 $$;

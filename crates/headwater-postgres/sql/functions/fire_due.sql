@@ -29,7 +29,7 @@ BEGIN
     fired := 0;
     failed := 0;
     -- Who may not append finds nothing that is due.
-    IF NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, 'producer')) THEN
+    IF NOT headwater_private.is_granted(ns.namespace_id, caller, 'producer') THEN
         RETURN NEXT;
         RETURN;
     END IF;

@@ -23,7 +23,7 @@ BEGIN
             'nothing is fired before its time: at is not in the future');
     END IF;
     -- Who may not append finds nothing that is due.
-    IF NOT ns.namespace_id = ANY (headwater_private.granted_to(caller, 'producer')) THEN
+    IF NOT headwater_private.is_granted(ns.namespace_id, caller, 'producer') THEN
         fired := 0;
         failed := 0;
         RETURN NEXT;

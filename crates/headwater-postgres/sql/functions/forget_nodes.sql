@@ -16,7 +16,7 @@ DECLARE
 BEGIN
     PERFORM headwater_private.check_interval('older_than', forget_nodes.older_than, '0', '1000 years', 'older_than is an interval from 0 to 1000 years');
     -- A role that only produces leaves them to others: it may not remove their subscribers.
-    IF ns.namespace_id <> ALL (headwater_private.granted_to(caller, 'consumer')) THEN
+    IF NOT headwater_private.is_granted(ns.namespace_id, caller, 'consumer') THEN
         RETURN 0;
     END IF;
     IF forget_nodes.only_node IS NULL THEN

@@ -12,11 +12,21 @@ CREATE OR REPLACE FUNCTION headwater.gap_events(
 DECLARE
     -- So many events between two ranges are read rather than the next range by itself.
     near   CONSTANT bigint := 64;
+    -- The limit inside keeps each part a lookup in an index of its own.
+    query  CONSTANT text :=
+        'SELECT e.* FROM unnest($13, $14) AS g(first, last)
+          CROSS JOIN LATERAL (SELECT e.* FROM %s e
+                               WHERE %s AND e.namespace_id = $1 AND e.global_sequence BETWEEN g.first AND g.last
+                                 AND ($11)[width_bucket(e.global_sequence, $10)] >= e.global_sequence
+                                 AND e.recorded_at >= $5 AND e.recorded_at < $6
+                               ORDER BY e.global_sequence LIMIT $4) e
+          ORDER BY e.global_sequence LIMIT $4';
     starts bigint[];
     ends   bigint[];
     -- Ranges that lie near each other, as one.
     froms  bigint[];
     tos    bigint[];
+    one    record;
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
     SELECT array_agg(g.first ORDER BY g.first), array_agg(g.last ORDER BY g.first) INTO starts, ends
@@ -30,18 +40,21 @@ BEGIN
                       FROM (SELECT u.place, u.first, u.last, lag(u.last) OVER (ORDER BY u.place) AS before
                               FROM unnest(starts, ends) WITH ORDINALITY AS u(first, last, place)) o) n
              GROUP BY n.part) p;
-    -- The limit inside keeps each part a lookup in an index of its own.
-    RETURN QUERY EXECUTE
-        'SELECT e.global_sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.schema_version, e.data, e.key, e.actor_id,
-                e.correlation_id, e.causation_id, e.headers, e.created_at, e.recorded_at, e.transaction_id
-           FROM (' || headwater_private.over_months(
-            'SELECT e.* FROM unnest($2, $3) AS g(first, last)
-              CROSS JOIN LATERAL (SELECT e.* FROM %s e
-                                   WHERE %s AND e.namespace_id = $1 AND e.global_sequence BETWEEN g.first AND g.last
-                                     AND $8[width_bucket(e.global_sequence, $7)] >= e.global_sequence
-                                     AND e.recorded_at >= $5 AND e.recorded_at < $6
-                                   ORDER BY e.global_sequence LIMIT $4) e', $1, $5, $6)
-        || ') e ORDER BY e.global_sequence LIMIT $4'
-        USING $1, froms, tos, $4, coalesce($5, '-infinity'), coalesce($6, 'infinity'), starts, ends;
+    one := headwater_private.only_table($1, starts[1], ends[cardinality(ends)], $5, $6);
+    IF one.name IS NOT NULL THEN
+        RETURN QUERY EXECUTE
+            'SELECT e.global_sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.schema_version, e.data, e.key, e.actor_id,
+                    e.correlation_id, e.causation_id, e.headers, e.created_at, e.recorded_at, e.transaction_id FROM ('
+            || format(query, one.name, one.condition) || ') e'
+            USING $1, NULL, NULL, $4, coalesce($5, '-infinity'), coalesce($6, 'infinity'), NULL, NULL, NULL, starts, ends, NULL, froms, tos;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT e.global_sequence, e.event_id, e.stream_id, e.stream_version, e.event_type, e.schema_version, e.data, e.key, e.actor_id,
+           e.correlation_id, e.causation_id, e.headers, e.created_at, e.recorded_at, e.transaction_id
+      FROM headwater_private.by_month(
+               NULL::headwater_private.events, query, $1, starts[1], ends[cardinality(ends)], $4, $5, $6, sequences => starts, ends => ends,
+               firsts => froms, lasts => tos) e
+     ORDER BY e.global_sequence LIMIT $4;
 END
 $$;

@@ -7,12 +7,13 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'admin');
-    RETURN QUERY EXECUTE
-        'SELECT sum(e.events)::bigint, coalesce(sum(e.checksum), 0)::text FROM (' || headwater_private.over_months(
-            'SELECT count(*) AS events,
-                    sum((''x'' || left(md5(concat_ws(E''\x1f'', e.headers ->> ''source_id'', e.event_type, e.data::text)), 15))::bit(60)::bigint) AS checksum
-               FROM %s e
-              WHERE %s AND e.namespace_id = $1 AND e.global_sequence BETWEEN $3 AND $4 AND e.headers ->> ''import'' = $2', $1) || ') e'
-        USING $1, $2, $3, $4;
+    RETURN QUERY
+    SELECT coalesce(sum(m.sums[1]), 0)::bigint, coalesce(sum(m.sums[2]), 0)::text
+      FROM headwater_private.by_month(
+               NULL::numeric[],
+               'SELECT ARRAY[count(*), sum((''x'' || left(md5(concat_ws(E''\x1f'', e.headers ->> ''source_id'', e.event_type, e.data::text)), 15))::bit(60)::bigint)]
+                  FROM %s e
+                 WHERE %s AND e.namespace_id = $1 AND e.global_sequence BETWEEN $2 AND $3 AND e.headers ->> ''import'' = $8',
+               $1, $3, $4, stream => $2) AS m(sums);
 END
 $$;

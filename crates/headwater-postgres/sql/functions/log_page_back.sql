@@ -7,6 +7,16 @@ CREATE OR REPLACE FUNCTION headwater.log_page_back(
     caller headwater.caller DEFAULT current_user
 ) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    query CONSTANT text :=
+        'SELECT e.* FROM %s e
+          WHERE %s AND e.namespace_id = $1 AND e.global_sequence >= $2 AND e.global_sequence < $3
+            AND e.recorded_at >= $5 AND e.recorded_at < $6
+            AND ($7 IS NULL OR e.event_type = ANY ($7)) AND ($8 IS NULL OR e.stream_id = $8)
+            AND ($9 IS NULL OR starts_with(e.stream_id, $9))
+          ORDER BY e.global_sequence DESC LIMIT $4';
+    lowest CONSTANT bigint := coalesce(log_page_back.from_sequence, 0);
+    one    record;
 BEGIN
     IF NOT headwater_private.authorize(log_page_back.namespace_id, caller, 'consumer') THEN
         RETURN;
@@ -17,17 +27,20 @@ BEGIN
             log_page_back.stream_prefix, true) p;
         RETURN;
     END IF;
-    RETURN QUERY EXECUTE
-        'SELECT e.* FROM (' || headwater_private.over_months(
-            'SELECT e.* FROM %s e
-              WHERE %s AND e.namespace_id = $1 AND e.global_sequence < $2 AND e.global_sequence >= $3
-                AND e.recorded_at >= $8 AND e.recorded_at < $9
-                AND ($5 IS NULL OR e.event_type = ANY ($5)) AND ($6 IS NULL OR e.stream_id = $6)
-                AND ($7 IS NULL OR starts_with(e.stream_id, $7))
-              ORDER BY e.global_sequence DESC LIMIT $4', log_page_back.namespace_id, log_page_back.from_at, log_page_back.until_at)
-        || ') e ORDER BY e.global_sequence DESC LIMIT $4'
-        USING log_page_back.namespace_id, log_page_back.before_sequence, coalesce(log_page_back.from_sequence, 0), log_page_back.max_events,
-              log_page_back.event_types, log_page_back.stream, log_page_back.stream_prefix, coalesce(log_page_back.from_at, '-infinity'),
-              coalesce(log_page_back.until_at, 'infinity');
+    one := headwater_private.only_table(log_page_back.namespace_id, lowest, greatest(log_page_back.before_sequence, 1) - 1, log_page_back.from_at,
+                                        log_page_back.until_at);
+    IF one.name IS NOT NULL THEN
+        RETURN QUERY EXECUTE format(query, one.name, one.condition)
+            USING log_page_back.namespace_id, lowest, log_page_back.before_sequence, log_page_back.max_events,
+                  coalesce(log_page_back.from_at, '-infinity'), coalesce(log_page_back.until_at, 'infinity'), log_page_back.event_types,
+                  log_page_back.stream, log_page_back.stream_prefix;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.by_month(
+               NULL::headwater_private.events, query, log_page_back.namespace_id, lowest, log_page_back.before_sequence, log_page_back.max_events,
+               log_page_back.from_at, log_page_back.until_at, log_page_back.event_types, log_page_back.stream, log_page_back.stream_prefix,
+               newest_first => true) e
+     ORDER BY e.global_sequence DESC LIMIT log_page_back.max_events;
 END
 $$;

@@ -12,17 +12,19 @@ CREATE OR REPLACE FUNCTION headwater.long_transactions(
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
-    RETURN QUERY EXECUTE
-        'WITH parts AS MATERIALIZED (
-             SELECT e.transaction_id, min(e.global_sequence) AS first, max(e.global_sequence) AS last FROM (' || headwater_private.over_months(
-                'SELECT e.transaction_id, e.global_sequence FROM %s e
-                  WHERE %s AND e.namespace_id = $1 AND e.global_sequence > $2 AND e.global_sequence <= $3
-                    AND e.recorded_at >= $7 AND e.recorded_at < $8', $1, $7, $8)
-        || ') e GROUP BY e.transaction_id)
-         (SELECT p.transaction_id, p.first, p.last FROM parts p
-           WHERE p.transaction_id <= $4 OR p.last - p.first >= $5 ORDER BY p.first LIMIT $6)
-         UNION ALL
-         SELECT NULL, max(p.transaction_id), NULL FROM parts p'
-        USING $1, $2, $3, $4, $5, $6, coalesce($7, '-infinity'), coalesce($8, 'infinity');
+    RETURN QUERY
+    WITH parts AS MATERIALIZED (
+        SELECT p.transaction_id, min(p.first_sequence) AS first, max(p.last_sequence) AS last
+          FROM headwater_private.by_month(
+                   NULL::headwater_private.span,
+                   'SELECT NULL::text, e.transaction_id, min(e.global_sequence), max(e.global_sequence) FROM %s e
+                     WHERE %s AND e.namespace_id = $1 AND e.global_sequence > $2 AND e.global_sequence <= $3
+                       AND e.recorded_at >= $5 AND e.recorded_at < $6
+                     GROUP BY e.transaction_id', $1, $2, $3, NULL, $7, $8) p
+         GROUP BY p.transaction_id)
+    (SELECT p.transaction_id, p.first, p.last FROM parts p
+      WHERE p.transaction_id <= $4 OR p.last - p.first >= $5 ORDER BY p.first LIMIT $6)
+    UNION ALL
+    SELECT NULL, max(p.transaction_id), NULL FROM parts p;
 END
 $$;

@@ -48,18 +48,11 @@ BEGIN
         -- Somebody has locked one of these tables, which holders() tells.
         locking := '{}';
     END;
-    RETURN QUERY
-    SELECT n.namespace, n.ordering, n.storage,
-           CASE n.storage WHEN 'own' THEN headwater_private.newest_sequence(n) ELSE greatest(e.global_sequence, n.tail_after, 0) END,
-           coalesce(w.writers, 0), w.writers IS NOT NULL OR n.namespace_id = ANY (locking)
-      FROM headwater_private.namespaces n
-      LEFT JOIN LATERAL (
-            SELECT e.global_sequence FROM headwater_private.events e
-             WHERE e.namespace_id = n.namespace_id AND e.recorded_at >= n.tail_from
-             ORDER BY e.global_sequence DESC LIMIT 1) e ON n.storage = 'shared'
-      LEFT JOIN unnest(writing.ids, writing.counts) AS w(namespace_id, writers) ON w.namespace_id = n.namespace_id
-      -- Joined: to look for each number in a list of ten thousand takes longer than all else.
-      JOIN unnest(headwater_private.granted_to(caller, NULL)) AS g(namespace_id) ON g.namespace_id = n.namespace_id
-     ORDER BY n.namespace;
+    RETURN QUERY EXECUTE
+        'SELECT h.namespace, h.ordering, h.storage, h.newest, coalesce(w.writers, 0), w.writers IS NOT NULL OR h.namespace_id = ANY ($3)
+           FROM (' || headwater_private.heads_query(headwater_private.only_granted(caller, NULL)) || ') h
+           LEFT JOIN unnest($1, $2) AS w(namespace_id, writers) ON w.namespace_id = h.namespace_id
+          ORDER BY h.namespace COLLATE "C"'
+        USING writing.ids, writing.counts, locking;
 END
 $$;

@@ -15,7 +15,7 @@ BEGIN
            clock_timestamp() - n.last_heartbeat, n.display_name, n.description, n.metadata, n.event_types, n.heartbeat_every, n.registered_at,
            n.started_at, n.last_heartbeat, n.stopped_at
       FROM headwater_private.nodes n JOIN headwater_private.namespaces s ON s.namespace_id = n.namespace_id
-     WHERE n.namespace_id = ANY (headwater_private.granted_to(caller, NULL));
+      JOIN unnest(headwater_private.granted_to(caller, NULL)) AS g(namespace_id) ON g.namespace_id = n.namespace_id;
 END
 $$;
 CREATE OR REPLACE VIEW headwater.node_status AS SELECT s.* FROM headwater.node_statuses() s;

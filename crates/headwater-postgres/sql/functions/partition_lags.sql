@@ -1,21 +1,21 @@
 -- headwater.partition_lags()
--- How far each partition of partitioned subscribers is behind, of all namespaces, for a monitor: the view headwater.partition_lag. As cheap for each subscriber as
--- group_status. The function runs as whoever asks the view, so that each sees the namespaces that were granted.
---   lag_events   how far the log is ahead, in sequences: at most so many events, of all partitions
+-- How far each partition of partitioned subscribers is behind, of all namespaces, for a monitor: the view headwater.partition_lag. The highest event of each
+-- namespace is looked up once, and no other. The function runs as whoever asks the view, so that each sees the namespaces that were granted.
+--   lag_events   how far the log is ahead, in sequences: at most so many events, of all partitions; 0 if no event is
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.partition_lags(caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (namespace text, subscriber_id text, partition int, "position" bigint, lag_events bigint, owner_node text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN QUERY
-    SELECT n.namespace, s.subscriber_id, g.partition, g.position, g.lag_events, g.owner_node
-      FROM headwater_private.namespaces n
-      JOIN (SELECT DISTINCT x.namespace_id, x.subscriber_id FROM headwater_private.subscribers x WHERE x.mode = 'partitioned') s
-           ON s.namespace_id = n.namespace_id
-     CROSS JOIN LATERAL headwater.group_status(n.namespace, s.subscriber_id) g
-      JOIN unnest(headwater_private.granted_to(caller, 'consumer')) AS a(namespace_id) ON a.namespace_id = n.namespace_id
-     ORDER BY n.namespace, s.subscriber_id, g.partition;
+    RETURN QUERY EXECUTE
+        'SELECT h.namespace, s.subscriber_id, s.partition, s.position,
+                CASE WHEN s.position < h.in_tail
+                          OR s.position < h.newest AND EXISTS (SELECT FROM headwater_private.months m
+                                                                WHERE m.namespace_id = s.namespace_id AND m.last_sequence > s.position AND m.trimmed_at IS NULL)
+                     THEN h.newest - s.position ELSE 0 END, s.owner_node
+           FROM headwater_private.subscribers s
+           JOIN (' || headwater_private.heads_query(headwater_private.only_granted(caller, 'consumer')) || ') h ON h.namespace_id = s.namespace_id
+          WHERE s.mode = ''partitioned''';
 END
 $$;
 CREATE OR REPLACE VIEW headwater.partition_lag AS SELECT l.* FROM headwater.partition_lags() l;

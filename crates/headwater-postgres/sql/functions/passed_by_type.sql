@@ -23,12 +23,16 @@ BEGIN
         RETURN;
     END IF;
     SELECT l.* INTO bounds FROM headwater_private.log_bounds(passed_by_type.namespace_id, after_sequence, last, NULL) l;
-    EXECUTE 'SELECT array_agg(e.global_sequence ORDER BY e.global_sequence) FROM (SELECT e.global_sequence FROM (' || headwater_private.over_months(
-                'SELECT e.global_sequence FROM %s e
-                  WHERE %s AND e.namespace_id = $1 AND e.global_sequence > $2 AND e.global_sequence <= $3 AND e.recorded_at >= $5 AND e.recorded_at < $6
-                  ORDER BY e.global_sequence LIMIT $4', passed_by_type.namespace_id, bounds.from_at, bounds.until_at)
-            || ') e ORDER BY e.global_sequence LIMIT $4) e'
-       INTO seen USING passed_by_type.namespace_id, after_sequence, last, most, bounds.from_at, bounds.until_at;
+    SELECT array_agg(p.sequence ORDER BY p.sequence) INTO seen
+      FROM (SELECT p.sequence
+              FROM headwater_private.by_month(
+                       NULL::bigint,
+                       'SELECT e.global_sequence FROM %s e
+                         WHERE %s AND e.namespace_id = $1 AND e.global_sequence > $2 AND e.global_sequence <= $3
+                           AND e.recorded_at >= $5 AND e.recorded_at < $6
+                         ORDER BY e.global_sequence LIMIT $4',
+                       passed_by_type.namespace_id, after_sequence, last, most, bounds.from_at, bounds.until_at) AS p(sequence)
+             ORDER BY p.sequence LIMIT most) p;
     reach := CASE WHEN cardinality(seen) = most THEN seen[most] ELSE last END;
 END
 $$;

@@ -12,10 +12,10 @@ DECLARE
 BEGIN
     -- Two statements, in this order: the second sees all that was settled in the first.
     SELECT h.horizon INTO safe FROM headwater.horizon(position_at.namespace) h;
-    EXECUTE 'SELECT min(e.first) - 1 FROM (' || headwater_private.over_months(
-                'SELECT min(e.global_sequence) AS first FROM %s e WHERE %s AND e.namespace_id = $1 AND e.recorded_at >= $2',
-                ns.namespace_id, position_at.at) || ') e'
-       INTO place USING ns.namespace_id, position_at.at;
+    SELECT min(f.first) - 1 INTO place
+      FROM headwater_private.by_month(
+               NULL::bigint, 'SELECT min(e.global_sequence) FROM %s e WHERE %s AND e.namespace_id = $1 AND e.recorded_at >= $5', ns.namespace_id,
+               from_at => position_at.at) AS f(first);
     RETURN least(safe, place);
 END
 $$;

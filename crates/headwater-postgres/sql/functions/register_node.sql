@@ -56,7 +56,7 @@ BEGIN
      WHERE n.namespace_id = ns.namespace_id AND n.node_id = id
     RETURNING n.node_id, n.incarnation, n.instance_id INTO register_node.node_id, register_node.incarnation, register_node.instance_id;
     -- A role that only produces owned nothing.
-    IF ns.namespace_id = ANY (headwater_private.granted_to(caller, 'consumer')) THEN
+    IF headwater_private.is_granted(ns.namespace_id, caller, 'consumer') THEN
         UPDATE headwater_private.subscribers s
            SET owner_node = NULL, owner_incarnation = NULL, lease_until = NULL, lease = NULL, locked = false, report = NULL
          WHERE s.namespace_id = ns.namespace_id AND s.owner_incarnation = former;

@@ -13,7 +13,7 @@ DECLARE
 BEGIN
     -- A task of a namespace in which the caller may not append is as none.
     SELECT x.* INTO s FROM headwater_private.schedules x
-     WHERE x.task_id = run_scheduled_task.task_id AND x.namespace_id = ANY (headwater_private.granted_to(caller, 'producer'));
+     WHERE x.task_id = run_scheduled_task.task_id AND headwater_private.is_granted(x.namespace_id, caller, 'producer');
     IF s.task_id IS NULL THEN
         IF pg_has_role(caller, current_user, 'USAGE') AND headwater_private.drop_cron_job(run_scheduled_task.task_id) THEN
             RETURN 'gone';

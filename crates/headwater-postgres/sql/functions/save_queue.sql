@@ -46,21 +46,3 @@ SELECT s.namespace_id, s.subscriber_id, c.number, c.done,
                       WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
                       ORDER BY c.number DESC LIMIT 1) c ON true
  WHERE s.partition = 0;
--- What headwater.queue_status answers, of all namespaces.
-CREATE OR REPLACE VIEW headwater_private.queue_positions AS
-SELECT s.namespace_id, s.subscriber_id,
-       least((n.state).frontier, held.lowest - 1, again.lowest - 1, open.lowest - 1, ((n.state).gaps)[1] - 1) AS position,
-       (n.state).frontier AS frontier, coalesce(held.claims, 0) AS claims, coalesce(held.events, 0) AS in_flight,
-       coalesce(again.events, 0) AS retries, (n.state).gaps AS gaps, coalesce(open.types, '{}') AS left_behind
-  FROM headwater_private.subscribers s
-  JOIN headwater_private.queue_states n ON n.namespace_id = s.namespace_id AND n.subscriber_id = s.subscriber_id
-  LEFT JOIN LATERAL (SELECT min(coalesce(c.sequences[1], c.first_sequence)) FILTER (WHERE NOT c.of_letter) AS lowest, count(*) AS claims,
-                            sum(coalesce(cardinality(c.sequences), c.last_sequence - c.first_sequence + 1))::bigint AS events
-                       FROM headwater_private.claims c
-                      WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id AND NOT c.done) held ON true
-  LEFT JOIN LATERAL (SELECT min(r.sequences[1]) FILTER (WHERE NOT r.of_letter) AS lowest, sum(cardinality(r.sequences)) AS events
-                       FROM headwater_private.retries r
-                      WHERE r.namespace_id = s.namespace_id AND r.subscriber_id = s.subscriber_id) again ON true
-  LEFT JOIN LATERAL (SELECT min(o.first_sequence) AS lowest, array_agg(DISTINCT o.event_type) AS types
-                       FROM unnest((n.state).open) o) open ON true
- WHERE s.partition = 0 AND s.mode = 'shared';

@@ -6,9 +6,10 @@ RETURNS TABLE (event_id uuid, event_type text, stream_id text, global_sequence b
 SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN QUERY EXECUTE headwater_private.over_months(
-        'SELECT e.event_id, e.event_type, e.stream_id, e.global_sequence, e.stream_version FROM %s e
-          WHERE %s AND e.namespace_id = $1 AND e.event_id = ANY ($2)', stored_events.namespace_id)
-        USING stored_events.namespace_id, stored_events.event_ids;
+    RETURN QUERY
+    SELECT e.event_id, e.event_type, e.stream_id, e.global_sequence, e.stream_version
+      FROM headwater_private.by_month(
+               NULL::headwater_private.events, 'SELECT e.* FROM %s e WHERE %s AND e.namespace_id = $1 AND e.event_id = ANY ($12)',
+               stored_events.namespace_id, ids => stored_events.event_ids, newest_first => true) e;
 END
 $$;

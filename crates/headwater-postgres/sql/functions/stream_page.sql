@@ -1,6 +1,7 @@
 -- headwater.stream_page(namespace_id, stream_id, from_version, to_version, max_events, from_at, until_at)
 -- Events of a stream with versions from … to, both included, in order. NULL: no bound. A stream has no gaps: its next version
--- cannot be appended while the transaction of the last is open. from_at and until_at are those of headwater_private.stream_bounds: no other leaves are opened.
+-- cannot be appended while the transaction of the last is open. So its versions are in the order of their sequences. from_at and until_at are those of
+-- the stream's row, or NULL: no other tables are opened.
 -- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.stream_page(
     namespace_id int, stream_id text, from_version bigint, to_version bigint, max_events int,
@@ -8,19 +9,30 @@ CREATE OR REPLACE FUNCTION headwater.stream_page(
     caller headwater.caller DEFAULT current_user
 ) RETURNS SETOF headwater_private.events LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET jit = off
 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    query   CONSTANT text :=
+        'SELECT e.* FROM %s e
+          WHERE %s AND e.namespace_id = $1 AND e.stream_id = $8 AND e.stream_version >= ($13)[1] AND e.stream_version <= ($14)[1]
+            AND e.recorded_at >= $5 AND e.recorded_at < $6
+          ORDER BY e.stream_version LIMIT $4';
+    lowest  CONSTANT bigint[] := ARRAY[coalesce(stream_page.from_version, 1)];
+    highest CONSTANT bigint[] := ARRAY[coalesce(stream_page.to_version, 9223372036854775807)];
+    one     record;
 BEGIN
     IF NOT headwater_private.authorize(stream_page.namespace_id, caller, 'consumer') THEN
         RETURN;
     END IF;
-    RETURN QUERY EXECUTE
-        'SELECT e.* FROM (' || headwater_private.over_months(
-            'SELECT e.* FROM %s e
-              WHERE %s AND e.namespace_id = $1 AND e.stream_id = $2 AND e.stream_version >= $3 AND e.stream_version <= $4
-                AND e.recorded_at >= $6 AND e.recorded_at < $7
-              ORDER BY e.stream_version LIMIT $5', stream_page.namespace_id, stream_page.from_at, stream_page.until_at)
-        || ') e ORDER BY e.stream_version LIMIT $5'
-        USING stream_page.namespace_id, stream_page.stream_id, coalesce(stream_page.from_version, 1),
-              coalesce(stream_page.to_version, 9223372036854775807), stream_page.max_events, coalesce(stream_page.from_at, '-infinity'),
-              coalesce(stream_page.until_at, 'infinity');
+    one := headwater_private.only_table(stream_page.namespace_id, NULL, NULL, stream_page.from_at, stream_page.until_at);
+    IF one.name IS NOT NULL THEN
+        RETURN QUERY EXECUTE format(query, one.name, one.condition)
+            USING stream_page.namespace_id, NULL, NULL, stream_page.max_events, coalesce(stream_page.from_at, '-infinity'),
+                  coalesce(stream_page.until_at, 'infinity'), NULL, stream_page.stream_id, NULL, NULL, NULL, NULL, lowest, highest;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT e.* FROM headwater_private.by_month(
+               NULL::headwater_private.events, query, stream_page.namespace_id, NULL, NULL, stream_page.max_events, stream_page.from_at,
+               stream_page.until_at, stream => stream_page.stream_id, firsts => lowest, lasts => highest, newest_first => false) e
+     ORDER BY e.stream_version LIMIT stream_page.max_events;
 END
 $$;

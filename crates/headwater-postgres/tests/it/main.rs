@@ -24,6 +24,7 @@ mod import;
 mod import_real;
 mod inbox;
 mod look_again;
+mod many_months;
 mod migrations;
 mod missed_runs;
 mod month_bounds;
