@@ -47,6 +47,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0030_counters",
     "0031_ledger_chunks",
     "0032_ordered_in_sql",
+    "0033_one_table",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -250,6 +251,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "look_ahead",
     "look_at",
     "look_by",
+    "look_for",
     "maintain",
     "maintain_namespace",
     "maintain_shared",
@@ -265,6 +267,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "nack",
     "namespace_row",
     "namespace_status",
+    "new_claim",
     "newest_sequence",
     "next_due",
     "next_events",
@@ -304,6 +307,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "queue_letters",
     "queue_name_for_namespace",
     "queue_status",
+    "read_claims",
     "read_cursor",
     "read_dead_letters",
     "read_log",
@@ -338,6 +342,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "revoke_role",
     "rewrite_month",
     "role_grants",
+    "run_ahead",
     "run_schedule_now",
     "run_scheduled_task",
     "save_queue",
@@ -367,6 +372,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "subscriber_position",
     "subscriber_status",
     "tables_by_namespace",
+    "tail_events",
     "take_claims",
     "take_new",
     "take_open",
@@ -527,6 +533,7 @@ pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PURGE_DROPPED: &str = sql!("statements", "purge_dropped");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
+pub(crate) const READ_CLAIMS: &str = sql!("statements", "read_claims");
 pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
 pub(crate) const QUEUE_STATUS: &str = sql!("statements", "queue_status");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");

@@ -2,7 +2,7 @@
 -- Makes the table that holds one month of events, of a namespace or of all that share their months, or as much of that month as no partition holds yet. `month` is any time in it.
 -- A table that has the leaf's name, but was detached, is attached again. Bounds are written as text, so its form is pinned.
 -- Locks: SHARE UPDATE EXCLUSIVE on the table (readers and writers go on), and a
--- latch against other creators. Writes: the leaf and its indexes. Raises: nothing of its own.
+-- latch against other creators. Writes: the leaf and its indexes, and which leaf tail_events names. Raises: nothing of its own.
 CREATE OR REPLACE FUNCTION headwater_private.create_leaf(namespace_id int, month timestamptz)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET timezone = 'UTC' AS $$
 DECLARE
@@ -30,5 +30,8 @@ BEGIN
         EXECUTE format('ALTER TABLE headwater_private.%I ATTACH PARTITION headwater_private.%I FOR VALUES FROM (%L) TO (%L)',
             parent, name, missing.starts_at, missing.ends_at);
     END LOOP;
+    IF ns.storage = 'shared' THEN
+        PERFORM headwater_private.name_tail();
+    END IF;
 END
 $$;
