@@ -265,6 +265,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "month_holders",
     "month_tables",
     "nack",
+    "name_tail",
     "namespace_row",
     "namespace_status",
     "new_claim",

@@ -11,25 +11,26 @@ LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    one   record;
-    found_one boolean := false;
+    wanted   uuid;
+    one      record;
+    read_any boolean := false;
 BEGIN
-    FOR one IN
+    FOREACH wanted IN ARRAY coalesce(read_claims.claim_ids, '{}') LOOP
         SELECT c.claim_id, c.attempts - 1 + c.uncounted AS redelivery_count, c.namespace_id, c.first_sequence, c.last_sequence, c.sequences,
                c.event_types, c.one_table AND c.sequences IS NULL AS one_table
+          INTO one
           FROM headwater_private.claims c
           JOIN headwater_private.namespaces n ON n.namespace_id = c.namespace_id
-         WHERE c.claim_id = ANY (read_claims.claim_ids) AND NOT c.done
+         WHERE c.claim_id = wanted AND NOT c.done
            -- Not for an index, as in held_claim.
            AND c.subscriber_id IS NOT DISTINCT FROM read_claims.subscriber_id
            AND n.namespace IS NOT DISTINCT FROM read_claims.namespace
            AND (pg_has_role(read_claims.caller, current_user, 'USAGE')
                 OR EXISTS (SELECT FROM headwater_private.grants g
                             WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
-                              AND pg_has_role(read_claims.caller, g.role::oid, 'USAGE')))
-         ORDER BY c.number
-    LOOP
-        found_one := true;
+                              AND pg_has_role(read_claims.caller, g.role::oid, 'USAGE')));
+        CONTINUE WHEN NOT FOUND;
+        read_any := true;
         IF one.one_table THEN
             RETURN QUERY SELECT one.claim_id, one.redelivery_count, e.* FROM headwater_private.tail_events() e
                           WHERE e.namespace_id = one.namespace_id AND e.global_sequence BETWEEN one.first_sequence AND one.last_sequence
@@ -40,7 +41,7 @@ BEGIN
         RETURN QUERY SELECT one.claim_id, one.redelivery_count, e.*
                        FROM headwater_private.claimed_events(one.namespace_id, one.first_sequence, one.last_sequence, one.event_types, one.sequences) e;
     END LOOP;
-    IF NOT found_one THEN
+    IF NOT read_any THEN
         -- Nothing is left of them, or there is something wrong.
         PERFORM headwater_private.open_namespace(read_claims.namespace, caller, 'consumer');
     END IF;

@@ -136,6 +136,8 @@ BEGIN
             last_sequence := q.frontier + room;
             q.frontier := last_sequence;
             taken := NULL;
+            of_types := NULL;
+            listed := false;
             one_table := true;
         ELSE
             step := headwater_private.take_new(take_claims.namespace, namespace_id, queue.tail_after, queue.tail_from, take_claims.types,

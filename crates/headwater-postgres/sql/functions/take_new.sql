@@ -45,7 +45,7 @@ BEGIN
     IF any_type AND q.frontier >= tail_after THEN
         -- Further than is asked for, so that the next claims need no look.
         seen := headwater_private.run_ahead(take_new.namespace_id, q.frontier, greatest(room, least(greatest(16 * room::bigint, 64), 2000))::int, tail_from);
-        IF seen.known >= q.frontier + (CASE WHEN prove THEN room ELSE 1 END) THEN
+        IF seen.known IS NOT NULL AND NOT (prove AND seen.hole AND seen.known < q.frontier + room) THEN
             first_sequence := q.frontier + 1;
             last_sequence := least(q.frontier + room, seen.known);
             one_table := seen.one_table;

@@ -58,7 +58,7 @@ async fn take(
     transaction: Transaction,
 ) -> Result<Claimed> {
     let mut claimed = Claimed::default();
-    let apart = transaction == Transaction::Own && request.max_events >= READ_APART;
+    let apart = transaction == Transaction::Own && request.max_events >= READ_APART && request.per_claim.is_none();
     if !apart {
         let rows = claim_events(queue, request, transaction, true).fetch_all(conn).await.map_err(subscriber_error)?;
         rows.iter().try_for_each(|row| claimed.add(row))?;
