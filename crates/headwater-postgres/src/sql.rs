@@ -209,6 +209,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "import_namespace",
     "import_range",
     "import_verified",
+    "is_granted",
     "is_idle",
     "is_node",
     "is_parked",

@@ -26,9 +26,7 @@ BEGIN
            AND c.subscriber_id IS NOT DISTINCT FROM read_claims.subscriber_id
            AND n.namespace IS NOT DISTINCT FROM read_claims.namespace
            AND (pg_has_role(read_claims.caller, current_user, 'USAGE')
-                OR EXISTS (SELECT FROM headwater_private.grants g
-                            WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
-                              AND pg_has_role(read_claims.caller, g.role::oid, 'USAGE')));
+                OR headwater_private.is_granted(n.namespace_id, read_claims.caller, 'consumer'));
         CONTINUE WHEN NOT FOUND;
         read_any := true;
         IF one.one_table THEN

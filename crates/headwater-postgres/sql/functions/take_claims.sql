@@ -41,9 +41,7 @@ BEGIN
            JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = take_claims.subscriber_id AND s.partition = 0
           WHERE n.namespace = take_claims.namespace
             AND (pg_has_role(take_claims.caller, current_user, 'USAGE')
-                 OR EXISTS (SELECT FROM headwater_private.grants g
-                             WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
-                               AND pg_has_role(take_claims.caller, g.role::oid, 'USAGE')))
+                 OR headwater_private.is_granted(n.namespace_id, take_claims.caller, 'consumer'))
             AND s.mode = 'shared' AND s.letters_epoch <= s.letters_checked
             AND headwater_private.is_idle(n.namespace_id, take_claims.subscriber_id,
                                           CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END, n.tail_from,
@@ -62,9 +60,7 @@ BEGIN
       JOIN headwater_private.queues l ON l.namespace_id = n.namespace_id AND l.subscriber_id = take_claims.subscriber_id
      WHERE n.namespace = take_claims.namespace
        AND (pg_has_role(take_claims.caller, current_user, 'USAGE')
-            OR EXISTS (SELECT FROM headwater_private.grants g
-                        WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
-                          AND pg_has_role(take_claims.caller, g.role::oid, 'USAGE')))
+            OR headwater_private.is_granted(n.namespace_id, take_claims.caller, 'consumer'))
        AND s.mode = 'shared'
        FOR UPDATE OF l;
     IF NOT FOUND THEN

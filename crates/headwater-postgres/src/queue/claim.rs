@@ -58,7 +58,9 @@ async fn take(
     transaction: Transaction,
 ) -> Result<Claimed> {
     let mut claimed = Claimed::default();
-    let apart = transaction == Transaction::Own && request.max_events >= READ_APART && request.per_claim.is_none();
+    // Behind a pooler, all of a call is one transaction.
+    let committed = transaction == Transaction::Own && !queue.database.pooler;
+    let apart = committed && request.max_events >= READ_APART && request.per_claim.is_none();
     if !apart {
         let rows = claim_events(queue, request, transaction, true).fetch_all(conn).await.map_err(subscriber_error)?;
         rows.iter().try_for_each(|row| claimed.add(row))?;
