@@ -47,6 +47,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0030_counters",
     "0031_ledger_chunks",
     "0032_ordered_in_sql",
+    "0033_one_table",
     "0034_month_by_month",
     "0035_type_index",
     "0036_storage_moves",
@@ -264,6 +265,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "look_ahead",
     "look_at",
     "look_by",
+    "look_for",
     "maintain",
     "maintain_index",
     "maintain_namespace",
@@ -282,9 +284,11 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "move_month",
     "move_target",
     "nack",
+    "name_tail",
     "namespace_row",
     "namespace_status",
     "new_leaf_name",
+    "new_claim",
     "newest_sequence",
     "next_due",
     "next_events",
@@ -330,6 +334,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "queue_letters",
     "queue_name_for_namespace",
     "queue_status",
+    "read_claims",
     "read_cursor",
     "read_dead_letters",
     "read_log",
@@ -365,6 +370,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "revoke_role",
     "rewrite_month",
     "role_grants",
+    "run_ahead",
     "run_schedule_now",
     "run_scheduled_task",
     "save_queue",
@@ -397,6 +403,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "switch_storage",
     "tables_by_namespace",
     "tail_tables",
+    "tail_events",
     "take_claims",
     "take_indexed",
     "take_new",
@@ -567,6 +574,7 @@ pub(crate) const POSITION_AT: &str = sql!("statements", "position_at");
 pub(crate) const PUBLISH_NAMESPACE: &str = sql!("statements", "publish_namespace");
 pub(crate) const PURGE_DROPPED: &str = sql!("statements", "purge_dropped");
 pub(crate) const PUT_STATE: &str = sql!("statements", "put_state");
+pub(crate) const READ_CLAIMS: &str = sql!("statements", "read_claims");
 pub(crate) const READ_STREAM: &str = sql!("statements", "read_stream");
 pub(crate) const QUEUE_STATUS: &str = sql!("statements", "queue_status");
 pub(crate) const REAP_UNHANDLED: &str = sql!("statements", "reap_unhandled");

@@ -1,4 +1,4 @@
--- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, acks, per_claim, max_scan)
+-- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, acks, per_claim, max_scan, with_events)
 -- Public: in docs/sql.md.
 -- Claims events of a shared subscriber, up to max_events in all, and answers them: nobody else gets them until the claim expires, after `visibility`, unless it is
 -- extended. What failed or expired before comes first, then what others left behind, then what is new in the log. Finish each with headwater.ack, or hand it
@@ -8,6 +8,8 @@
 --   acks           claims that are done: acked before anything else, all or none
 --   per_claim      new events come in claims of so many at most, which can be worked on side by side (NULL: in one)
 --   max_scan       how many events the call may look through (NULL: all)
+--   with_events    false: answers one row per claim, whose event columns are NULL. Read the events with headwater.read_claims after the
+--                  commit: then other workers claim while you read.
 -- No rows: there is nothing to claim now, up to the end of the log. Only where max_scan is given and nothing was found in so many events, one row comes whose
 -- columns are all NULL: what was looked through is noted, so ask again.
 -- A paused subscriber gets nothing. Until the caller's transaction ends, nobody else claims events of this subscriber.
@@ -24,6 +26,7 @@ CREATE OR REPLACE FUNCTION headwater.claim(
     acks          uuid[] DEFAULT NULL,
     per_claim     int DEFAULT NULL,
     max_scan      bigint DEFAULT NULL,
+    with_events   boolean DEFAULT true,
     caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
                  created_at timestamptz, recorded_at timestamptz, namespace_id int, schema_version int, event_id uuid, correlation_id uuid,
@@ -37,7 +40,6 @@ DECLARE
     -- The types as patterns of LIKE, if there is a * in them.
     likes     text[];
     step      record;
-    made      headwater_private.claims[];
     one       headwater_private.claims;
     next_     headwater_private.claims;
     nth       int := 1;
@@ -60,7 +62,7 @@ BEGIN
         PERFORM headwater_private.check_patterns(types);
         PERFORM headwater_private.require_proof();
     END IF;
-    IF position('*' IN array_to_string(types, '')) > 0 THEN
+    IF types IS NOT NULL AND position('*' IN array_to_string(types, '')) > 0 THEN
         IF '*' = ANY (types) THEN
             types := NULL;
         ELSE
@@ -69,13 +71,36 @@ BEGIN
     END IF;
     step := headwater_private.take_claims(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, types, likes, claim.worker,
                 claim.max_attempts, claim.acks, claim.per_claim, claim.max_scan, false, caller);
-    made := step.made;
-    IF step.more THEN
-        RETURN NEXT;
-    END IF;
     -- The events in statements of their own: they see all that the claim saw.
-    WHILE nth <= cardinality(made) LOOP
-        one := made[nth];
+    IF step.claim_id IS NOT NULL THEN
+        IF claim.with_events IS FALSE THEN
+            claim_id := step.claim_id;
+            redelivery_count := 0;
+            RETURN NEXT;
+            RETURN;
+        ELSIF step.one_table THEN
+            RETURN QUERY SELECT step.claim_id, 0, e.* FROM headwater_private.tail_events() e
+                          WHERE e.namespace_id = step.namespace_id AND e.global_sequence BETWEEN step.first_sequence AND step.last_sequence
+                            AND (step.of_types IS NULL OR e.event_type = ANY (step.of_types))
+                          ORDER BY e.global_sequence;
+            IF FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+        RETURN QUERY SELECT step.claim_id, 0, e.*
+                       FROM headwater_private.claimed_events(step.namespace_id, step.first_sequence, step.last_sequence, step.of_types, NULL) e;
+        RETURN;
+    ELSIF step.more THEN
+        RETURN NEXT;
+    ELSIF claim.with_events IS FALSE THEN
+        RETURN QUERY SELECT m.claim_id, m.attempts - 1 + m.uncounted, NULL::bigint, NULL::bigint, NULL::bigint, NULL::timestamptz, NULL::timestamptz,
+                            NULL::int, NULL::int, NULL::uuid, NULL::uuid, NULL::uuid, NULL::text, NULL::text, NULL::text, NULL::text, NULL::jsonb,
+                            NULL::jsonb
+                       FROM unnest(step.made) m;
+        RETURN;
+    END IF;
+    WHILE nth <= cardinality(step.made) LOOP
+        one := step.made[nth];
         nth := nth + 1;
         IF one.sequences IS NOT NULL THEN
             RETURN QUERY SELECT one.claim_id, one.attempts - 1 + one.uncounted, e.*
@@ -85,25 +110,23 @@ BEGIN
         claim_ids := ARRAY[one.claim_id];
         firsts := ARRAY[one.first_sequence];
         -- Claims of one range are read in one go: they follow each other.
-        WHILE nth <= cardinality(made) LOOP
-            next_ := made[nth];
+        WHILE nth <= cardinality(step.made) LOOP
+            next_ := step.made[nth];
             EXIT WHEN next_.sequences IS NOT NULL OR nth = step.new_from;
             claim_ids := claim_ids || next_.claim_id;
             firsts := firsts || next_.first_sequence;
             one.last_sequence := next_.last_sequence;
             nth := nth + 1;
         END LOOP;
-        IF one.first_sequence <= step.tail_after THEN
-            RETURN QUERY SELECT claim_ids[width_bucket(e.global_sequence, firsts)], 0, e.*
-                           FROM headwater_private.events_in(step.namespace_id, one.first_sequence, one.last_sequence, one.event_types) e;
-            CONTINUE;
+        IF one.one_table THEN
+            RETURN QUERY SELECT claim_ids[width_bucket(e.global_sequence, firsts)], 0, e.* FROM headwater_private.tail_events() e
+                          WHERE e.namespace_id = step.namespace_id AND e.global_sequence BETWEEN one.first_sequence AND one.last_sequence
+                            AND (one.event_types IS NULL OR e.event_type = ANY (one.event_types))
+                          ORDER BY e.global_sequence;
+            CONTINUE WHEN FOUND;
         END IF;
         RETURN QUERY SELECT claim_ids[width_bucket(e.global_sequence, firsts)], 0, e.*
-                       FROM headwater_private.events e
-                      WHERE e.namespace_id = step.namespace_id AND e.global_sequence BETWEEN one.first_sequence AND one.last_sequence
-                        AND e.recorded_at >= step.tail_from
-                        AND (one.event_types IS NULL OR e.event_type = ANY (one.event_types))
-                      ORDER BY e.global_sequence;
+                       FROM headwater_private.claimed_events(step.namespace_id, one.first_sequence, one.last_sequence, one.event_types, NULL) e;
     END LOOP;
 END
 $$;

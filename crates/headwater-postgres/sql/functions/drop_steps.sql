@@ -58,7 +58,10 @@ BEGIN
                AND (l.detaching
                     -- The month after it is over too: no statement is under way that began before this one was sealed.
                     OR l.ends_at < date_trunc('month', clock_timestamp(), 'UTC')
-                       AND NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared' AND n.tail_from < l.ends_at))
+                       AND NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared' AND n.tail_from < l.ends_at)
+                       -- Claims may still read it by name. create_leaf names another when it makes the next month.
+                       AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
+                                        WHERE p.oid = 'headwater_private.tail_events()'::regprocedure AND p.prosrc LIKE '%.' || l.leaf))
              UNION ALL
             SELECT m.starts_at, m.leaf, NULL, t.step
               FROM (SELECT g.leaf, min(g.starts_at) AS starts_at

@@ -1,5 +1,5 @@
 -- headwater_private.is_granted(namespace_id, caller, kind)
--- Whether headwater_private.granted_to has a namespace, by a lookup: that one lists all namespaces for the owner.
+-- Whether a role was granted `kind` in a namespace (NULL: anything), or admin, or is the owner, by a lookup: granted_to lists all namespaces for the owner.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.is_granted(namespace_id int, caller name, kind text)
 RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -2,7 +2,7 @@
 -- Writes claims that were made, and with them where the queue stands: in the newest row, which a done claim is written for if none was made. `newest`
 -- is the number of the claim that has the state by now: if it has `ended`, it goes. The caller holds the queue's lock.
 -- The view headwater_private.queue_states tells the state: what the newest claim carries, or, if there is no claim yet, where the subscriber began; with the
--- number of that claim, and whether nothing of it is left to do. These two and end_claim alone know where the state is kept. A view, so that it becomes part of the
+-- number of that claim, and whether nothing of it is left to do. These two, take_claims and end_claim alone know where the state is kept. A view, so that it becomes part of the
 -- statement that asks.
 -- Raises, locks: nothing. Writes: claims.
 CREATE OR REPLACE FUNCTION headwater_private.save_queue(
@@ -14,16 +14,18 @@ BEGIN
     IF cardinality(made) = 1 THEN
         one := made[1];
         INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, suspect, uncounted, number, first_sequence,
-                                      last_sequence, visible_at, claim_id, subscriber_id, worker, event_types, sequences, failures, state)
+                                      last_sequence, visible_at, claim_id, subscriber_id, worker, event_types, sequences, failures, state,
+                                      one_table)
         VALUES (save_queue.namespace_id, one.attempts, one.max_attempts, one.of_letter, false, one.first_sequence = one.last_sequence, one.suspect,
                 one.uncounted, one.number, one.first_sequence, one.last_sequence, one.visible_at, one.claim_id, save_queue.subscriber_id, one.worker,
-                one.event_types, one.sequences, one.failures, q);
+                one.event_types, one.sequences, one.failures, q, one.one_table);
     ELSIF cardinality(made) > 1 THEN
         -- Of several claims nobody knows which one their worker had begun when they expire: that counts for none of them.
         INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, suspect, uncounted, number, first_sequence,
-                                      last_sequence, visible_at, claim_id, subscriber_id, worker, event_types, sequences, failures, state)
+                                      last_sequence, visible_at, claim_id, subscriber_id, worker, event_types, sequences, failures, state,
+                                      one_table)
         SELECT save_queue.namespace_id, m.attempts, m.max_attempts, m.of_letter, false, false, m.suspect, m.uncounted, m.number, m.first_sequence,
-               m.last_sequence, m.visible_at, m.claim_id, save_queue.subscriber_id, m.worker, m.event_types, m.sequences, m.failures, q
+               m.last_sequence, m.visible_at, m.claim_id, save_queue.subscriber_id, m.worker, m.event_types, m.sequences, m.failures, q, m.one_table
           FROM unnest(made) m;
     ELSE
         INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, number, first_sequence, last_sequence,

@@ -1,21 +1,23 @@
--- headwater_private.split_claim(one, taken, listed, size)
--- Claims of `size` events each, the last one of the rest, made as `one` is. NULL for taken: of all events from its first_sequence to its last_sequence, which
--- follow each other. Otherwise of those taken, ascending: by name if `listed`, or else as ranges in which they are all of one.event_types.
+-- headwater_private.split_claim(one, taken, listed, first_sequence, last_sequence, of_types, one_table, size)
+-- Claims of `size` events each, the last one of the rest, made as `one` is. NULL for taken: of all events from first_sequence to last_sequence, which
+-- follow each other. Otherwise of those taken, ascending: by name if `listed`, or else as ranges in which they are all of these types.
 -- Raises, locks: nothing. Writes: takes numbers.
-CREATE OR REPLACE FUNCTION headwater_private.split_claim(one headwater_private.claims, taken bigint[], listed boolean, size int)
-RETURNS headwater_private.claims[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION headwater_private.split_claim(
+    one headwater_private.claims, taken bigint[], listed boolean, first_sequence bigint, last_sequence bigint, of_types text[], one_table boolean, size int
+) RETURNS headwater_private.claims[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     made  headwater_private.claims[] := '{}';
-    first constant bigint := one.first_sequence;
-    all_  constant bigint := coalesce(cardinality(taken), one.last_sequence - one.first_sequence + 1);
+    all_  constant bigint := coalesce(cardinality(taken), split_claim.last_sequence - split_claim.first_sequence + 1);
     from_ bigint := 1;
     to_   bigint;
 BEGIN
+    one.event_types := split_claim.of_types;
+    one.one_table := coalesce(split_claim.one_table, false);
     WHILE from_ <= all_ LOOP
         to_ := least(from_ + size - 1, all_);
         IF taken IS NULL THEN
-            one.first_sequence := first + from_ - 1;
-            one.last_sequence := first + to_ - 1;
+            one.first_sequence := split_claim.first_sequence + from_ - 1;
+            one.last_sequence := split_claim.first_sequence + to_ - 1;
         ELSE
             one.first_sequence := taken[from_];
             one.last_sequence := taken[to_];

@@ -4,13 +4,15 @@
 -- the state, a look at the log if the last one did not reach as far, the new claim, and the acks, in this order, since what a
 -- statement sees was decided before it waited for a lock. What else there may be to care for, tend_queue does first, if the state tells
 -- so: letters to queue, time to look for what has expired or is due, gaps, claims that were skipped, a clock that went back.
--- `tail_after`: what lies above is in the table of current months, and is read there by static statements; none is where the namespace has storage of its own.
--- `new_from`: the first of the claims that are from behind the frontier, if there are any. `more`: nothing was found in max_scan events that were looked at.
+-- Where one range of events that were never delivered is all that was claimed, which is most often so, claim_id, first_sequence, last_sequence, of_types and one_table
+-- tell it, and `made` is empty; never if `together`. Else `made` has all claims.
+-- `new_from`: the first of `made` that is from behind the frontier, if there are any. `more`: nothing was found in max_scan events that were looked at.
 -- Raises: WH001, WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.take_claims(
     namespace text, subscriber_id text, max_events int, visibility interval, types text[], likes text[], worker text, max_attempts int,
     acks uuid[], per_claim int, max_scan bigint, together boolean, caller name,
-    OUT namespace_id int, OUT tail_after bigint, OUT tail_from timestamptz, OUT made headwater_private.claims[], OUT new_from int, OUT more boolean
+    OUT namespace_id int, OUT claim_id uuid, OUT first_sequence bigint, OUT last_sequence bigint, OUT of_types text[], OUT one_table boolean,
+    OUT made headwater_private.claims[], OUT new_from int, OUT more boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -23,33 +25,34 @@ DECLARE
     newest  record;
     q       headwater_private.queue_state;
     moment  timestamptz;
+    visible timestamptz;
     turned  boolean := false;
     care    boolean;
     ended   boolean;
+    -- What all claims that are made here have in common.
     one     headwater_private.claims;
     step    record;
     taken   bigint[];
     listed  boolean := false;
 BEGIN
-    made := '{}';
     more := false;
     IF NOT acking THEN
         PERFORM FROM headwater_private.namespaces n
            JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = take_claims.subscriber_id AND s.partition = 0
           WHERE n.namespace = take_claims.namespace
             AND (pg_has_role(take_claims.caller, current_user, 'USAGE')
-                 OR EXISTS (SELECT FROM headwater_private.grants g
-                             WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
-                               AND pg_has_role(take_claims.caller, g.role::oid, 'USAGE')))
+                 OR headwater_private.is_granted(n.namespace_id, take_claims.caller, 'consumer'))
             AND s.mode = 'shared' AND s.letters_epoch <= s.letters_checked
             AND headwater_private.is_idle(n.namespace_id, take_claims.subscriber_id,
                                           CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END, n.tail_from,
                                           take_claims.types, take_claims.likes);
         IF FOUND THEN
+            made := '{}';
             RETURN;
         END IF;
     END IF;
     -- The lock is that of lock_queue. The next statement has a snapshot of its own, in which all is visible that others have claimed.
+    -- tail_after: what lies above is in the table of current months; nothing is where the namespace has storage of its own.
     SELECT n.namespace_id, CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END AS tail_after, n.tail_from, s.paused,
            s.letters_epoch > s.letters_checked AS letters INTO queue
       FROM headwater_private.namespaces n
@@ -57,9 +60,7 @@ BEGIN
       JOIN headwater_private.queues l ON l.namespace_id = n.namespace_id AND l.subscriber_id = take_claims.subscriber_id
      WHERE n.namespace = take_claims.namespace
        AND (pg_has_role(take_claims.caller, current_user, 'USAGE')
-            OR EXISTS (SELECT FROM headwater_private.grants g
-                        WHERE g.namespace_id = n.namespace_id AND g.kind IN ('consumer', 'admin')
-                          AND pg_has_role(take_claims.caller, g.role::oid, 'USAGE')))
+            OR headwater_private.is_granted(n.namespace_id, take_claims.caller, 'consumer'))
        AND s.mode = 'shared'
        FOR UPDATE OF l;
     IF NOT FOUND THEN
@@ -76,15 +77,22 @@ BEGIN
          WHERE n.namespace = take_claims.namespace;
     END IF;
     namespace_id := queue.namespace_id;
-    -- The namespace too: it may have been moved to other storage while the lock was waited for, and the statement above has its old row then.
-    SELECT n.number, n.done, n.state, CASE s.storage WHEN 'own' THEN 9223372036854775807 ELSE s.tail_after END AS tail_after, s.tail_from INTO newest
+    -- What the view queue_states tells, where there is a claim. The namespace too: it may have been moved to other storage while the lock was
+    -- waited for, and the statement above has its old row then.
+    SELECT c.number, c.done, c.state, CASE s.storage WHEN 'own' THEN 9223372036854775807 ELSE s.tail_after END AS tail_after, s.tail_from INTO newest
       FROM headwater_private.namespaces s
-      LEFT JOIN headwater_private.queue_states n ON n.namespace_id = s.namespace_id AND n.subscriber_id = take_claims.subscriber_id
+      LEFT JOIN LATERAL (SELECT c.number, c.done, c.state FROM headwater_private.claims c
+                          WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = take_claims.subscriber_id
+                          ORDER BY c.number DESC LIMIT 1) c ON true
      WHERE s.namespace_id = queue.namespace_id;
-    tail_after := newest.tail_after;
-    tail_from := newest.tail_from;
+    queue.tail_after := newest.tail_after;
+    queue.tail_from := newest.tail_from;
+    IF newest.number IS NULL THEN
+        SELECT n.number, false AS done, n.state INTO newest FROM headwater_private.queue_states n
+         WHERE n.namespace_id = queue.namespace_id AND n.subscriber_id = take_claims.subscriber_id;
+    END IF;
     q := newest.state;
-    ended := coalesce(newest.done, false);
+    ended := newest.done;
     moment := clock_timestamp();
     IF moment < greatest(q.moment, q.expired_from, q.due_from) - interval '1 s' THEN
         q := headwater_private.turn_back(namespace_id, take_claims.subscriber_id, moment, q);
@@ -93,18 +101,9 @@ BEGIN
     moment := greatest(moment, q.moment, q.expired_from, q.due_from);
     care := turned OR queue.paused OR queue.letters OR newest.number IS NULL OR moment >= q.look_at OR q.gaps <> '{}' OR q.skipped <> '{}';
     q.moment := moment;
-
-    one.namespace_id := namespace_id;
-    one.subscriber_id := take_claims.subscriber_id;
-    one.worker := coalesce(take_claims.worker, '');
-    one.max_attempts := take_claims.max_attempts;
-    one.visible_at := moment + take_claims.visibility;
-    one.attempts := 1;
-    one.uncounted := 0;
-    one.failures := '[]';
-    one.of_letter := false;
-    one.suspect := false;
+    visible := moment + take_claims.visibility;
     IF care THEN
+        one := headwater_private.new_claim(namespace_id, take_claims.subscriber_id, take_claims.worker, take_claims.max_attempts, visible);
         room := CASE WHEN queue.paused THEN 0 ELSE least(room, size) END;
         step := headwater_private.tend_queue(take_claims.namespace, one, newest.number, take_claims.acks, queue.letters, take_claims.types,
                                              take_claims.likes, take_claims.together, moment, q, room);
@@ -114,67 +113,94 @@ BEGIN
         ended := ended OR step.ended;
     END IF;
     IF room > 0 AND cardinality(q.open) > 0 THEN
-        step := headwater_private.take_open(namespace_id, tail_after, tail_from, take_claims.types, take_claims.likes, room, take_claims.max_scan, q);
+        step := headwater_private.take_open(namespace_id, queue.tail_after, queue.tail_from, take_claims.types, take_claims.likes, room,
+                                            take_claims.max_scan, q);
         q := step.q;
         more := step.more;
-        IF cardinality(step.taken) > 0 THEN
-            one.event_types := step.of_types;
-            made := made || headwater_private.split_claim(one, step.taken, step.listed, size);
-            room := room - cardinality(step.taken);
+        taken := step.taken;
+        IF taken <> '{}' THEN
+            room := room - cardinality(taken);
+            first_sequence := taken[1];
+            last_sequence := taken[cardinality(taken)];
+            of_types := step.of_types;
+            one_table := step.one_table;
+            listed := step.listed;
         END IF;
     END IF;
     IF room > 0 AND NOT more THEN
-        IF q.known >= q.frontier + room AND q.frontier >= tail_after AND take_claims.types IS NULL AND take_claims.likes IS NULL THEN
+        IF first_sequence IS NOT NULL THEN
+            one := headwater_private.new_claim(namespace_id, take_claims.subscriber_id, take_claims.worker, take_claims.max_attempts, visible);
+            made := made || headwater_private.split_claim(one, taken, listed, first_sequence, last_sequence, of_types, one_table, size);
+        END IF;
+        IF q.known >= q.frontier + room AND q.frontier >= queue.tail_after AND take_claims.types IS NULL AND take_claims.likes IS NULL THEN
             -- So far the log was seen without a hole, and no month of it can have been trimmed.
-            one.first_sequence := q.frontier + 1;
-            one.last_sequence := q.frontier + room;
-            q.frontier := one.last_sequence;
-            one.event_types := NULL;
+            first_sequence := q.frontier + 1;
+            last_sequence := q.frontier + room;
+            q.frontier := last_sequence;
+            taken := NULL;
+            of_types := NULL;
+            listed := false;
+            one_table := true;
         ELSE
-            step := headwater_private.take_new(take_claims.namespace, namespace_id, tail_after, tail_from, take_claims.types, take_claims.likes, room,
-                                               care, take_claims.max_scan, q);
+            step := headwater_private.take_new(take_claims.namespace, namespace_id, queue.tail_after, queue.tail_from, take_claims.types,
+                                               take_claims.likes, room, care, take_claims.max_scan, q);
             q := step.q;
             more := step.more;
-            one.first_sequence := step.first_sequence;
-            one.last_sequence := step.last_sequence;
-            one.event_types := step.of_types;
+            first_sequence := step.first_sequence;
+            last_sequence := step.last_sequence;
+            of_types := step.of_types;
+            one_table := step.one_table;
             taken := step.taken;
             listed := step.listed;
         END IF;
-        IF one.first_sequence IS NOT NULL THEN
-            new_from := cardinality(made) + 1;
-            IF coalesce(cardinality(taken), one.last_sequence - one.first_sequence + 1) <= size AND NOT listed THEN
-                one.number := nextval('headwater_private.claim_numbers');
-                one.claim_id := gen_random_uuid();
-                made := made || one;
-            ELSE
-                made := made || headwater_private.split_claim(one, taken, listed, size);
-            END IF;
-        END IF;
+        new_from := cardinality(made) + 1;
     END IF;
-    more := more AND cardinality(made) = 0;
 
-    IF cardinality(made) > 0 THEN
-        q.last_visible_at := greatest(q.last_visible_at, one.visible_at);
-        q.look_at := least(q.look_at, one.visible_at);
-    END IF;
-    IF care AND NOT queue.paused THEN
-        q.look_at := least(headwater_private.look_at(one.subscriber_id || '/' || namespace_id::text, q, moment, window_),
-                           CASE WHEN cardinality(made) > 0 THEN one.visible_at END);
-    END IF;
-    -- What was only looked through is noted now and then, while there are claims that may be among it; what is due sooner than was known, at once.
-    IF cardinality(made) = 0 AND NOT turned
-       AND (q.frontier, q.gaps, q.open, q.skipped)
-           IS NOT DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open, (newest.state).skipped)
-       AND (queue.paused OR NOT care
-            OR q.look_at >= (newest.state).look_at
-               AND ((newest.state).look_at = 'infinity' OR moment < (newest.state).expired_from + window_)) THEN
-        IF acking AND NOT care THEN
-            PERFORM headwater_private.ack_claims(namespace_id, take_claims.subscriber_id, take_claims.acks, newest.number);
+    IF first_sequence IS NOT NULL AND coalesce(cardinality(made), 0) = 0 AND NOT care AND NOT listed AND NOT take_claims.together
+       AND coalesce(cardinality(taken), last_sequence - first_sequence + 1) <= size THEN
+        -- Most claims are this. What save_queue does, for one claim.
+        more := false;
+        q.last_visible_at := greatest(q.last_visible_at, visible);
+        q.look_at := least(q.look_at, visible);
+        claim_id := gen_random_uuid();
+        INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, number, first_sequence, last_sequence,
+                                      visible_at, claim_id, subscriber_id, worker, event_types, failures, state, one_table)
+        VALUES (queue.namespace_id, 1, take_claims.max_attempts, false, false, take_claims.first_sequence = take_claims.last_sequence,
+                nextval('headwater_private.claim_numbers'), take_claims.first_sequence, take_claims.last_sequence, visible, take_claims.claim_id,
+                take_claims.subscriber_id, coalesce(take_claims.worker, ''), take_claims.of_types, '[]', q, take_claims.one_table);
+        IF ended THEN
+            DELETE FROM headwater_private.claims c
+             WHERE c.namespace_id = queue.namespace_id AND c.subscriber_id = take_claims.subscriber_id AND c.number = newest.number;
         END IF;
-        RETURN;
+    ELSE
+        made := coalesce(made, '{}');
+        IF first_sequence IS NOT NULL THEN
+            one := headwater_private.new_claim(namespace_id, take_claims.subscriber_id, take_claims.worker, take_claims.max_attempts, visible);
+            made := made || headwater_private.split_claim(one, taken, listed, first_sequence, last_sequence, of_types, one_table, size);
+        END IF;
+        more := more AND cardinality(made) = 0;
+        IF cardinality(made) > 0 THEN
+            q.last_visible_at := greatest(q.last_visible_at, visible);
+            q.look_at := least(q.look_at, visible);
+        END IF;
+        IF care AND NOT queue.paused THEN
+            q.look_at := least(headwater_private.look_at(take_claims.subscriber_id || '/' || namespace_id::text, q, moment, window_),
+                               CASE WHEN cardinality(made) > 0 THEN visible END);
+        END IF;
+        -- What was only looked through is noted now and then, while there are claims that may be among it; what is due sooner than was known, at once.
+        IF cardinality(made) = 0 AND NOT turned
+           AND (q.frontier, q.gaps, q.open, q.skipped)
+               IS NOT DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open, (newest.state).skipped)
+           AND (queue.paused OR NOT care
+                OR q.look_at >= (newest.state).look_at
+                   AND ((newest.state).look_at = 'infinity' OR moment < (newest.state).expired_from + window_)) THEN
+            IF acking AND NOT care THEN
+                PERFORM headwater_private.ack_claims(namespace_id, take_claims.subscriber_id, take_claims.acks, newest.number);
+            END IF;
+            RETURN;
+        END IF;
+        PERFORM headwater_private.save_queue(namespace_id, take_claims.subscriber_id, newest.number, ended, made, q);
     END IF;
-    PERFORM headwater_private.save_queue(namespace_id, take_claims.subscriber_id, newest.number, ended, made, q);
     IF acking AND NOT care THEN
         IF cardinality(take_claims.acks) = 1 THEN
             -- Most acks are this.

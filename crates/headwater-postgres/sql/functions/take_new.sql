@@ -1,4 +1,4 @@
--- headwater_private.take_new(namespace, namespace_id, tail_after, tail_from, types, likes, room, prove, max_scan, q, first_sequence, last_sequence, taken, of_types, listed, more)
+-- headwater_private.take_new(namespace, namespace_id, tail_after, tail_from, types, likes, room, prove, max_scan, q, first_sequence, last_sequence, taken, of_types, listed, one_table, more)
 -- Takes up to `room` events from behind a queue's frontier, and moves it: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type. A contiguous
 -- run needs no proof. At a hole that comes next, or at any if `prove`, the horizon is asked, and the log is read again in a new statement: what is
 -- missing at or below it never comes, the rest goes into the gaps, and then the events that were taken are listed. What is passed and not wanted goes into
@@ -6,26 +6,26 @@
 -- Looks on until there is room no more, or something was found and thousands of events were looked at, or the log ends, or max_scan events
 -- were looked at (NULL: no limit): then `more` tells that nothing was found so far. Each look is bounded.
 -- Answers from where to where, NULL if nothing was found; the events, NULL if they are all of these; if not `listed`, of which types they are
--- all of these (NULL: of any type).
+-- all of these (NULL: of any type); and whether they are all in one table.
 -- Raises: WH006. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.take_new(
     namespace text, namespace_id int, tail_after bigint, tail_from timestamptz, types text[], likes text[], room int, prove boolean, max_scan bigint, INOUT q headwater_private.queue_state,
-    OUT first_sequence bigint, OUT last_sequence bigint, OUT taken bigint[], OUT of_types text[], OUT listed boolean, OUT more boolean
+    OUT first_sequence bigint, OUT last_sequence bigint, OUT taken bigint[], OUT of_types text[], OUT listed boolean, OUT one_table boolean, OUT more boolean
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- first and last of each
     most_gaps constant int := 2000;
     enough    constant bigint := 10000;
     any_type  constant boolean := types IS NULL AND likes IS NULL;
-    -- Events that are looked at, so that the next claims need no look.
-    ahead     int := greatest(room, least(16 * room::bigint, 2000));
-    size      bigint := CASE WHEN any_type THEN room ELSE least(greatest(4 * room::bigint, 200), enough) END;
+    -- Events that are looked at. Most often those that come next are wanted, or are of one other type that nobody here wants.
+    size      bigint := room;
     proof     bigint := 0;
     scanned   bigint := 0;
     seen      record;
     high      bigint;
     edge      bigint;
     -- Types that are wanted, and those whose open ranges grow with the frontier: which others there are is to be found out.
+    growing   text[];
     expected  text[];
     passed    text[];
     claimed   text[];
@@ -35,19 +35,38 @@ DECLARE
     -- Whether the index by type was asked.
     asked     boolean := any_type;
     jump      record;
+    -- Whether a look has come to a hole, or to the end of the log.
+    at_end    boolean;
     page      bigint[];
     page_of   text[];
     mine      bigint[];
     holes     bigint[];
 BEGIN
+    listed := false;
+    one_table := false;
+    more := false;
+    IF any_type AND q.frontier >= tail_after THEN
+        -- Further than is asked for, so that the next claims need no look.
+        seen := headwater_private.run_ahead(take_new.namespace_id, q.frontier, greatest(room, least(greatest(16 * room::bigint, 64), 2000))::int, tail_from);
+        IF seen.known IS NOT NULL AND NOT (prove AND seen.hole AND seen.known < q.frontier + room) THEN
+            first_sequence := q.frontier + 1;
+            last_sequence := least(q.frontier + room, seen.known);
+            one_table := seen.one_table;
+            -- Nobody looks at `known` again but to read from one table.
+            q.known := CASE WHEN one_table THEN seen.known ELSE last_sequence END;
+            q.frontier := last_sequence;
+            RETURN;
+        END IF;
+    END IF;
     taken := '{}';
     of_types := '{}';
-    listed := false;
-    more := false;
     LOOP
         holes := NULL;
         IF q.frontier < tail_after THEN
             -- What lies in past months, or in storage of its own, is read page by page.
+            IF NOT any_type THEN
+                size := greatest(size, least(greatest(4 * room::bigint, 200), enough));
+            END IF;
             holes := '{}';
             SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
               FROM headwater_private.events_in(take_new.namespace_id, q.frontier + 1, NULL, NULL, size::int) e;
@@ -60,107 +79,76 @@ BEGIN
                 EXIT WHEN page IS NULL;
             END IF;
         ELSIF any_type THEN
-            IF (q.known >= q.frontier + room) IS NOT TRUE THEN
-                SELECT q.frontier + count(*) AS known, min(e.global_sequence) AS lowest, max(e.global_sequence) AS highest INTO seen
-                  FROM (SELECT e.global_sequence FROM headwater_private.events e
-                         WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
-                           AND e.recorded_at >= tail_from
-                         ORDER BY e.global_sequence LIMIT ahead) e;
-                EXIT WHEN seen.highest IS NULL;
-                q.known := seen.known;
-                IF seen.highest <> seen.known THEN
-                    SELECT max(e.global_sequence) INTO q.known
-                      FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater_private.events e
-                             WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
-                               AND e.recorded_at >= tail_from
-                             ORDER BY e.global_sequence LIMIT ahead) e
-                     WHERE e.global_sequence = q.frontier + e.place;
-                    IF q.known IS NULL OR prove AND q.known < q.frontier + room THEN
-                        holes := '{}';
-                    END IF;
-                END IF;
-            END IF;
-            IF holes IS NULL THEN
-                first_sequence := q.frontier + 1;
-                last_sequence := least(q.frontier + room, q.known);
-                q.frontier := last_sequence;
-                taken := NULL;
-                of_types := NULL;
-                RETURN;
-            END IF;
+            -- A hole comes next, or nothing.
+            holes := '{}';
+            high := NULL;
         ELSE
-            high := q.frontier + size;
             IF likes IS NULL AND cardinality(q.open) <= 1 THEN
-                expected := CASE WHEN (q.open[1]).last_sequence = q.frontier THEN types || (q.open[1]).event_type ELSE types END;
+                growing := CASE WHEN (q.open[1]).last_sequence = q.frontier THEN ARRAY[(q.open[1]).event_type] ELSE '{}' END;
             ELSE
-                expected := CASE WHEN likes IS NULL THEN types ELSE '{}' END || ARRAY(
-                    SELECT o.event_type FROM unnest(q.open) o
-                     WHERE o.last_sequence = q.frontier
-                       AND NOT CASE WHEN likes IS NULL THEN o.event_type = ANY (types) ELSE o.event_type LIKE ANY (likes) END);
+                growing := ARRAY(SELECT o.event_type FROM unnest(q.open) o
+                                  WHERE o.last_sequence = q.frontier
+                                    AND NOT CASE WHEN likes IS NULL THEN o.event_type = ANY (types) ELSE o.event_type LIKE ANY (likes) END);
             END IF;
+            expected := CASE WHEN likes IS NULL THEN types || growing ELSE growing END;
+            IF scanned = 0 AND cardinality(growing) > 0 THEN
+                size := least(2 * room::bigint, enough);
+            END IF;
+            high := q.frontier + size;
+            at_end := false;
             LOOP
-                -- One statement: what is taken and what is passed are told by one snapshot. Where all is taken, nothing is passed.
-                SELECT m.taken, p.looked, p.highest, p.others INTO seen
-                  FROM (SELECT coalesce(array_agg(m.global_sequence), '{}') AS taken
-                          FROM (SELECT e.global_sequence FROM headwater_private.events e
-                                 WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.global_sequence <= high
-                                   AND e.recorded_at >= tail_from
-                                   AND CASE WHEN likes IS NULL THEN e.event_type = ANY (types) ELSE e.event_type LIKE ANY (likes) END
-                                 ORDER BY e.global_sequence LIMIT room - cardinality(take_new.taken)) m) m
-                 CROSS JOIN LATERAL (
-                     SELECT count(*) AS looked, max(e.global_sequence) AS highest,
-                            array_agg(DISTINCT e.event_type) FILTER (WHERE e.event_type <> ALL (expected)) AS others
-                       FROM headwater_private.events e
-                      WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier
-                        AND e.global_sequence <= CASE WHEN cardinality(m.taken) = room - cardinality(take_new.taken)
-                                                      THEN m.taken[cardinality(m.taken)] ELSE high END
-                        AND e.recorded_at >= tail_from
-                        AND NOT (cardinality(m.taken) = room - cardinality(take_new.taken)
-                                 AND m.taken[cardinality(m.taken)] = q.frontier + cardinality(m.taken))) p;
-                IF seen.looked = 0 AND cardinality(seen.taken) > 0 THEN
-                    edge := seen.taken[cardinality(seen.taken)];
-                    whole := true;
-                    passed := NULL;
-                    claimed := types;
-                    -- Which types they have was not asked.
-                    listed := listed OR likes IS NOT NULL AND NOT all_mine;
-                    EXIT;
-                ELSIF seen.highest = q.frontier + seen.looked THEN
-                    edge := seen.highest;
-                    whole := seen.looked = cardinality(seen.taken);
-                    passed := seen.others;
-                    claimed := types;
-                    IF likes IS NOT NULL THEN
-                        SELECT array_agg(o.event_type) FILTER (WHERE o.event_type LIKE ANY (likes)),
-                               array_agg(o.event_type) FILTER (WHERE o.event_type NOT LIKE ALL (likes))
-                          INTO claimed, passed
-                          FROM unnest(seen.others) AS o(event_type);
-                    END IF;
-                    EXIT;
-                END IF;
-                edge := NULL;
-                IF prove OR seen.highest IS NULL OR seen.highest <= proof THEN
+                seen := headwater_private.look_for(take_new.namespace_id, q.frontier, high - q.frontier, tail_from, types, likes, expected);
+                EXIT WHEN seen.highest IS NULL OR seen.highest = q.frontier + seen.looked;
+                IF prove OR seen.highest <= proof THEN
                     holes := '{}';
                     EXIT;
                 END IF;
                 -- What comes before the hole.
-                SELECT max(e.global_sequence) INTO high
-                  FROM (SELECT e.global_sequence, row_number() OVER (ORDER BY e.global_sequence) AS place FROM headwater_private.events e
-                         WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.global_sequence <= seen.highest
-                           AND e.recorded_at >= tail_from) e
-                 WHERE e.global_sequence = q.frontier + e.place;
+                at_end := true;
+                high := (headwater_private.run_ahead(take_new.namespace_id, q.frontier, seen.looked::int, tail_from)).known;
                 IF high IS NULL THEN
                     holes := '{}';
                     EXIT;
                 END IF;
             END LOOP;
-            mine := seen.taken;
+            EXIT WHEN seen.highest IS NULL;
+            IF holes IS NULL THEN
+                at_end := at_end OR seen.highest < high;
+                mine := seen.taken;
+                edge := seen.highest;
+                IF cardinality(taken) + cardinality(mine) >= room THEN
+                    mine := mine[1:room - cardinality(taken)];
+                    edge := mine[cardinality(mine)];
+                END IF;
+                whole := cardinality(mine) = edge - q.frontier;
+                claimed := types;
+                passed := NULL;
+                IF seen.others IS NOT NULL AND edge < seen.highest AND NOT whole THEN
+                    -- Of those that are passed, and not of those that come after them.
+                    seen.others := (headwater_private.look_for(take_new.namespace_id, q.frontier, edge - q.frontier, tail_from, types, likes,
+                                                               expected)).others;
+                END IF;
+                IF seen.others IS NOT NULL THEN
+                    SELECT CASE WHEN likes IS NULL THEN types ELSE array_agg(DISTINCT o.event_type) FILTER (WHERE o.event_type LIKE ANY (likes)) END,
+                           array_agg(DISTINCT o.event_type) FILTER (WHERE likes IS NULL OR o.event_type NOT LIKE ALL (likes))
+                      INTO claimed, passed
+                      FROM unnest(seen.others) AS o(event_type);
+                    IF whole THEN
+                        passed := NULL;
+                    END IF;
+                END IF;
+                one_table := seen.one_table AND cardinality(taken) = 0;
+            ELSE
+                high := seen.highest;
+            END IF;
         END IF;
 
         IF holes IS NOT NULL THEN
             IF q.frontier >= tail_after THEN
-                high := seen.highest;
-                IF (seen.highest <= proof) IS NOT TRUE THEN
+                IF NOT any_type THEN
+                    size := greatest(size, least(greatest(4 * room::bigint, 200), enough));
+                END IF;
+                IF (high <= proof) IS NOT TRUE THEN
                     high := 9223372036854775807;
                     SELECT e.global_sequence INTO edge FROM headwater_private.events e
                      WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
@@ -176,6 +164,8 @@ BEGIN
                          ORDER BY e.global_sequence LIMIT size) e;
                 EXIT WHEN page IS NULL;
             END IF;
+            at_end := cardinality(page) < size;
+            one_table := false;
             edge := page[cardinality(page)];
             mine := page;
             IF NOT any_type THEN
@@ -238,11 +228,9 @@ BEGIN
             taken := taken || mine;
         END IF;
         scanned := scanned + edge - q.frontier;
-        high := q.frontier + size;
         q.frontier := edge;
-        EXIT WHEN any_type OR cardinality(taken) >= room OR cardinality(taken) > 0 
-                  AND (scanned >= enough OR CASE WHEN holes IS NULL THEN edge < high ELSE cardinality(page) < size END);
-        IF NOT asked AND cardinality(taken) = 0 THEN
+        EXIT WHEN any_type OR cardinality(taken) >= room OR cardinality(taken) > 0 AND (scanned >= enough OR at_end);
+        IF NOT asked AND cardinality(taken) = 0 AND scanned >= 200 THEN
             -- Nothing near: where the namespace has an index by type, it tells what comes next.
             asked := true;
             jump := headwater_private.take_indexed(take_new.namespace, take_new.namespace_id, types, likes, room, q);
@@ -251,6 +239,7 @@ BEGIN
                 taken := jump.taken;
                 of_types := jump.of_types;
                 listed := true;
+                one_table := false;
                 all_mine := false;
                 EXIT;
             END IF;
@@ -260,7 +249,7 @@ BEGIN
             EXIT;
         END IF;
         -- Where what is wanted is rare, most of the log lies between.
-        size := least(4 * size, 50000);
+        size := least(greatest(4 * size, 200), 50000);
     END LOOP;
     IF any_type OR all_mine THEN
         of_types := NULL;

@@ -1,19 +1,25 @@
--- headwater_private.take_open(namespace_id, tail_after, tail_from, types, likes, room, max_scan, q, taken, of_types, listed, scanned, more)
+-- headwater_private.take_open(namespace_id, tail_after, tail_from, types, likes, room, max_scan, q, taken, of_types, listed, one_table, scanned, more)
 -- Takes up to `room` events out of a queue's open ranges, in the order of the log: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type.
 -- What lies in a gap is left to close_gaps, also if it has appeared meanwhile. Looks on until there is room no more, or something was found and
 -- thousands of sequences were looked at, or all of them, or max_scan (NULL: no limit): then `more` tells that nothing was found so far.
--- Answers the events, and, if not `listed`, of which types they are all between the first and the last; and how many sequences were looked at.
+-- Answers the events, and, if not `listed`, of which types they are all between the first and the last; whether they are all in one table; and how many
+-- sequences were looked at.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.take_open(
     namespace_id int, tail_after bigint, tail_from timestamptz, types text[], likes text[], room int, max_scan bigint, INOUT q headwater_private.queue_state,
-    OUT taken bigint[], OUT of_types text[], OUT listed boolean, OUT scanned bigint, OUT more boolean
+    OUT taken bigint[], OUT of_types text[], OUT listed boolean, OUT one_table boolean, OUT scanned bigint, OUT more boolean
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     enough   constant bigint := 10000;
-    size     bigint := least(greatest(4 * room::bigint, 200), enough);
+    -- Most often there is one range, of every second event or so: then no statement is needed to choose and to shorten it.
+    only_one constant boolean := cardinality(q.open) = 1 AND likes IS NULL;
+    size     bigint := 2 * room::bigint;
     wanted   headwater_private.open_range[];
     at       bigint := 0;
-    part     record;
+    low      bigint;
+    high     bigint;
+    low_of   text[];
+    seen     record;
     these    bigint[];
     -- Whether the index by type was asked.
     asked    boolean := false;
@@ -22,47 +28,73 @@ DECLARE
 BEGIN
     taken := '{}';
     listed := q.gaps <> '{}';
+    one_table := false;
     scanned := 0;
     more := false;
-    wanted := CASE WHEN types IS NULL AND likes IS NULL THEN q.open
-                   ELSE ARRAY(SELECT o FROM unnest(q.open) o
-                               WHERE CASE WHEN likes IS NULL THEN o.event_type = ANY (types) ELSE o.event_type LIKE ANY (likes) END) END;
+    IF only_one THEN
+        wanted := CASE WHEN types IS NULL OR (q.open[1]).event_type = ANY (types) THEN q.open ELSE '{}' END;
+    ELSIF types IS NULL AND likes IS NULL THEN
+        wanted := q.open;
+    ELSE
+        wanted := ARRAY(SELECT o FROM unnest(q.open) o
+                         WHERE CASE WHEN likes IS NULL THEN o.event_type = ANY (types) ELSE o.event_type LIKE ANY (likes) END);
+    END IF;
     IF cardinality(wanted) = 0 THEN
         RETURN;
     END IF;
     LOOP
         -- From where the next range begins to where one begins or ends: so far they are the same ones.
-        SELECT l.low, least(min(CASE WHEN o.first_sequence <= l.low THEN o.last_sequence ELSE o.first_sequence - 1 END), l.low + size - 1) AS high,
-               array_agg(o.event_type) FILTER (WHERE o.first_sequence <= l.low) AS types
-          INTO part
-          FROM (SELECT min(greatest(o.first_sequence, at)) AS low FROM unnest(wanted) o WHERE o.last_sequence >= at) l
-          JOIN unnest(wanted) o ON o.last_sequence >= l.low
-         GROUP BY l.low;
-        EXIT WHEN NOT FOUND;
-        IF part.low > tail_after THEN
-            these := ARRAY(
-                SELECT e.global_sequence FROM headwater_private.events e
-                 WHERE e.namespace_id = take_open.namespace_id AND e.global_sequence BETWEEN part.low AND part.high
-                   AND e.recorded_at >= tail_from AND e.event_type = ANY (part.types)
-                   AND (q.gaps = '{}' OR NOT EXISTS (SELECT FROM generate_series(1, cardinality(q.gaps), 2) AS i
-                                                      WHERE e.global_sequence BETWEEN q.gaps[i] AND q.gaps[i + 1]))
-                 ORDER BY e.global_sequence LIMIT room - cardinality(taken));
+        IF only_one THEN
+            low := greatest((wanted[1]).first_sequence, at);
+            high := least((wanted[1]).last_sequence, low + size - 1);
+            low_of := ARRAY[(wanted[1]).event_type];
+            EXIT WHEN high < low;
         ELSE
-            these := ARRAY(
-                SELECT e.global_sequence FROM headwater_private.events_in(take_open.namespace_id, part.low, part.high, part.types) e
-                 WHERE NOT EXISTS (SELECT FROM generate_series(1, cardinality(q.gaps), 2) AS i
-                                    WHERE e.global_sequence BETWEEN q.gaps[i] AND q.gaps[i + 1])
-                 ORDER BY e.global_sequence LIMIT room - cardinality(taken));
+            SELECT l.low, least(min(CASE WHEN o.first_sequence <= l.low THEN o.last_sequence ELSE o.first_sequence - 1 END), l.low + size - 1),
+                   array_agg(o.event_type) FILTER (WHERE o.first_sequence <= l.low)
+              INTO low, high, low_of
+              FROM (SELECT min(greatest(o.first_sequence, at)) AS low FROM unnest(wanted) o WHERE o.last_sequence >= at) l
+              JOIN unnest(wanted) o ON o.last_sequence >= l.low
+             GROUP BY l.low;
+            EXIT WHEN NOT FOUND;
+        END IF;
+        these := NULL;
+        IF low > tail_after AND NOT listed THEN
+            seen := headwater_private.look_for(take_open.namespace_id, low - 1, high - low + 1, tail_from, low_of, NULL, NULL);
+            IF seen.highest = high AND seen.looked = high - low + 1 THEN
+                these := CASE WHEN cardinality(seen.taken) <= room - cardinality(taken) THEN seen.taken
+                              ELSE seen.taken[1:room - cardinality(taken)] END;
+                one_table := seen.one_table AND cardinality(taken) = 0;
+            END IF;
+        END IF;
+        IF these IS NULL THEN
+            -- There are holes, or gaps.
+            one_table := false;
+            IF low > tail_after THEN
+                these := ARRAY(
+                    SELECT e.global_sequence FROM headwater_private.events e
+                     WHERE e.namespace_id = take_open.namespace_id AND e.global_sequence BETWEEN low AND high
+                       AND e.recorded_at >= tail_from AND e.event_type = ANY (low_of)
+                       AND (q.gaps = '{}' OR NOT EXISTS (SELECT FROM generate_series(1, cardinality(q.gaps), 2) AS i
+                                                          WHERE e.global_sequence BETWEEN q.gaps[i] AND q.gaps[i + 1]))
+                     ORDER BY e.global_sequence LIMIT room - cardinality(taken));
+            ELSE
+                these := ARRAY(
+                    SELECT e.global_sequence FROM headwater_private.events_in(take_open.namespace_id, low, high, low_of) e
+                     WHERE NOT EXISTS (SELECT FROM generate_series(1, cardinality(q.gaps), 2) AS i
+                                        WHERE e.global_sequence BETWEEN q.gaps[i] AND q.gaps[i + 1])
+                     ORDER BY e.global_sequence LIMIT room - cardinality(taken));
+            END IF;
         END IF;
         IF cardinality(taken) = 0 THEN
-            of_types := part.types;
+            of_types := low_of;
         ELSE
-            broken := broken OR part.low <> at OR NOT (of_types <@ part.types AND part.types <@ of_types);
+            broken := broken OR low <> at OR NOT (of_types <@ low_of AND low_of <@ of_types);
             listed := listed OR broken AND cardinality(these) > 0;
         END IF;
         taken := taken || these;
-        at := CASE WHEN cardinality(taken) >= room THEN taken[room] ELSE part.high END + 1;
-        scanned := scanned + at - part.low;
+        at := CASE WHEN cardinality(taken) >= room THEN taken[room] ELSE high END + 1;
+        scanned := scanned + at - low;
         EXIT WHEN cardinality(taken) >= room OR cardinality(taken) > 0 AND scanned >= enough;
         IF NOT asked AND cardinality(taken) = 0 THEN
             -- Nothing near: where the namespace has an index by type, it tells what comes next.
@@ -80,8 +112,15 @@ BEGIN
             more := cardinality(taken) = 0;
             EXIT;
         END IF;
-        size := least(4 * size, 50000);
+        size := least(greatest(4 * size, 200), 50000);
     END LOOP;
+    IF only_one THEN
+        q.open := CASE WHEN (q.open[1]).last_sequence >= at
+                       THEN ARRAY[ROW(greatest((q.open[1]).first_sequence, at), (q.open[1]).last_sequence,
+                                      (q.open[1]).event_type)::headwater_private.open_range]
+                       ELSE '{}' END;
+        RETURN;
+    END IF;
     q.open := ARRAY(
         SELECT ROW(CASE WHEN w.wanted THEN greatest(o.first_sequence, at) ELSE o.first_sequence END, o.last_sequence,
                    o.event_type)::headwater_private.open_range

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::TryStreamExt;
 use headwater_core::{Claim, ClaimRequest};
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::query::Query;
@@ -21,6 +22,10 @@ const REDELIVERY_COUNT: usize = 16;
 
 /// Events that one call looks through for those that are wanted: how far it came is kept, also if the next call fails.
 const MAX_SCAN: i64 = 1_000_000;
+
+/// Claims of this size are read after they are committed: other workers claim meanwhile, which is worth a second round trip. The lock of a queue would
+/// otherwise be held while the events are read and sent, which takes longer than the claim itself.
+const READ_APART: u32 = 32;
 
 /// Claims. What is no event is noted and acked, so that it does not come again; where there was nothing else, what follows is claimed.
 pub(super) async fn claim(
@@ -53,22 +58,38 @@ async fn take(
     transaction: Transaction,
 ) -> Result<Claimed> {
     let mut claimed = Claimed::default();
-    // A claim's events come one after the other.
-    for row in &statement(queue, request, transaction).fetch_all(conn).await.map_err(subscriber_error)? {
-        let Some(claim_id) = row.try_get(CLAIM_ID).map_err(subscriber_error)? else {
-            claimed.more = true;
-            continue;
-        };
-        let redelivery_count = count(row, REDELIVERY_COUNT).map_err(subscriber_error)?;
-        claimed.add(row, claim_id, redelivery_count)?;
+    // Behind a pooler, all of a call is one transaction.
+    let committed = transaction == Transaction::Own && !queue.database.pooler;
+    let apart = committed && request.max_events >= READ_APART && request.per_claim.is_none();
+    if !apart {
+        let rows = claim_events(queue, request, transaction, true).fetch_all(conn).await.map_err(subscriber_error)?;
+        rows.iter().try_for_each(|row| claimed.add(row))?;
+        return Ok(claimed);
+    }
+    let rows =
+        claim_events(queue, request, transaction, false).fetch_all(&mut *conn).await.map_err(subscriber_error)?;
+    let claim_ids: Vec<Option<Uuid>> = rows
+        .iter()
+        .map(|row| row.try_get(CLAIM_ID))
+        .collect::<std::result::Result<_, _>>()
+        .map_err(subscriber_error)?;
+    claimed.more = claim_ids.contains(&None);
+    let claim_ids: Vec<Uuid> = claim_ids.into_iter().flatten().collect();
+    if !claim_ids.is_empty() {
+        let read = sqlx::query(sql::READ_CLAIMS).bind(&queue.info.name).bind(&queue.subscriber_id).bind(&claim_ids);
+        let mut rows = read.fetch(conn);
+        while let Some(row) = rows.try_next().await.map_err(subscriber_error)? {
+            claimed.add(&row)?;
+        }
     }
     Ok(claimed)
 }
 
-fn statement<'q>(
+fn claim_events<'q>(
     queue: &'q Inner,
     request: &'q ClaimRequest,
     transaction: Transaction,
+    with_events: bool,
 ) -> Query<'q, Postgres, PgArguments> {
     sqlx::query(sql::CLAIM_EVENTS)
         .bind(transaction == Transaction::Own)
@@ -82,6 +103,7 @@ fn statement<'q>(
         .bind((!request.acks.is_empty()).then_some(&request.acks))
         .bind(request.per_claim.map(int))
         .bind(MAX_SCAN)
+        .bind(with_events)
 }
 
 /// What a claim brought.
@@ -97,7 +119,12 @@ struct Claimed {
 }
 
 impl Claimed {
-    fn add(&mut self, row: &PgRow, claim_id: Uuid, redelivery_count: u32) -> Result<()> {
+    /// Adds a row. A claim's events come one after the other.
+    fn add(&mut self, row: &PgRow) -> Result<()> {
+        let Some(claim_id) = row.try_get(CLAIM_ID).map_err(subscriber_error)? else {
+            self.more = true;
+            return Ok(());
+        };
         let event = match event_of(row) {
             Ok(event) => event,
             Err(error) => {
@@ -108,7 +135,10 @@ impl Claimed {
         };
         match self.claims.last_mut() {
             Some(claim) if claim.claim_id == claim_id => claim.events.push(event),
-            _ => self.claims.push(Claim { claim_id, redelivery_count, events: vec![event] }),
+            _ => {
+                let redelivery_count = count(row, REDELIVERY_COUNT).map_err(subscriber_error)?;
+                self.claims.push(Claim { claim_id, redelivery_count, events: vec![event] });
+            }
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ impl PgQueue {
         &self.inner.subscriber_id
     }
 
-    /// Claims events, and reads them, in one round trip. Empty: there is nothing to do now, up to the end of the log.
+    /// Claims events, and reads them. Small claims are one round trip; large ones are read by a second one, when their claim is committed and others can claim. Empty: there is nothing to do now, up to the end of the log.
     pub async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
         calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Transaction::Own))
     }

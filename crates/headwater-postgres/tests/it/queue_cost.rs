@@ -2,6 +2,7 @@
 
 use crate::common::queue::Shop;
 use crate::common::run;
+use headwater_conformance::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 const CYCLES: usize = 1_500;
@@ -85,4 +86,138 @@ async fn a_claim_does_not_pass_over_retries_that_are_gone() {
     let (claims, acks) = cycles(claim, settle).await;
     does_not_grow(claims);
     does_not_grow(acks);
+}
+
+/// How many events the claims of these tests have.
+const BATCH: i32 = 100;
+
+/// A queue of `shop` at the end of the log, with events to claim.
+async fn waiting(db: &TestDatabase) -> PgConnection {
+    let mut session = db.session().await;
+    let fill = format!(
+        "SELECT headwater.register_subscriber('shop', 'work', 'now', mode => 'shared');
+         SELECT count(headwater.emit('shop', 'event')) FROM generate_series(1, {});
+         SELECT headwater.claim('shop', 'work', 1, '1 hour')",
+        20 * BATCH
+    );
+    run(&mut session, &fill).await;
+    session
+}
+
+/// Claims, acks the claim before, and answers the locks that the transaction holds: in a new session, which plans its statements and so locks
+/// all indexes of their tables, and in one that has its plans. Each where nothing else is to be looked for, and where everything is.
+async fn locks(db: &TestDatabase, types: &str) -> [i64; 4] {
+    let mut locks = [0; 4];
+    for (nth, look_at) in ["infinity", "-infinity"].into_iter().enumerate() {
+        let mut session = db.session().await;
+        for round in 0..3 {
+            let claim_id = format!(
+                "UPDATE headwater_private.claims SET state.look_at = '{look_at}'
+                  WHERE number = (SELECT max(c.number) FROM headwater_private.claims c JOIN headwater_private.namespaces n USING (namespace_id)
+                                   WHERE n.namespace = 'shop') RETURNING claim_id"
+            );
+            let claim_id: uuid::Uuid =
+                sqlx::query_scalar(AssertSqlSafe(claim_id)).fetch_one(&mut db.session().await).await.unwrap();
+            run(&mut session, "BEGIN").await;
+            let claim = format!(
+                "SELECT count(*) FROM headwater.claim('shop', 'work', {BATCH}, '1 hour', {types}, acks => ARRAY['{claim_id}'::uuid])"
+            );
+            assert_eq!(number(&mut session, &claim).await, i64::from(BATCH));
+            let held = "SELECT count(*) FROM pg_locks
+                         WHERE pid = pg_backend_pid() AND relation IS DISTINCT FROM 'pg_locks'::regclass";
+            locks[2 * nth + usize::from(round > 0)] = number(&mut session, held).await;
+            run(&mut session, "COMMIT").await;
+        }
+    }
+    locks
+}
+
+async fn number(session: &mut PgConnection, query: &str) -> i64 {
+    sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_one(session).await.unwrap()
+}
+
+const ANY_TYPE: &str = "NULL";
+const TYPED: &str = "ARRAY['event', 'other']";
+
+#[tokio::test]
+async fn the_locks_of_a_claim_do_not_grow_with_the_months_of_the_log() {
+    let mut held = Vec::new();
+    for months in [2, 60] {
+        let db = TestDatabase::create().await;
+        db.log("shop").await;
+        db.past_months("shop", months, 5).await;
+        db.database.maintain("shop", false).await.unwrap();
+        waiting(&db).await;
+        held.push([locks(&db, ANY_TYPE).await, locks(&db, TYPED).await]);
+    }
+    assert_eq!(held[0], held[1]);
+    assert!(held[0].iter().flatten().all(|locks| *locks <= 30), "{held:?}");
+}
+
+#[tokio::test]
+async fn the_locks_of_a_claim_do_not_grow_with_the_namespaces() {
+    let mut held = Vec::new();
+    for namespaces in [3, 300] {
+        let db = TestDatabase::create().await;
+        db.log("shop").await;
+        let mut session = waiting(&db).await;
+        let others = format!(
+            "SELECT headwater.create_namespace('tenant-' || n) FROM generate_series(2, {namespaces}) n;
+             SELECT headwater.emit('tenant-' || n, 'event') FROM generate_series(2, {namespaces}) n, generate_series(1, 3);
+             SELECT headwater.register_subscriber('tenant-' || n, 'work', mode => 'shared') FROM generate_series(2, {namespaces}) n;
+             SELECT headwater.claim('tenant-' || n, 'work', 2) FROM generate_series(2, {namespaces}) n"
+        );
+        run(&mut session, &others).await;
+        run(&mut session, "ANALYZE").await;
+        held.push([locks(&db, ANY_TYPE).await, locks(&db, TYPED).await]);
+    }
+    assert_eq!(held[0], held[1]);
+    assert!(held[0].iter().flatten().all(|locks| *locks <= 30), "{held:?}");
+}
+
+/// The claims that follow a look at the log touch the rows that they answer and little else, whatever is in the tables beside them.
+#[tokio::test]
+async fn a_claim_touches_few_pages() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = waiting(&db).await;
+    for types in [ANY_TYPE, TYPED] {
+        let claim = format!("SELECT * FROM headwater.claim('shop', 'work', {BATCH}, '1 hour', {types})");
+        for _ in 0..3 {
+            run(&mut session, &claim).await;
+        }
+        let touched = pages(&mut session, &claim).await;
+        // 100 rows are read, and if types are asked for, they are looked at before.
+        let rows = if types == TYPED { 200 } else { 100 };
+        assert!(touched <= rows + 80, "{touched} pages: {claim}");
+    }
+}
+
+/// The month after the one that claims read by name begins, and is named then: what is in both is claimed, in order, and each event once.
+#[tokio::test]
+async fn claims_go_on_when_another_month_is_named() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = waiting(&db).await;
+    let claim = "SELECT array_agg(global_sequence) FROM headwater.claim('shop', 'work', 100, '1 hour')";
+    let mut seen: Vec<i64> = sqlx::query_scalar(claim).fetch_one(&mut session).await.unwrap();
+    // That claim has looked further, but not as far as the events go that are moved to the next month here.
+    let known = "SELECT (state).known FROM headwater_private.claims ORDER BY number DESC LIMIT 1";
+    let (known, moved) = (number(&mut session, known).await, seen[0] + 1_850);
+    assert!((seen[99] + 200..moved).contains(&known), "{known}");
+    let begin = format!(
+        "UPDATE headwater_private.events SET recorded_at = recorded_at + interval '31 days' WHERE global_sequence >= {moved};
+         DO $$ BEGIN
+             EXECUTE format('CREATE OR REPLACE FUNCTION headwater_private.tail_events() RETURNS SETOF headwater_private.events
+                             LANGUAGE sql STABLE AS %L', 'SELECT * FROM headwater_private.events_'
+                 || to_char(date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 month', 'YYYYMM'));
+         END $$"
+    );
+    run(&mut session, &begin).await;
+    assert!(number(&mut session, "SELECT count(*) FROM headwater_private.tail_events()").await > 100);
+    while let Some(more) = sqlx::query_scalar::<_, Option<Vec<i64>>>(claim).fetch_one(&mut session).await.unwrap() {
+        seen.extend(more);
+    }
+    let expected: Vec<i64> = (seen[0]..seen[0] + i64::from(20 * BATCH) - 1).collect();
+    assert_eq!(seen, expected);
 }

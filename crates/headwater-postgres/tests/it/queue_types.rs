@@ -217,3 +217,38 @@ async fn each_event_once(seed: u64, indexed: bool) {
             .unwrap();
     assert_eq!(acked, all.iter().map(|sequence| *sequence as u64).collect::<Vec<_>>(), "seed {seed}");
 }
+
+/// What is taken from behind the frontier has every type, whatever type was left behind and is taken first.
+#[tokio::test]
+async fn what_is_new_is_not_narrowed_to_the_type_that_was_left_behind() {
+    let mut shop = Shop::open(0).await;
+    shop.emit(&["a", "b", "c", "c", "c", "c", "c"]).await;
+    // This one looks at all of them.
+    assert_eq!(delivered(&shop.claim(1).await), [[1]]);
+    shop.look_never().await;
+    assert_eq!(delivered(&shop.claim_types(1, &["c"]).await), [[3]]);
+    assert_eq!(delivered(&shop.claim(3).await), [vec![2], vec![4, 5]]);
+    assert_eq!(delivered(&shop.claim(10).await), [[6, 7]]);
+}
+
+#[tokio::test]
+async fn a_claim_without_its_events_is_read_later() {
+    let mut shop = Shop::open(0).await;
+    shop.emit(&["a", "b", "a", "a"]).await;
+    let claim = "SELECT claim_id, global_sequence FROM headwater.claim('shop', 'work', 2, event_types => '{a}', with_events => false)";
+    let rows = sqlx::query(claim).fetch_all(&mut shop.session).await.unwrap();
+    let claim_id: uuid::Uuid = rows[0].get(0);
+    assert_eq!((rows.len(), rows[0].get::<Option<i64>, _>(1)), (1, None));
+    let read = "SELECT global_sequence FROM headwater.read_claims($1, 'work', ARRAY[$2, gen_random_uuid(), NULL])";
+    let read = async |session: &mut sqlx::PgConnection, namespace: &str| {
+        sqlx::query_scalar::<_, i64>(read).bind(namespace).bind(claim_id).fetch_all(session).await
+    };
+    assert_eq!(read(&mut shop.session, "shop").await.unwrap(), [1, 3]);
+    run(&mut shop.session, "SELECT headwater.create_namespace('other')").await;
+    assert_eq!(read(&mut shop.session, "other").await.unwrap(), [] as [i64; 0], "it is a claim of another namespace");
+    run(&mut shop.session, &format!("SELECT headwater.ack('shop', 'work', '{claim_id}', '{{1}}')")).await;
+    assert_eq!(read(&mut shop.session, "shop").await.unwrap(), [3]);
+    shop.queue.ack(claim_id, None).await.unwrap();
+    assert_eq!(read(&mut shop.session, "shop").await.unwrap(), [] as [i64; 0]);
+    assert!(read(&mut shop.session, "none").await.is_err());
+}

@@ -109,7 +109,9 @@ async fn every_function_pins_its_path_and_every_entry_point_asks_who_calls() {
     let db = TestDatabase::create().await;
     let unpinned = "SELECT p.oid::regprocedure::text FROM pg_proc p
                      WHERE p.pronamespace IN ('headwater'::regnamespace, 'headwater_private'::regnamespace)
-                       AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)";
+                       AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
+                       -- One that pins its path is not inlined. This one selects from one table, which it names with its schema.
+                       AND NOT (p.proname = 'tail_events' AND p.prosrc ~ '^SELECT [a-z_, *]+ FROM headwater_private[.]events[0-9_]*$')";
     let found: Vec<String> = sqlx::query_scalar(unpinned).fetch_all(db.database.pool()).await.unwrap();
     assert_eq!(found, [] as [String; 0]);
     let unasked = "SELECT p.proname::text FROM pg_proc p
