@@ -133,9 +133,13 @@ BEGIN
         indexed := (pg_sequence_parameters(ns.sequence)).start_value = 1;
     ELSE
         SELECT c.* INTO counter FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id FOR UPDATE;
+        IF NOT FOUND THEN
+            -- It was dropped while the lock was waited for.
+            ns := headwater_private.namespace_again(ns.namespace_id);
+        END IF;
         IF counter.storage <> ns.storage THEN
             -- It was moved to other storage while the lock was waited for.
-            ns := headwater_private.namespace_row(namespace);
+            ns := headwater_private.namespace_again(ns.namespace_id);
         END IF;
         last_seq := counter.last_sequence;
         indexed := counter.has_index;
@@ -148,7 +152,7 @@ BEGIN
     recorded_at := greatest(clock_timestamp(), ns.sealed_before);
     IF recorded_at >= ns.leaves_until THEN
         PERFORM headwater.maintain_namespace(namespace);
-        ns := headwater_private.namespace_row(namespace);
+        ns := headwater_private.namespace_again(ns.namespace_id);
     END IF;
 
     -- The leaf's unique index finds an event that is stored already; what is in older leaves it cannot see.

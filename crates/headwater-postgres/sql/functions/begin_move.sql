@@ -17,7 +17,7 @@ BEGIN
     END IF;
     PERFORM headwater.maintain_namespace(ns.namespace);
     PERFORM headwater.seal_months(ns.namespace);
-    ns := headwater_private.namespace_row(ns.namespace);
+    ns := headwater_private.namespace_again(ns.namespace_id);
     -- A namespace whose first month is not over has nothing sealed.
     SELECT greatest(ns.tail_from, min(l.starts_at)) INTO from_at FROM headwater_private.leaves(ns.namespace_id) l
      WHERE ns.storage = 'own' OR l.ends_at > ns.tail_from;

@@ -21,7 +21,7 @@ BEGIN
      WHERE b.namespace_id = ns.namespace_id AND b.after_sequence < lowest AND b.up_to_sequence >= highest
      ORDER BY b.up_to_sequence DESC LIMIT 1;
     IF NOT FOUND THEN
-        SELECT h.horizon INTO safe FROM headwater.horizon(ns.namespace) h;
+        SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
         SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, lowest - 1, NULL, NULL) l;
         SELECT coalesce(array_agg(g.key ORDER BY g.first), '{}'), coalesce(array_agg(g.transaction_id ORDER BY g.first), '{}'),
                coalesce(array_agg(g.last ORDER BY g.first), '{}'), CASE WHEN count(*) = most THEN max(g.first) END

@@ -26,7 +26,9 @@ SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
                || CASE WHEN q.position IS NOT NULL
                        THEN jsonb_build_object('position', q.position, 'pending_gaps', '[]'::jsonb, 'audit_base', q.position, 'audit_ledger', '[]'::jsonb,
                                 'letters_epoch', s.letters_checked + 1)
-                       ELSE '{}' END)::text
+                       -- The row has only the end of a long ledger.
+                       ELSE jsonb_build_object('pending_gaps', headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps))
+                  END)::text
       FROM ns JOIN headwater_private.subscribers s ON s.namespace_id = ns.namespace_id
       LEFT JOIN headwater.queue_status(export_rows.namespace) q ON q.subscriber_id = s.subscriber_id AND s.mode = 'shared'
      UNION ALL

@@ -22,6 +22,7 @@ DECLARE
     before headwater_private.failing_events;
     tried  jsonb;
     first  uuid;
+    settled bigint;
     letter record;
 BEGIN
     IF coalesce(cardinality(sequences), 0) NOT BETWEEN 1 AND 1000000 THEN
@@ -59,9 +60,18 @@ BEGIN
     END IF;
 
     SELECT p.event_id INTO first FROM headwater_private.visible_in(ns.namespace_id, ARRAY[sequences[1], sequences[1]], 1) p;
-    IF NOT FOUND OR sequences[1] <= sub.position AND NOT headwater_private.ledger_holds(sub.pending_gaps, ARRAY[sequences[1], sequences[1]]) THEN
+    -- Each of them is ahead, or in the ledger, and was not settled ahead of the position.
+    SELECT min(q.sequence) INTO settled
+      FROM unnest(sequences) AS q(sequence)
+     WHERE first IS NULL
+        OR q.sequence <= sub.position AND NOT headwater_private.ledger_holds(sub.pending_gaps, ARRAY[q.sequence, q.sequence])
+        OR q.sequence > sub.position AND EXISTS (
+               SELECT FROM headwater_private.settled_ahead a
+                WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = fail_events.subscriber_id
+                  AND a.partition = fail_events.partition AND q.sequence = ANY (a.sequences));
+    IF settled IS NOT NULL THEN
         PERFORM headwater_private.partition_lost(fail_events.subscriber_id, fail_events.partition, fail_events.term,
-            format('event %s is not ahead of it: it was settled before', sequences[1]));
+            format('event %s is not ahead of it: it was settled before', settled));
     END IF;
     SELECT f.* INTO before FROM headwater_private.failing_events f
      WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition

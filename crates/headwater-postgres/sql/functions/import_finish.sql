@@ -21,6 +21,10 @@ BEGIN
     ELSE
         PERFORM setval(ns.sequence, greatest(pg_sequence_last_value(ns.sequence), last));
     END IF;
+    PERFORM headwater_private.check_imported(ns);
+    -- A long ledger stands in chunks, as elsewhere.
+    UPDATE headwater_private.subscribers s SET pending_gaps = headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)
+     WHERE s.namespace_id = ns.namespace_id AND s.pending_gaps <> '{}';
     -- Terms of this server: those of the export tell only what came before what.
     UPDATE headwater_private.subscribers s SET term = begun, began_in_term = begun WHERE s.namespace_id = ns.namespace_id;
     UPDATE headwater_private.dead_letters d SET term = begun + d.term - 1 WHERE d.namespace_id = ns.namespace_id;

@@ -13,7 +13,7 @@ DECLARE
     gap    record;
 BEGIN
     IF target > 0 THEN
-        SELECT h.horizon INTO safe FROM headwater.horizon(ledger_at.namespace) h;
+        SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
     END IF;
     -- A statement of its own, after that of the horizon: what is missing at or below it never comes.
     FOR gap IN

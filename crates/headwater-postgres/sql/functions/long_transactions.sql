@@ -2,7 +2,7 @@
 -- The transactions of a part of the log that may have events before it, as this snapshot shows them: those whose id is not above `newest`, the highest id of all before
 -- the part. (Ids are handed out in order, so the others begin here.) With them, those whose events here are at least `span` apart. No index tells a
 -- transaction's events, since every append would pay for it: who needs to know where transactions end goes over the log once, part by part.
--- The last row has no id, and tells the highest id of the part, as its first_sequence. At most max_transactions and one row: if there are more than max_transactions, some are missing.
+-- The last row has no id, and tells the highest id of the part, as its first_sequence: as a number to compare, which is the next `newest`. At most max_transactions and one row: if there are more than max_transactions, some are missing.
 -- $7 and $8 as $8 and $9 in headwater.log_page.
 -- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.long_transactions(
@@ -10,6 +10,10 @@ CREATE OR REPLACE FUNCTION headwater.long_transactions(
     until_at timestamptz, caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (transaction_id bigint, first_sequence bigint, last_sequence bigint) LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    -- Ids of imported events have this bit (import_events), though their transactions came before all of this server. Turned
+    -- over, it puts ids into the order of time.
+    imported constant bigint := 4611686018427387904;
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
     RETURN QUERY
@@ -23,8 +27,8 @@ BEGIN
                      GROUP BY e.transaction_id', $1, $2, $3, NULL, $7, $8) p
          GROUP BY p.transaction_id)
     (SELECT p.transaction_id, p.first, p.last FROM parts p
-      WHERE p.transaction_id <= $4 OR p.last - p.first >= $5 ORDER BY p.first LIMIT $6)
+      WHERE p.transaction_id # imported <= $4 OR p.last - p.first >= $5 ORDER BY p.first LIMIT $6)
     UNION ALL
-    SELECT NULL, max(p.transaction_id), NULL FROM parts p;
+    SELECT NULL, max(p.transaction_id # imported), NULL FROM parts p;
 END
 $$;

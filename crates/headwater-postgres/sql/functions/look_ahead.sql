@@ -1,9 +1,10 @@
--- headwater_private.look_ahead(ns, sub, wanted, whole, event_types, hold_for, settled, settled_ids, parked_keys)
+-- headwater_private.look_ahead(ns, sub, wanted, whole, event_types, likes, hold_for, settled, settled_ids, parked_keys)
 -- What a partition may handle next: events that came late, in gaps that it passed, or else about `wanted` events after its position. Gates as nodes do:
 --   a contiguous run needs no proof; at a hole, the horizon is asked, and what is missing at or below it never comes
 --   a hole above the horizon is held until the event behind it was recorded for hold_for (NULL: until it is proved), then passed
 --   what is new is read before the gaps are: what an event's stream had before it is found there, and goes first
--- In:  whole                 late events are not cut off after `wanted`: bundles must be whole
+-- In:  likes                 event_types as patterns of LIKE, if there is a * in them, else NULL
+--      whole                 late events are not cut off after `wanted`: bundles must be whole
 --      settled, settled_ids  events that were settled before, as headwater.load_subscriber tells
 --      parked_keys           keys whose events wait behind a dead letter
 -- Out: sequences, keys, …    the events, in order, each with what keeps it in order, its transaction, its actor and its id
@@ -15,7 +16,7 @@
 --      is_end                all that was visible lies at or before `reach`
 -- Raises: WH001, WH006, WH017. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.look_ahead(
-    ns headwater_private.namespaces, sub headwater_private.subscribers, wanted int, whole boolean, event_types text[], hold_for interval,
+    ns headwater_private.namespaces, sub headwater_private.subscribers, wanted int, whole boolean, event_types text[], likes text[], hold_for interval,
     settled bigint[], settled_ids uuid[], parked_keys text[],
     OUT sequences bigint[], OUT keys text[], OUT transaction_ids bigint[], OUT actors text[], OUT event_ids uuid[],
     OUT parks bigint[], OUT seen bigint[], OUT reach bigint, OUT passed bigint[], OUT ledger bigint[], OUT late bigint, OUT late_sum numeric,
@@ -39,11 +40,11 @@ DECLARE
     looked  bigint;
     safe    bigint;
 BEGIN
-    IF event_types IS NOT NULL AND sub.pending_gaps = '{}'
+    IF event_types IS NOT NULL AND likes IS NULL AND sub.pending_gaps = '{}'
        AND (ns.sequence IS NULL OR pg_sequence_last_value(ns.sequence) - sub.position >= 2000)
        AND headwater_private.has_index(ns.namespace_id) THEN
         -- Far behind: what lies before the next event of these types is passed at once.
-        SELECT h.horizon INTO safe FROM headwater.horizon(ns.namespace) h;
+        SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
         -- A statement after that: what it does not show at or below the horizon never comes.
         SELECT p.* INTO came FROM headwater_private.passed_by_type(ns.namespace_id, sub.position, least(safe, sub.barrier), event_types) p;
         IF came.reach IS NOT NULL THEN
@@ -68,7 +69,7 @@ BEGIN
         safe := 0;
         IF proved THEN
             -- A statement of its own, before the reads: what they do not show at or below it never comes.
-            SELECT h.horizon INTO safe FROM headwater.horizon(ns.namespace) h;
+            SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
         END IF;
         SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, sub.position, sub.barrier, scan) l;
         LOOP
@@ -87,7 +88,8 @@ BEGIN
                            (sub.partitions = 1
                             OR ('x' || left(md5(convert_to(coalesce(p.key, p.stream_id, p.event_id::text), 'UTF8')), 8))::bit(32)::bigint
                                % sub.partitions = sub.partition)
-                           AND (look_ahead.event_types IS NULL OR p.event_type = ANY (look_ahead.event_types))
+                           AND (look_ahead.event_types IS NULL
+                            OR CASE WHEN likes IS NULL THEN p.event_type = ANY (look_ahead.event_types) ELSE p.event_type LIKE ANY (likes) END)
                            AND p.global_sequence <> ALL (poison)
                            AND (settled = '{}' OR NOT EXISTS (SELECT FROM unnest(settled, settled_ids) AS b(sequence, event_id)
                                                                WHERE b.sequence = p.global_sequence
@@ -153,7 +155,8 @@ BEGIN
                        (sub.partitions = 1
                         OR ('x' || left(md5(convert_to(coalesce(p.key, p.stream_id, p.event_id::text), 'UTF8')), 8))::bit(32)::bigint
                            % sub.partitions = sub.partition)
-                       AND (look_ahead.event_types IS NULL OR p.event_type = ANY (look_ahead.event_types))
+                       AND (look_ahead.event_types IS NULL
+                            OR CASE WHEN likes IS NULL THEN p.event_type = ANY (look_ahead.event_types) ELSE p.event_type LIKE ANY (likes) END)
                        AND p.global_sequence <> ALL (poison)
                        AND (settled = '{}' OR NOT EXISTS (SELECT FROM unnest(settled, settled_ids) AS b(sequence, event_id)
                                                            WHERE b.sequence = p.global_sequence

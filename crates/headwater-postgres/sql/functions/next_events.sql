@@ -3,7 +3,7 @@
 -- The next events of a partition, for its owner: in order, each once, late ones included. Nothing is settled by this call, but what is none of the partition's. The last event of each bundle has a cursor:
 -- whoever has handled the bundle settles it with headwater.settle, in the transaction of the effects. No rows: nothing is to be done now.
 --   scope        which events share a transaction: see bundle_numbers
---   event_types  these only (NULL: all): the others are settled as they are passed
+--   event_types  these only, in which * stands for any characters (NULL: all): the others are settled as they are passed
 --   hold_for     how long events wait behind a gap whose transaction is open; then they go first, and what it commits comes late (NULL: as long as it takes)
 -- Dead letters that are being redriven come first, each as a bundle of its own. Events that failed wait for their next attempt, and what comes after them waits, too. A paused subscriber gets nothing.
 -- Raises: WH001, WH002, WH006, WH011, WH012, WH013, WH015, WH017, 25006. Locks: nothing. Writes: the subscriber, when events that are none of the partition's are passed; see bundle_end.
@@ -29,10 +29,19 @@ DECLARE
     keep    int;
     cursors text[];
     ranges  bigint[];
+    -- The types as patterns of LIKE, if there is a * in them.
+    likes   text[];
 BEGIN
     PERFORM headwater_private.require_proof();
     PERFORM headwater_private.check_max_events(next_events.max_events);
     PERFORM headwater_private.check_patterns(next_events.event_types);
+    IF next_events.event_types = '{}' THEN
+        PERFORM headwater_private.fail('WH002', 'invalid event_types: the list is empty', jsonb_build_object('what', 'event_types', 'value', '{}'),
+            'name the types to handle, or give NULL for all');
+    END IF;
+    IF position('*' IN array_to_string(next_events.event_types, '')) > 0 THEN
+        likes := headwater_private.as_likes(next_events.event_types);
+    END IF;
     IF coalesce(next_events.scope NOT IN ('batch', 'event', 'key', 'key_and_actor'), true) THEN
         PERFORM headwater_private.fail('WH002', format('invalid scope %L', left(next_events.scope, 80)),
             jsonb_build_object('what', 'scope', 'value', left(next_events.scope, 80)), 'scope is batch, event, key or key_and_actor');
@@ -59,7 +68,7 @@ BEGIN
         SELECT l.buried_sequences, l.buried_ids, l.parked_keys, array_position(l.buried_ids, NULL) IS NOT NULL AS noted INTO loaded
           FROM headwater.load_subscriber(ns.namespace_id, next_events.subscriber_id, next_events.partition) l;
         SELECT a.* INTO page
-          FROM headwater_private.look_ahead(ns, sub, next_events.max_events, next_events.scope IN ('key', 'key_and_actor'), next_events.event_types,
+          FROM headwater_private.look_ahead(ns, sub, next_events.max_events, next_events.scope IN ('key', 'key_and_actor'), next_events.event_types, likes,
                                             next_events.hold_for, loaded.buried_sequences, loaded.buried_ids, loaded.parked_keys) a;
         IF page.sequences = '{}' THEN
             IF page.parks = '{}' AND page.reach = sub.position AND page.ledger = sub.pending_gaps THEN
@@ -77,7 +86,7 @@ BEGIN
         page.keys := page.keys[:cardinality(page.sequences)];
         page.transaction_ids := page.transaction_ids[:cardinality(page.sequences)];
         SELECT w.* INTO more
-          FROM headwater_private.whole_bundles(ns, next_events.hold_for, next_events.event_types, loaded.buried_sequences, loaded.buried_ids, page.reach,
+          FROM headwater_private.whole_bundles(ns, next_events.hold_for, next_events.event_types, likes, loaded.buried_sequences, loaded.buried_ids, page.reach,
                                                page.sequences, page.keys, page.transaction_ids) w;
         EXIT WHEN more.more = '{}';
         -- What they have in gaps that were passed goes with them, and was looked for before they were visible.
@@ -111,6 +120,8 @@ BEGIN
     IF keep = 0 THEN
         RETURN;
     END IF;
+    -- Each cursor carries the ledger twice. All cursors of a page together stay below about 2 MB.
+    keep := least(keep, greatest(2000000 / (1 + 20 * cardinality(page.ledger)), 1));
     page.reach := least(page.reach, (SELECT min(b.sequence) - 1 FROM unnest(page.sequences, bundles) AS b(sequence, bundle)
                                       WHERE b.bundle > keep AND b.sequence > sub.position));
     SELECT array_agg(b.sequence ORDER BY b.bundle, b.sequence), array_agg(b.bundle ORDER BY b.bundle, b.sequence),

@@ -1,7 +1,7 @@
 -- headwater_private.owned_partition(namespace_id, subscriber_id, partition, term)
 -- The row of a partition, for its owner: whoever knows the term in which it is owned.
 -- Raises: WH002, WH011 if the term is another, WH012, WH013. Locks, writes: nothing, but that a ledger in chunks is
--- brought together.
+-- brought together, under the lock of the row.
 CREATE OR REPLACE FUNCTION headwater_private.owned_partition(namespace_id int, subscriber_id text, partition int, term bigint)
 RETURNS headwater_private.subscribers LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -13,11 +13,19 @@ BEGIN
     IF FOUND THEN
         IF EXISTS (SELECT FROM headwater_private.ledger_chunks c
                     WHERE c.namespace_id = sub.namespace_id AND c.subscriber_id = sub.subscriber_id AND c.partition = sub.partition) THEN
-            -- Cursors carry the whole ledger, so it is brought together in the row. Nodes read it there too.
+            -- Cursors carry the whole ledger, so it is brought together in the row. Nodes read it there too. The lock comes
+            -- first: an UPDATE that waited would put the chunks of its older snapshot beside the newer row.
+            PERFORM FROM headwater_private.subscribers s
+              WHERE s.namespace_id = sub.namespace_id AND s.subscriber_id = sub.subscriber_id AND s.partition = sub.partition
+                AND s.term = owned_partition.term
+                FOR NO KEY UPDATE;
+            IF NOT FOUND THEN
+                PERFORM headwater_private.partition_lost(owned_partition.subscriber_id, owned_partition.partition, owned_partition.term,
+                    'it is not owned in this term any more');
+            END IF;
             UPDATE headwater_private.subscribers s
                SET pending_gaps = headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)
              WHERE s.namespace_id = sub.namespace_id AND s.subscriber_id = sub.subscriber_id AND s.partition = sub.partition
-               AND s.term = owned_partition.term
             RETURNING s.* INTO sub;
             DELETE FROM headwater_private.ledger_chunks c
              WHERE c.namespace_id = sub.namespace_id AND c.subscriber_id = sub.subscriber_id AND c.partition = sub.partition;

@@ -11,7 +11,7 @@ DECLARE
     place bigint;
 BEGIN
     -- Two statements, in this order: the second sees all that was settled in the first.
-    SELECT h.horizon INTO safe FROM headwater.horizon(position_at.namespace) h;
+    SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
     SELECT min(f.first) - 1 INTO place
       FROM headwater_private.by_month(
                NULL::bigint, 'SELECT min(e.global_sequence) FROM %s e WHERE %s AND e.namespace_id = $1 AND e.recorded_at >= $5', ns.namespace_id,

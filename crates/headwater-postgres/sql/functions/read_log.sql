@@ -18,7 +18,7 @@ DECLARE
 BEGIN
     PERFORM headwater_private.check_max_events(read_log.max_events);
     -- Two statements, in this order: the second takes its snapshot after the locks were read.
-    SELECT h.horizon INTO safe FROM headwater.horizon(read_log.namespace) h;
+    SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
     SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe,
         CASE WHEN read_log.event_types IS NULL AND read_log.stream_prefix IS NULL THEN read_log.max_events END) l;
     RETURN QUERY SELECT p.* FROM headwater.log_page(ns.namespace_id, coalesce(read_log.after_sequence, 0), safe, read_log.max_events,

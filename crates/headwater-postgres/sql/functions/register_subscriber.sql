@@ -53,7 +53,7 @@ BEGIN
         RETURN false;
     END IF;
     start := CASE start_from WHEN 'beginning' THEN 0
-                             WHEN 'now' THEN (SELECT h.horizon FROM headwater.horizon(register_subscriber.namespace) h)
+                             WHEN 'now' THEN (SELECT h.horizon FROM headwater_private.horizon_of(ns.namespace_id) h)
                              WHEN 'after' THEN start_position
                              WHEN 'time' THEN headwater.position_at(register_subscriber.namespace, start_time) END;
     IF start IS NULL OR start < 0 OR (start_from = 'time' AND start_time IS NULL) THEN

@@ -17,7 +17,7 @@ BEGIN
     PERFORM headwater_private.require_proof();
     PERFORM headwater_private.latch(ns.namespace_id, 'months');
     -- It may have been moved to other storage meanwhile.
-    ns := headwater_private.namespace_row(seal_months.namespace);
+    ns := headwater_private.namespace_again(ns.namespace_id);
     SELECT m.* INTO before FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
     IF ns.storage = 'shared' THEN
         -- Where somebody was in the way when the first namespace sealed it.

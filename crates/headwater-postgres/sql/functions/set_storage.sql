@@ -46,7 +46,7 @@ BEGIN
     PERFORM headwater_private.check_namespace_settings(NULL, NULL, NULL, NULL, ns.partitions, set_storage.storage);
     -- One at a time.
     PERFORM headwater_private.latch(ns.namespace_id, 'storage');
-    ns := headwater_private.namespace_row(set_storage.namespace);
+    ns := headwater_private.namespace_again(ns.namespace_id);
     events := 0;
     behind := 0;
     SELECT m.* INTO move FROM headwater_private.storage_moves m WHERE m.namespace_id = ns.namespace_id;
@@ -72,7 +72,7 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT h.horizon INTO safe FROM headwater.horizon(set_storage.namespace) h;
+    SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
     -- A statement after that: it sees all that is settled.
     EXECUTE format('SELECT max(e.global_sequence), count(*)
                       FROM (SELECT e.global_sequence FROM headwater_private.%I e

@@ -50,7 +50,7 @@ BEGIN
         PERFORM headwater_private.refuse_move(ns, 'transactions that append to it, or that asked how far its log goes, are open');
     END;
     -- Statements after the lock see what those have committed who had it before.
-    ns := headwater_private.namespace_row(ns.namespace);
+    ns := headwater_private.namespace_again(ns.namespace_id);
     SELECT m.* INTO move FROM headwater_private.storage_moves m WHERE m.namespace_id = ns.namespace_id;
     EXECUTE format('SELECT count(*) FROM (SELECT FROM headwater_private.%I e
                                            WHERE e.namespace_id = $1 AND e.global_sequence > $2 AND e.recorded_at >= $3 LIMIT $4) e', source)

@@ -14,7 +14,7 @@ BEGIN
     IF NOT headwater_private.has_index(take_indexed.namespace_id) THEN
         RETURN;
     END IF;
-    SELECT h.horizon INTO safe FROM headwater.horizon(take_indexed.namespace) h;
+    SELECT h.horizon INTO safe FROM headwater_private.horizon_of(take_indexed.namespace_id) h;
     IF safe <= q.frontier THEN
         RETURN;
     END IF;

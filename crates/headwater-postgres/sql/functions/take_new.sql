@@ -73,7 +73,7 @@ BEGIN
             EXIT WHEN page IS NULL;
             IF page[cardinality(page)] <> q.frontier + cardinality(page) AND page[cardinality(page)] > proof THEN
                 -- Two statements, in this order: the second sees all that was settled in the first.
-                SELECT h.horizon INTO proof FROM headwater.horizon(take_new.namespace) h;
+                SELECT h.horizon INTO proof FROM headwater_private.horizon_of(take_new.namespace_id) h;
                 SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
                   FROM headwater_private.events_in(take_new.namespace_id, q.frontier + 1, NULL, NULL, size::int) e;
                 EXIT WHEN page IS NULL;
@@ -154,7 +154,7 @@ BEGIN
                      WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.recorded_at >= tail_from
                      ORDER BY e.global_sequence LIMIT 1;
                     EXIT WHEN edge IS NULL;
-                    SELECT h.horizon INTO proof FROM headwater.horizon(take_new.namespace) h;
+                    SELECT h.horizon INTO proof FROM headwater_private.horizon_of(take_new.namespace_id) h;
                 END IF;
                 -- A statement after that: it sees all that was settled by then.
                 SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of

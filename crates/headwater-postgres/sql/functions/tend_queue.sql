@@ -108,7 +108,7 @@ BEGIN
     END IF;
     IF q.gaps <> '{}' THEN
         -- Two statements, in this order: the second sees all that was settled in the first.
-        SELECT h.horizon INTO safe FROM headwater.horizon(tend_queue.namespace) h;
+        SELECT h.horizon INTO safe FROM headwater_private.horizon_of(one.namespace_id) h;
         q := headwater_private.close_gaps(one.namespace_id, safe, q);
     END IF;
 END

@@ -29,7 +29,7 @@ BEGIN
     events := headwater.count_month(trim_month.namespace, trim_month.month);
     -- Whoever moves a subscriber back has it too, shared.
     PERFORM headwater_private.latch(ns.namespace_id, 'kept');
-    ns := headwater_private.namespace_row(trim_month.namespace);
+    ns := headwater_private.namespace_again(ns.namespace_id);
     SELECT x.* INTO m FROM headwater_private.months x
      WHERE x.namespace_id = ns.namespace_id AND x.starts_at <= trim_month.month AND x.ends_at > trim_month.month;
     losers := '{}';

@@ -1,11 +1,11 @@
--- headwater_private.whole_bundles(ns, hold_for, event_types, settled, settled_ids, reach, sequences, keys, transaction_ids)
+-- headwater_private.whole_bundles(ns, hold_for, event_types, likes, settled, settled_ids, reach, sequences, keys, transaction_ids)
 -- What belongs together with some events of a partition, and lies behind `reach`: events that the same transactions appended for the same keys, and what others
 -- appended for these keys in between, with their own bundles.
 --   more, more_keys, …   these events, in order
 --   held                 keys of which events lie behind a gap that is held: they wait with it
 -- Raises: WH001, WH006, WH017 if there are more than a page may have. Locks: nothing. Writes: see bundle_end.
 CREATE OR REPLACE FUNCTION headwater_private.whole_bundles(
-    ns headwater_private.namespaces, hold_for interval, event_types text[], settled bigint[], settled_ids uuid[], reach bigint,
+    ns headwater_private.namespaces, hold_for interval, event_types text[], likes text[], settled bigint[], settled_ids uuid[], reach bigint,
     sequences bigint[], keys text[], transaction_ids bigint[],
     OUT more bigint[], OUT more_keys text[], OUT more_transaction_ids bigint[], OUT more_actors text[], OUT more_event_ids uuid[], OUT held text[]
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -38,7 +38,8 @@ BEGIN
                   INTO ahead
                   FROM (SELECT p.global_sequence AS sequence, coalesce(p.key, p.stream_id) AS key, p.transaction_id, p.actor_id, p.event_id,
                                coalesce(p.key, p.stream_id) = ANY (own_keys)
-                               AND (whole_bundles.event_types IS NULL OR p.event_type = ANY (whole_bundles.event_types))
+                               AND (whole_bundles.event_types IS NULL
+                                    OR CASE WHEN likes IS NULL THEN p.event_type = ANY (whole_bundles.event_types) ELSE p.event_type LIKE ANY (likes) END)
                                AND NOT EXISTS (SELECT FROM headwater_private.poison_events o
                                                 WHERE o.namespace_id = ns.namespace_id AND o.global_sequence = p.global_sequence AND NOT o.redelivered)
                                AND (settled = '{}' OR NOT EXISTS (SELECT FROM unnest(settled, settled_ids) AS b(sequence, event_id)
@@ -83,7 +84,7 @@ BEGIN
             EXIT;
         END IF;
         -- They were looked for without a proof that nothing lies between them.
-        SELECT h.horizon INTO safe FROM headwater.horizon(ns.namespace) h;
+        SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
     END LOOP;
     SELECT l.* INTO bounds FROM headwater_private.log_bounds(ns.namespace_id, greatest(reach, safe), more[cardinality(more)], NULL) l;
     SELECT min(g.before) + 1 INTO gap

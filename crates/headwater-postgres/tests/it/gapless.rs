@@ -195,3 +195,21 @@ async fn a_transaction_writes_the_counter_no_more_often_than_three_times() {
     assert_eq!(versions, 3);
     run(&mut session, "COMMIT").await;
 }
+
+#[tokio::test]
+async fn an_append_that_waited_while_the_namespace_was_dropped_fails() {
+    let (db, mut session, mut other) = ledger().await;
+    let mut third = db.session().await;
+    run(&mut session, "BEGIN").await;
+    emit_next(&mut session).await;
+    let dropping = pid(&mut other).await;
+    let drop = tokio::spawn(async move { run(&mut other, "SELECT headwater.drop_namespace('ledger')").await });
+    let mut look = db.session().await;
+    until_it_waits(&mut look, dropping).await;
+    let waiting = pid(&mut third).await;
+    let append = tokio::spawn(async move { sqlstate_of(&mut third, "SELECT headwater.emit('ledger', 'event')").await });
+    until_it_waits(&mut look, waiting).await;
+    run(&mut session, "COMMIT").await;
+    drop.await.unwrap();
+    assert_eq!(append.await.unwrap(), "WH001");
+}

@@ -1,6 +1,6 @@
 //! Ordered, exactly-once consuming by SQL: leases, pages, bundles, settling, failures.
 
-use crate::common::{run, sqlstate_of};
+use crate::common::{pid, run, sqlstate_of, until_it_waits};
 use headwater_conformance::TestDatabase;
 use headwater_postgres::GrantKind;
 use sqlx::{AssertSqlSafe, PgConnection};
@@ -585,4 +585,110 @@ async fn a_cursor_that_is_none_moves_nothing() {
     }
     assert_eq!(stands(&db, "reader").await, [(0, vec![])]);
     assert_eq!(worker.settle_all(of, &page).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn types_may_be_patterns_and_an_empty_list_is_refused() {
+    let db = shop("reader", "").await;
+    let mut session = db.session().await;
+    let emits = "SELECT headwater.emit('shop', t, key => 'k') FROM unnest('{order.placed,order_paid,mail.sent,order.paid}'::text[]) t";
+    run(&mut session, emits).await;
+    let mut worker = Worker::new(&db, "reader").await;
+    let of = worker.lease().await[0];
+    for scope in ["batch", "key"] {
+        let page = worker.page(of, &format!("scope => '{scope}', event_types => '{{order.*}}'")).await;
+        assert_eq!(sequences(&page), [1, 4], "scope {scope}");
+    }
+    let term = of.1;
+    let empty = format!("SELECT headwater.next_events('shop', 'reader', 0, {term}, event_types => '{{}}')");
+    assert_eq!(sqlstate_of(&mut session, &empty).await, "WH002");
+    assert_eq!(stands(&db, "reader").await, [(0, vec![])], "nothing was settled");
+}
+
+#[tokio::test]
+async fn an_event_that_was_settled_ahead_cannot_fail() {
+    let db = shop("reader", "").await;
+    // The first bundle has events on both sides of another's.
+    let (mut one, mut two) = (db.session().await, db.session().await);
+    run(&mut one, "BEGIN").await;
+    emit(&mut one, &["a"]).await;
+    emit(&mut two, &["b"]).await;
+    emit(&mut one, &["a"]).await;
+    run(&mut one, "COMMIT").await;
+    let mut worker = Worker::new(&db, "reader").await;
+    let of = worker.lease().await[0];
+    let page = worker.page(of, "scope => 'key'").await;
+    assert_eq!(bundles(&page), [vec![1, 3], vec![2]]);
+    worker.settle(of, page[1].0.as_deref().unwrap()).await.unwrap();
+    let term = of.1;
+    for sequences in ["{3}", "{2,3}"] {
+        let fail =
+            format!("SELECT headwater.fail_events('shop', 'reader', 0, {term}, '{sequences}', permanent => true)");
+        assert_eq!(sqlstate_of(&mut two, &fail).await, "WH011", "{sequences}");
+    }
+    let rest = worker.page(of, "scope => 'key'").await;
+    assert_eq!(worker.settle_all(of, &rest).await, [2]);
+    assert_eq!(stands(&db, "reader").await, [(3, vec![])]);
+}
+
+/// A subscriber that has passed every other event of the log, whose transaction then commits. Its ledger is in chunks, as
+/// nodes write it.
+async fn with_chunks(db: &TestDatabase, gaps: i64) -> (Worker, (i32, i64)) {
+    let (mut slow, mut session) = (db.session().await, db.session().await);
+    run(&mut slow, "BEGIN").await;
+    for _ in 0..gaps {
+        emit(&mut slow, &["slow"]).await;
+        emit(&mut session, &["fast"]).await;
+    }
+    let mut worker = Worker::new(db, "reader").await;
+    let of = worker.lease().await[0];
+    let term = of.1;
+    run(
+        &mut session,
+        &format!(
+            "UPDATE headwater_private.subscribers s
+                SET position = 2 * {gaps}, settled_events = {gaps}, settled_sum = {gaps} * ({gaps} + 1),
+                    pending_gaps = headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, s.partition,
+                        ARRAY(SELECT unnest(ARRAY[2 * i - 1, 2 * i - 1]) FROM generate_series(1, {gaps}) i))
+              WHERE s.term = {term}"
+        ),
+    )
+    .await;
+    run(&mut slow, "COMMIT").await;
+    (worker, of)
+}
+
+#[tokio::test]
+async fn two_calls_at_once_bring_a_ledger_together_once() {
+    let db = shop("reader", "").await;
+    let (mut worker, of) = with_chunks(&db, 400).await;
+    let mut session = db.session().await;
+    let next = format!("SELECT count(*) FROM headwater.next_events('shop', 'reader', 0, {}, 10)", of.1);
+    run(&mut worker.session, &format!("BEGIN; {next}")).await;
+    let mut other = db.session().await;
+    let waiting = pid(&mut other).await;
+    let call = tokio::spawn(async move { run(&mut other, &next).await });
+    until_it_waits(&mut session, waiting).await;
+    run(&mut worker.session, "COMMIT").await;
+    call.await.unwrap();
+    let mut handled = Vec::new();
+    loop {
+        let page = worker.page(of, "1000").await;
+        if page.is_empty() {
+            break;
+        }
+        handled.extend(worker.settle_all(of, &page).await);
+    }
+    assert_eq!(handled, (0..400).map(|i| 2 * i + 1).collect::<Vec<_>>(), "each once");
+    assert_eq!(stands(&db, "reader").await, [(800, vec![])]);
+}
+
+#[tokio::test]
+async fn cursors_of_a_page_are_bounded_however_long_the_ledger_is() {
+    let db = shop("reader", "").await;
+    let (mut worker, of) = with_chunks(&db, 1_500).await;
+    let page = worker.page(of, "1000, scope => 'event'").await;
+    let bytes: usize = page.iter().filter_map(|given| given.0.as_ref()).map(String::len).sum();
+    assert!(!page.is_empty() && bytes < 2_500_000, "{bytes} bytes for {} events", page.len());
+    assert_eq!(worker.settle_all(of, &page).await[0], 1);
 }

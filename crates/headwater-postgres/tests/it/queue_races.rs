@@ -170,3 +170,38 @@ async fn letters_that_are_redriven_while_others_are_queued_are_found() {
     run(&mut operator, "COMMIT").await;
     assert_eq!(delivered(&shop.claim(9).await), [[2]]);
 }
+
+/// A claim that waited while the name went to another namespace proves gaps by the horizon of its own.
+#[tokio::test]
+async fn a_claim_that_waited_for_a_swap_of_names_passes_no_open_gap() {
+    let mut shop = Shop::open(1).await;
+    let (mut holder, mut writer, mut waiter) =
+        (shop.db.session().await, shop.db.session().await, shop.db.session().await);
+    run(
+        &mut shop.session,
+        "SELECT headwater.create_namespace('green'); SELECT headwater.emit('green', 'g') FROM generate_series(1, 9)",
+    )
+    .await;
+    run(&mut holder, "BEGIN; SELECT headwater.claim('shop', 'work', 1)").await;
+    run(&mut writer, "BEGIN; SELECT headwater.emit('shop', 'late')").await;
+    run(&mut shop.session, "SELECT headwater.emit('shop', 'third')").await;
+    let waiting = pid(&mut waiter).await;
+    let claim = tokio::spawn(async move {
+        let claim = "SELECT global_sequence FROM headwater.claim('shop', 'work', 10)";
+        (sqlx::query_scalar::<_, i64>(claim).fetch_all(&mut waiter).await, waiter)
+    });
+    until_it_waits(&mut shop.session, waiting).await;
+    run(
+        &mut shop.session,
+        "SELECT headwater.rename_namespace('shop', 'old'), headwater.rename_namespace('green', 'shop')",
+    )
+    .await;
+    run(&mut holder, "COMMIT").await;
+    let (claimed, _) = claim.await.unwrap();
+    let mut got = claimed.unwrap_or_default();
+    run(&mut writer, "COMMIT").await;
+    let rest = "SELECT global_sequence FROM headwater.claim('old', 'work', 10)";
+    got.extend(sqlx::query_scalar::<_, i64>(rest).fetch_all(&mut shop.session).await.unwrap());
+    got.sort_unstable();
+    assert_eq!(got, [2, 3], "the event that committed late comes too");
+}

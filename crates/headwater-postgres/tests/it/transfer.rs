@@ -300,3 +300,63 @@ async fn a_namespace_in_use_is_renamed_by_force_only_and_its_owners_are_fenced()
             .unwrap();
     assert!(now.unsigned_abs() > term, "the owner's term is over");
 }
+
+/// A subscriber whose ledger is too long for its row.
+#[tokio::test]
+async fn a_long_ledger_comes_along() {
+    let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
+    let (mut session, mut slow) = (db.session().await, db.session().await);
+    run(&mut session, "SELECT headwater.create_namespace('shop'), headwater.register_subscriber('shop', 'mailer')")
+        .await;
+    run(&mut slow, "BEGIN").await;
+    for _ in 0..700 {
+        emit(&mut slow, "shop", "slow").await;
+        emit(&mut session, "shop", "fast").await;
+    }
+    run(
+        &mut session,
+        "UPDATE headwater_private.subscribers s
+            SET position = 1400, settled_events = 700, settled_sum = 700 * 701,
+                pending_gaps = headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, s.partition,
+                    ARRAY(SELECT unnest(ARRAY[2 * i - 1, 2 * i - 1]) FROM generate_series(1, 700) i))",
+    )
+    .await;
+    run(&mut slow, "COMMIT").await;
+    let (exported, _) = lines(&db, "shop").await;
+    import(&other, &exported, None).await.unwrap();
+    let mut there = other.session().await;
+    let ledger =
+        "SELECT cardinality(headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)),
+                         cardinality(s.pending_gaps) FROM headwater_private.subscribers s";
+    let (whole, in_row): (i32, i32) = sqlx::query_as(ledger).fetch_one(&mut there).await.unwrap();
+    assert_eq!(whole, 1_400);
+    assert!(in_row <= 512, "{in_row} in the row");
+    let wrong =
+        "SELECT count(*) FROM headwater.audit_subscribers('shop') WHERE in_log <> settled OR sums_differ_by <> 0";
+    assert_eq!(sqlx::query_scalar::<_, i64>(wrong).fetch_one(&mut there).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn streams_that_do_not_fit_their_events_are_refused() {
+    let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
+    shop(&db, "sequence").await;
+    let (exported, _) = lines(&db, "shop").await;
+    let damaged = |from: &str, to: &str| -> Vec<String> {
+        let at =
+            exported.iter().position(|line| line.contains(from)).unwrap_or_else(|| panic!("{from}: {exported:#?}"));
+        let mut lines = exported.clone();
+        lines[at] = lines[at].replacen(from, to, 1);
+        lines
+    };
+    let wrong = [
+        damaged(r#""version": 3"#, r#""version": 2"#),
+        damaged(r#""stream_id": "order-2""#, r#""stream_id": "order-9""#),
+        damaged(r#""stream_version": 3"#, r#""stream_version": 2"#),
+        damaged(r#""stream_version": 3"#, r#""stream_version": 4"#),
+    ];
+    for lines in wrong {
+        let refused = import(&other, &lines, None).await.unwrap_err();
+        assert!(refused.to_string().contains("stream") || refused.to_string().contains("event"), "{refused}");
+    }
+    import(&other, &exported, None).await.unwrap();
+}
