@@ -1,6 +1,7 @@
 -- headwater.import_follow(namespace_id, name, new_token)
--- Returns how far an import has followed its table. With a token, the import begins to follow, if it does not yet: the token names what is made in
--- the source. An import that follows already keeps its own token.
+-- Returns how far an import has followed its table. With a token, the import begins to follow, if
+-- it does not yet: the token names what is made in the source. An import that follows already keeps
+-- its own token.
 -- Raises: WH001, WH015. Locks: the rows that it writes. Writes: the import.
 CREATE OR REPLACE FUNCTION headwater.import_follow(
     namespace_id int, name text, new_token text DEFAULT NULL, caller headwater.caller DEFAULT current_user

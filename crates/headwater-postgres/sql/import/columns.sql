@@ -1,4 +1,5 @@
--- The columns of a table to import from, with their types; none: there is no such table. `followable`: a trigger of the table fires for each new row.
+-- The columns of a table to import from, with their types; none: there is no such table.
+-- `followable`: a trigger of the table fires for each new row.
 SELECT c.oid::regclass::text AS table_name, a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type,
        greatest(c.reltuples, 0)::bigint AS estimate, quote_ident(n.nspname) AS schema_name,
        c.relkind = 'p' OR c.relkind = 'r' AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid) AS followable

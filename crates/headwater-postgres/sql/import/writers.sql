@@ -1,4 +1,5 @@
--- The transactions that have written to a table ($1), or to a partition of it, and are still open; the oldest first.
+-- The transactions that have written to a table ($1), or to a partition of it, and are still open;
+-- the oldest first.
 SELECT l.virtualtransaction AS writer, coalesce(l.pid, 0) AS pid, coalesce(extract(epoch FROM clock_timestamp() - min(a.xact_start)), 0)::bigint AS seconds
   FROM pg_catalog.pg_locks l
   LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid

@@ -2,8 +2,9 @@
 -- Frozen once shipped.
 
 ALTER TABLE headwater_private.imports
-    -- preparing: the trigger may be there or not; backlog: it is there, and rows older than it are imported; following: new rows are imported;
-    -- finishing: the trigger is being removed; ended: it is removed. NULL: the import never followed its table.
+    -- preparing: the trigger may be there or not; backlog: it is there, and rows older than it are
+    -- imported; following: new rows are imported; finishing: the trigger is being removed; ended:
+    -- it is removed. NULL: the import never followed its table.
     ADD COLUMN follow_state text COLLATE "C" CHECK (follow_state IN ('preparing', 'backlog', 'following', 'finishing', 'ended')),
     -- names the trigger and the table of notes in the source
     ADD COLUMN follow_token text COLLATE "C",

@@ -1,6 +1,8 @@
-//! Carries over what subscribers of an old event bus left behind: their checkpoints and their dead letters.
+//! Carries over what subscribers of an old event bus left behind: their checkpoints and their dead
+//! letters.
 //!
-//! Both are only added: a subscriber or letter that is there stays as it is, so a second run changes nothing, and one that was killed goes on.
+//! Both are only added: a subscriber or letter that is there stays as it is, so a second run
+//! changes nothing, and one that was killed goes on.
 
 use chrono::{DateTime, Utc};
 use headwater_core::Attempt;
@@ -26,7 +28,8 @@ pub struct ImportCheckpoints {
     pub table: String,
     /// The column with the subscriber's id.
     pub subscriber: String,
-    /// The column with the highest sequence that the subscriber has handled: of the column that [`ImportSource::sequence`](super::ImportSource::sequence) names.
+    /// The column with the highest sequence that the subscriber has handled: of the column that
+    /// [`ImportSource::sequence`](super::ImportSource::sequence) names.
     pub sequence: String,
 }
 
@@ -45,7 +48,8 @@ pub struct ImportDeadLetters {
     pub table: String,
     /// The column with the subscriber's id.
     pub subscriber: String,
-    /// The column with the id of the event: of the column that [`ImportSource::id`](super::ImportSource::id) names.
+    /// The column with the id of the event: of the column that
+    /// [`ImportSource::id`](super::ImportSource::id) names.
     pub event: String,
     /// The column with the last error.
     pub error: Option<String>,
@@ -58,7 +62,8 @@ pub struct ImportDeadLetters {
 }
 
 impl ImportDeadLetters {
-    /// A table with columns `subscriber_id`, `event_id`, `error_message`, `retry_count`, `created_at` and `last_retry_at`, as epoch has it.
+    /// A table with columns `subscriber_id`, `event_id`, `error_message`, `retry_count`,
+    /// `created_at` and `last_retry_at`, as epoch has it.
     pub fn table(name: impl Into<String>) -> Self {
         ImportDeadLetters {
             table: name.into(),
@@ -84,7 +89,8 @@ pub struct ImportedSubscriber {
     pub subscriber_id: String,
     /// The position that it has now.
     pub position: u64,
-    /// Events at or below the position that are delivered again, since the old event bus may have passed them.
+    /// Events at or below the position that are delivered again, since the old event bus may have
+    /// passed them.
     pub late_events: u64,
     /// This run made it. Else it was there, and stayed as it was.
     pub is_new: bool,

@@ -1,19 +1,26 @@
 //! Follows a table that is still written to, until the application has been switched over.
 //!
-//! A trigger notes each new row in a table of notes beside the source, in the transaction that adds the row. CREATE TRIGGER waits for all who have written and are
-//! still open, so a row without a note was committed before the trigger was there. Those rows are read first, by pages: their number does not grow. Then
-//! rows are imported by their notes, and the notes are deleted. A sequence is never taken for a sign of what was committed, so no order of commits can hide a row.
+//! A trigger notes each new row in a table of notes beside the source, in the transaction that adds
+//! the row. CREATE TRIGGER waits for all who have written and are still open, so a row without a
+//! note was committed before the trigger was there. Those rows are read first, by pages: their
+//! number does not grow. Then rows are imported by their notes, and the notes are deleted. A
+//! sequence is never taken for a sign of what was committed, so no order of commits can hide a row.
 //!
-//! Who has authority: the row in `headwater_private.imports`. A batch's events, the number of the batch and the notes of its rows commit together there, from
-//! the batch that this run knows, or not at all. Only then are these notes deleted in the source, and only then is the next batch read. A run that was
-//! killed in between finds the notes of the last batch in the target, and deletes them first. The token in the names of the trigger and the notes is new each time, so a run
-//! that hung for long never deletes notes of a later one. A session lock in the source keeps a second run out; it decides nothing.
+//! Who has authority: the row in `headwater_private.imports`. A batch's events, the number of the
+//! batch and the notes of its rows commit together there, from the batch that this run knows, or
+//! not at all. Only then are these notes deleted in the source, and only then is the next batch
+//! read. A run that was killed in between finds the notes of the last batch in the target, and
+//! deletes them first. The token in the names of the trigger and the notes is new each time, so a
+//! run that hung for long never deletes notes of a later one. A session lock in the source keeps a
+//! second run out; it decides nothing.
 //!
-//! Order: rows come in the order of the table, up to the last one that was visible when a round began. Before they are read, those are waited for who were
-//! writing then: they had their place in the order before. After [`PATIENCE`] they are not waited for, and their rows come later.
+//! Order: rows come in the order of the table, up to the last one that was visible when a round
+//! began. Before they are read, those are waited for who were writing then: they had their place in
+//! the order before. After [`PATIENCE`] they are not waited for, and their rows come later.
 //!
-//! The end: the trigger is dropped in a transaction that keeps writers out, the last notes are imported in it, and the notes are dropped. The state `finishing` is
-//! written before, so that a run which was killed after that transaction knows that it was its own.
+//! The end: the trigger is dropped in a transaction that keeps writers out, the last notes are
+//! imported in it, and the notes are dropped. The state `finishing` is written before, so that a
+//! run which was killed after that transaction knows that it was its own.
 //!
 //! States: preparing → backlog → following → finishing → ended.
 
@@ -35,7 +42,8 @@ const POLL: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long another run's session is waited for: one that was killed ends when the server notices.
 const OTHERS_END: Duration = Duration::from_secs(10);
-/// Between two attempts to lock the table: writers queue behind an attempt, for no longer than its `lock_timeout` (500 ms).
+/// Between two attempts to lock the table: writers queue behind an attempt, for no longer than its
+/// `lock_timeout` (500 ms).
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
 
 /// How long an import follows its source.
@@ -43,16 +51,17 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
 pub enum ImportFollow {
     /// Until the future is dropped. The trigger stays, and the next run goes on.
     Forever,
-    /// Until what was there when it looked last is imported. The trigger stays, and the next run goes on.
+    /// Until what was there when it looked last is imported. The trigger stays, and the next run
+    /// goes on.
     UntilCaughtUp,
-    /// To its end: the application does not write to the source any more. The trigger is removed when all is imported, and then checkpoints and dead letters are
-    /// carried over.
+    /// To its end: the application does not write to the source any more. The trigger is removed
+    /// when all is imported, and then checkpoints and dead letters are carried over.
     Finish,
 }
 
 impl PgLog {
-    /// Gives up following a source, without importing the rest: the trigger and the notes are removed from the source. Answers whether there was
-    /// something to remove.
+    /// Gives up following a source, without importing the rest: the trigger and the notes are
+    /// removed from the source. Answers whether there was something to remove.
     pub async fn stop_following(
         &self,
         source_url: Option<&str>,
@@ -256,7 +265,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// The open transactions that have written to the table: name, backend, age in seconds; the oldest first.
+    /// The open transactions that have written to the table: name, backend, age in seconds; the
+    /// oldest first.
     async fn writers(&self, source: &mut PgConnection) -> Result<Vec<(String, i32, i64)>, ImportError> {
         let writers = sqlx::query_as(sql::IMPORT_WRITERS).bind(&self.reader.table.name).fetch_all(source).await;
         writers.map_err(ImportError::source)
@@ -355,7 +365,8 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Removes the trigger and imports the last rows; `false`: there is more, or somebody is writing.
+    /// Removes the trigger and imports the last rows; `false`: there is more, or somebody is
+    /// writing.
     async fn finish(
         &mut self,
         source: &mut PgConnection,
@@ -368,7 +379,8 @@ impl<'a> Follower<'a> {
             self.wait_for_writers(source, *events, tell).await?;
             return Ok(false);
         }
-        // Nobody can write now. That notes are gone counts only if this transaction commits, so what is left must be one batch.
+        // Nobody can write now. That notes are gone counts only if this transaction commits, so
+        // what is left must be one batch.
         if let Some(rest) = self.reader.noted(&mut tx, self.notes, None, self.name()).await? {
             if rest.notes.len() > self.import.options.batch as usize || rest.is_full() {
                 tx.rollback().await.map_err(ImportError::source)?;
@@ -410,7 +422,8 @@ fn is(error: &sqlx::Error, code: &str) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|there| there == code)
 }
 
-/// Begins a transaction that locks the table: it neither waits for long, nor has others wait for long.
+/// Begins a transaction that locks the table: it neither waits for long, nor has others wait for
+/// long.
 async fn locking(source: &mut PgConnection) -> Result<Transaction<'_, Postgres>, ImportError> {
     let mut tx = source.begin().await.map_err(ImportError::source)?;
     sqlx::raw_sql(sql::IMPORT_LOCKING).execute(&mut *tx).await.map_err(ImportError::source)?;

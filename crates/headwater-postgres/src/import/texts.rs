@@ -144,7 +144,8 @@ impl Reader {
         Ok((sequence(&row, "events").map_err(ImportError::source)?, row.get("checksum")))
     }
 
-    /// The rows that have a note, up to a cursor (`None`: all of them), in one batch; `None`: there are none.
+    /// The rows that have a note, up to a cursor (`None`: all of them), in one batch; `None`: there
+    /// are none.
     pub(super) async fn noted(
         &self,
         conn: &mut PgConnection,
@@ -191,7 +192,8 @@ fn unordered(id: String) -> ImportError {
     ImportError::Row { id, reason: "a column by which rows are ordered is NULL".into() }
 }
 
-/// Fills the templates. All that is put in is an identifier or a constant, quoted, or a type that the database named.
+/// Fills the templates. All that is put in is an identifier or a constant, quoted, or a type that
+/// the database named.
 pub(super) struct Texts<'a> {
     pub(super) source: &'a ImportSource,
     pub(super) tables: &'a [String],

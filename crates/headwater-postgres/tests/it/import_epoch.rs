@@ -154,7 +154,8 @@ async fn subscribers_go_on_where_they_stopped() {
     sound(&mut session).await;
 }
 
-/// A row that committed after others with a higher sequence: the old bus may have passed it, and does not come back to it.
+/// A row that committed after others with a higher sequence: the old bus may have passed it, and
+/// does not come back to it.
 #[tokio::test]
 async fn an_event_that_the_old_bus_may_have_passed_is_delivered() {
     let (db, log, mut session) = shop().await;

@@ -1,4 +1,5 @@
-//! Imports that follow a table which is still written to: no order of commits, no kill and no second run loses a row or doubles one.
+//! Imports that follow a table which is still written to: no order of commits, no kill and no
+//! second run loses a row or doubles one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -95,7 +96,8 @@ async fn rows_are_followed_to_the_end_and_nothing_is_left_behind() {
     assert!(matches!(more, Err(ImportError::Mismatch { in_source: 44, imported: 43, .. })), "{more:?}");
 }
 
-/// A writer that has its sequence before the trigger is there, and writes after it: whoever trusts sequences misses it.
+/// A writer that has its sequence before the trigger is there, and writes after it: whoever trusts
+/// sequences misses it.
 #[tokio::test]
 async fn a_sequence_that_was_taken_before_the_trigger_is_not_missed() {
     let (_db, log, mut session) = shop().await;
@@ -109,7 +111,8 @@ async fn a_sequence_that_was_taken_before_the_trigger_is_not_missed() {
     assert_eq!(old_sequences(&log).await, [1, 2, 3, 4, 5, 7, 8, 9, 6]);
 }
 
-/// The trigger waits for a transaction that has written before it, names it, and does not keep other writers out for long.
+/// The trigger waits for a transaction that has written before it, names it, and does not keep
+/// other writers out for long.
 #[tokio::test]
 async fn the_trigger_waits_for_open_writers_and_says_for_whom() {
     let (db, log, mut session) = shop().await;
@@ -207,7 +210,8 @@ async fn a_kill_after_the_trigger_is_removed_is_gone_on_from() {
     );
 }
 
-/// The last rows are stored while the table is locked: if the transaction that locks it fails then, they are not stored again.
+/// The last rows are stored while the table is locked: if the transaction that locks it fails then,
+/// they are not stored again.
 #[tokio::test]
 async fn a_kill_before_the_trigger_is_removed_doubles_nothing() {
     let (db, log, mut session) = shop().await;
@@ -260,7 +264,8 @@ async fn a_second_one_who_follows_is_refused() {
     assert_eq!(follow(&log, ImportFollow::Finish).await.unwrap().events, 3);
 }
 
-/// A run that does not follow, and began before, stores nothing once another follows: it would store rows that have notes.
+/// A run that does not follow, and began before, stores nothing once another follows: it would
+/// store rows that have notes.
 #[tokio::test]
 async fn one_that_does_not_follow_stops_when_another_follows() {
     let (db, log, mut session) = shop().await;
@@ -419,7 +424,8 @@ async fn a_copy_of_the_namespace_does_not_follow() {
     assert!(line.contains("\"follow_state\": \"ended\"") && !line.contains("token"), "{line}");
 }
 
-/// Eight writers with transactions of any length, some rolled back, and a follower that is killed again and again.
+/// Eight writers with transactions of any length, some rolled back, and a follower that is killed
+/// again and again.
 #[tokio::test]
 async fn nothing_is_lost_or_doubled_while_writers_write_and_the_import_is_killed() {
     let (db, log, mut session) = shop().await;
@@ -461,7 +467,8 @@ async fn nothing_is_lost_or_doubled_while_writers_write_and_the_import_is_killed
     }
     let meanwhile = number(&mut session, "SELECT followed_events FROM headwater_private.imports").await;
     assert!(meanwhile > 0, "it came to nothing in {kills} runs");
-    // Those who write are not in its way when it ends, but what they write after that would be missed.
+    // Those who write are not in its way when it ends, but what they write after that would be
+    // missed.
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let mut expected = BTreeMap::from([(100, 50)]);
     for (stream, writer) in (1..=8).zip(writers) {
