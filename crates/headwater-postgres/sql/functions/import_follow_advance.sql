@@ -1,8 +1,7 @@
--- headwater.import_follow_advance(namespace_id, name, token, from_batch, to_cursor, notes, events,
--- first_sequence, last_sequence) Moves an import that follows its table on by one batch, in the
--- transaction that appends the batch's events: from the batch that it is known to be at, or not at
--- all. A batch of rows that are older than the trigger moves the cursor; any other (to_cursor NULL)
--- has the notes of its rows.
+-- headwater.import_follow_advance(namespace_id, name, token, from_batch, to_cursor, notes, events, first_sequence, last_sequence)
+-- Moves an import that follows its table on by one batch, in the transaction that appends the
+-- batch's events: from the batch that it is known to be at, or not at all. A batch of rows that are
+-- older than the trigger moves the cursor; any other (to_cursor NULL) has the notes of its rows.
 -- Raises: WH001, WH015. Locks: the rows that it writes. Writes: the import.
 CREATE OR REPLACE FUNCTION headwater.import_follow_advance(
     namespace_id int, name text, token text, from_batch bigint, to_cursor text[], notes bigint[], events bigint, first_sequence bigint,

@@ -1,7 +1,7 @@
--- headwater.import_follow_move(namespace_id, name, token, from_states, to_state) Moves an import
--- that follows its table to its next state, from one of those that it is expected to be in, or not
--- at all. Returns whether it moved. If following ends before any row was imported by its note, the
--- import is as it was before (to_state NULL).
+-- headwater.import_follow_move(namespace_id, name, token, from_states, to_state)
+-- Moves an import that follows its table to its next state, from one of those that it is expected
+-- to be in, or not at all. Returns whether it moved. If following ends before any row was imported
+-- by its note, the import is as it was before (to_state NULL).
 -- Raises: WH001, WH015. Locks: the rows that it writes. Writes: the import.
 CREATE OR REPLACE FUNCTION headwater.import_follow_move(
     namespace_id int, name text, token text, from_states text[], to_state text, caller headwater.caller DEFAULT current_user

@@ -1,7 +1,7 @@
--- headwater.import_letters(namespace_id, subscriber_ids, event_ids, errors, attempts, created_ats,
--- updated_ats) Stores the dead letters of another event bus: those whose events are in the log. A
--- letter that is there stays as it is, whatever became of it.
--- Returns how many were stored, and how many events the log does not have.
+-- headwater.import_letters(namespace_id, subscriber_ids, event_ids, errors, attempts, created_ats, updated_ats)
+-- Stores the dead letters of another event bus: those whose events are in the log. A letter that is
+-- there stays as it is, whatever became of it. Returns how many were stored, and how many events
+-- the log does not have.
 -- Raises: WH001, WH002, WH015. Locks: the rows that it writes. Writes: dead letters.
 CREATE OR REPLACE FUNCTION headwater.import_letters(
     namespace_id int, subscriber_ids text[], event_ids uuid[], errors text[], attempts text[], created_ats timestamptz[],

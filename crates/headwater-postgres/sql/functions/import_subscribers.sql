@@ -1,11 +1,11 @@
--- headwater.import_subscribers(namespace_id, name, subscriber_ids, checkpoints) Makes subscribers
--- that go on where those of another event bus stopped. Each checkpoint is a sequence of the source,
--- which imported events have in their header `source_sequence`. A subscriber stands just before the
--- first event that its checkpoint does not cover: one with a higher source sequence, or one that
--- was not imported. An event that came in after one with a higher source sequence was written by a
--- transaction that stayed open: the old bus may have passed it. It is in the subscriber's ledger,
--- and is delivered late. A subscriber that is there stays as it is. Reads the part of the log that
--- was imported.
+-- headwater.import_subscribers(namespace_id, name, subscriber_ids, checkpoints)
+-- Makes subscribers that go on where those of another event bus stopped. Each checkpoint is a
+-- sequence of the source, which imported events have in their header `source_sequence`. A
+-- subscriber stands just before the first event that its checkpoint does not cover: one with a
+-- higher source sequence, or one that was not imported. An event that came in after one with a
+-- higher source sequence was written by a transaction that stayed open: the old bus may have passed
+-- it. It is in the subscriber's ledger, and is delivered late. A subscriber that is there stays as
+-- it is. Reads the part of the log that was imported.
 --   late   how many events are in its ledger
 -- Raises: WH001, WH002, WH006, WH015. Locks: against trimming. Writes: subscribers, and their
 -- ledgers.

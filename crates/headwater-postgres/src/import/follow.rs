@@ -151,12 +151,14 @@ struct Follower<'a> {
     token: String,
     /// Of the last batch that was imported.
     batch: i64,
+    /// Writers that were waited for in vain.
+    slow: Vec<String>,
 }
 
 impl<'a> Follower<'a> {
     fn new(import: &'a Import<'a>, reader: &'a Reader, token: String) -> Self {
         let notes = reader.notes.as_ref().expect("a reader that was made with a token");
-        Follower { import, reader, notes, token, batch: 0 }
+        Follower { import, reader, notes, token, batch: 0, slow: Vec::new() }
     }
 
     fn name(&self) -> &str {
@@ -341,14 +343,20 @@ impl<'a> Follower<'a> {
         Ok(events)
     }
 
-    /// Those who write now may have rows that come before the last one that is visible.
-    async fn let_writers_end(&self, source: &mut PgConnection) -> Result<(), ImportError> {
-        let writers: Vec<String> = self.writers(source).await?.into_iter().map(|(writer, ..)| writer).collect();
+    /// Those who write now may have rows that come before the last one that is visible. Each is
+    /// waited for once.
+    async fn let_writers_end(&mut self, source: &mut PgConnection) -> Result<(), ImportError> {
+        let writers = self.writers(source).await?.into_iter().map(|(writer, ..)| writer);
+        let (slow, others): (Vec<_>, Vec<_>) = writers.partition(|writer| self.slow.contains(writer));
+        self.slow = slow;
         let until = Instant::now() + PATIENCE;
         let mut pause = Duration::from_millis(1);
-        while !writers.is_empty() && Instant::now() < until {
-            let left = sqlx::query(sql::IMPORT_WRITERS_LEFT).bind(&writers).fetch_one(&mut *source).await;
+        while !others.is_empty() {
+            let left = sqlx::query(sql::IMPORT_WRITERS_LEFT).bind(&others).fetch_one(&mut *source).await;
             if !left.map_err(ImportError::source)?.get::<bool, _>("open") {
+                break;
+            } else if Instant::now() >= until {
+                self.slow.extend(others);
                 break;
             }
             sleep(pause).await;
