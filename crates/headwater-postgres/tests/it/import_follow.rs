@@ -264,6 +264,35 @@ async fn a_second_one_who_follows_is_refused() {
     assert_eq!(follow(&log, ImportFollow::Finish).await.unwrap().events, 3);
 }
 
+/// Rows that are added while older ones are read: ahead of what is read, and behind it.
+#[tokio::test]
+async fn rows_that_are_added_while_older_ones_are_read_come_once() {
+    let (db, log, mut session) = shop().await;
+    let taken = number(&mut session, "SELECT nextval('public.events_global_sequence_seq')").await;
+    store(&mut session, 1, 1..=25).await;
+    let url = db.url.clone();
+    let add = move || {
+        let url = url.clone();
+        let adding = std::thread::spawn(move || {
+            tokio::runtime::Runtime::new().unwrap().block_on(async {
+                let mut session = PgConnection::connect(&url).await.unwrap();
+                run(&mut session, &format!("SELECT public.store(1, 26); SELECT public.store(2, 1, {taken})")).await;
+            });
+        });
+        adding.join().unwrap();
+    };
+    let options = epoch::options(Some(ImportFollow::UntilCaughtUp));
+    let told = |at: headwater_postgres::ImportProgress| {
+        if at.stage == ImportStage::Reading && at.events == 10 {
+            add();
+        }
+    };
+    assert_eq!(log.import(None, &options, told).await.unwrap().events, 27);
+    let expected: Vec<i64> = (2..=26).chain([1, 27]).collect();
+    assert_eq!(old_sequences(&log).await, expected);
+    assert_eq!(follow(&log, ImportFollow::Finish).await.unwrap().followed_events, 2);
+}
+
 /// A run that does not follow, and began before, stores nothing once another follows: it would
 /// store rows that have notes.
 #[tokio::test]
