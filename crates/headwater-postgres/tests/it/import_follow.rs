@@ -145,7 +145,7 @@ async fn rows_that_commit_out_of_order_come_in_order() {
     store(&mut session, 3, 1..=2).await;
     let (running, _told) = spawn(&log, ImportFollow::UntilCaughtUp);
     // It has looked who writes, and waits for them.
-    until(&mut session, "EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%virtualtransaction = ANY%' AND pid <> pg_backend_pid())").await;
+    until(&mut session, "EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%virtualtransaction = ANY%' AND pid <> pg_backend_pid())").await;
     run(&mut failing, "ROLLBACK").await;
     run(&mut slow, "COMMIT").await;
     assert_eq!(running.await.unwrap().unwrap().events, 3);
@@ -177,7 +177,7 @@ async fn a_kill_between_the_events_and_the_notes_doubles_nothing() {
     run(&mut holder, &format!("BEGIN; SELECT FROM public.{notes} FOR UPDATE")).await;
     let (running, _told) = spawn(&log, ImportFollow::UntilCaughtUp);
     until(&mut session, "(SELECT cardinality(follow_notes) = 3 FROM headwater_private.imports)").await;
-    let waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%DELETE FROM%headwater\\_notes%'";
+    let waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%DELETE FROM%headwater\\_notes%'";
     until(&mut session, &format!("EXISTS ({waiting})")).await;
     run(&mut session, &format!("SELECT pg_terminate_backend(pid) FROM ({waiting}) w")).await;
     assert!(matches!(running.await.unwrap(), Err(ImportError::Source(_))));
@@ -229,10 +229,10 @@ async fn a_kill_before_the_trigger_is_removed_doubles_nothing() {
     // Its row is about to be stored in the target. The source's session ends before that.
     until(
         &mut session,
-        "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%headwater.append%')",
+        "EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%headwater.append%')",
     )
     .await;
-    let holding = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE '%headwater\\_notes%'";
+    let holding = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE '%headwater\\_notes%'";
     assert_eq!(sqlx::query(holding).fetch_all(&mut session).await.unwrap().len(), 1);
     run(&mut holder, "ROLLBACK").await;
     let failed = running.await.unwrap();
