@@ -214,6 +214,16 @@ async fn a_kill_after_the_trigger_is_removed_is_gone_on_from() {
 /// they are not stored again.
 #[tokio::test]
 async fn a_kill_before_the_trigger_is_removed_doubles_nothing() {
+    for _ in 0..10 {
+        if killed_before_the_trigger_is_removed().await {
+            return;
+        }
+    }
+    panic!("the removal never waited for a writer that ended in time");
+}
+
+/// `false`: the writer ended too late, after the lock was given up; its row then comes in a round.
+async fn killed_before_the_trigger_is_removed() -> bool {
     let (db, log, mut session) = shop().await;
     follow(&log, ImportFollow::UntilCaughtUp).await.unwrap();
     // It commits after the last round, while the removal waits for it.
@@ -233,7 +243,10 @@ async fn a_kill_before_the_trigger_is_removed_doubles_nothing() {
     )
     .await;
     let holding = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE '%headwater\\_notes%'";
-    assert_eq!(sqlx::query(holding).fetch_all(&mut session).await.unwrap().len(), 1);
+    let killed = sqlx::query(holding).fetch_all(&mut session).await.unwrap().len();
+    if killed == 0 {
+        return false;
+    }
     run(&mut holder, "ROLLBACK").await;
     let failed = running.await.unwrap();
     assert!(matches!(failed, Err(ImportError::Source(_))), "{failed:?}");
@@ -244,6 +257,7 @@ async fn a_kill_before_the_trigger_is_removed_doubles_nothing() {
     assert_eq!(follow(&log, ImportFollow::Finish).await.unwrap().events, 2);
     assert_eq!(old_sequences(&log).await, [1, 2]);
     assert_eq!(left_behind(&mut session).await, 0);
+    true
 }
 
 #[tokio::test]
