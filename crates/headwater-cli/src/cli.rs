@@ -57,7 +57,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Schedules(schedules::Schedules),
     Append(append::Append),
-    Import(import::Import),
+    Import(Box<import::Import>),
     Read(read::Read),
     Consume(consume::Consume),
     #[command(subcommand)]

@@ -239,6 +239,13 @@ impl From<ImportError> for Failure {
             ImportError::Row { .. } => Failure::invalid(error),
             ImportError::Differs(_) => Failure::new(Exit::Conflict, error).help("choose another name with --name"),
             ImportError::Busy(_) => Failure::new(Exit::Conflict, error),
+            ImportError::Followed(_) => Failure::new(Exit::Conflict, error)
+                .help("go on with --follow, end it with --finish, or --stop-following"),
+            ImportError::FollowEnded(_) => Failure::new(Exit::Conflict, error).help("choose another name with --name"),
+            ImportError::MayNotFollow { .. } => Failure::unexpected(error),
+            ImportError::TriggerGone { .. } => {
+                Failure::new(Exit::Findings, error).help("remove what is left of it with --stop-following")
+            }
             ImportError::Mismatch { .. } => Failure::new(Exit::Findings, error)
                 .help("stop those who write to the source, and import it anew under another --name"),
             error => Failure::unexpected(error),

@@ -49,7 +49,10 @@ pub use doctor::{DoctorOptions, Finding, Severity};
 pub use due::{Due, DueEvent, Fired};
 pub use grants::{Grant, GrantKind};
 pub use holders::Holder;
-pub use import::{ImportError, ImportField, ImportOptions, ImportProgress, ImportSource, Imported};
+pub use import::{
+    ImportCheckpoints, ImportDeadLetters, ImportError, ImportField, ImportFollow, ImportOptions, ImportProgress,
+    ImportSource, ImportStage, Imported, ImportedSubscriber,
+};
 pub use inbox::{InboxHead, InboxPage, InboxRow, PgInbox, Received, SlotHealth};
 pub use live_nodes::{LiveNode, LiveReport};
 pub use log::{LogOptions, PgLog};

@@ -51,6 +51,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0034_month_by_month",
     "0035_type_index",
     "0036_storage_moves",
+    "0037_followed_imports",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -217,9 +218,14 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "import_checksum",
     "import_events",
     "import_finish",
+    "import_follow",
+    "import_follow_advance",
+    "import_follow_move",
+    "import_letters",
     "import_lines",
     "import_namespace",
     "import_range",
+    "import_subscribers",
     "import_verified",
     "indexed_types",
     "is_granted",
@@ -521,13 +527,34 @@ pub(crate) const IMPORT_ADVANCE: &str = sql!("statements", "import_advance");
 pub(crate) const IMPORT_BEGIN: &str = sql!("statements", "import_begin");
 pub(crate) const IMPORT_CHECKSUM: &str = sql!("statements", "import_checksum");
 pub(crate) const IMPORT_COLUMNS: &str = sql!("import", "columns");
+pub(crate) const IMPORT_CHECKPOINTS: &str = sql!("import", "checkpoints");
+pub(crate) const IMPORT_EPOCH: &str = sql!("import", "epoch");
+pub(crate) const IMPORT_FIELDS: &str = sql!("import", "fields");
 pub(crate) const IMPORT_FINISH: &str = sql!("statements", "import_finish");
+pub(crate) const IMPORT_FOLLOW: &str = sql!("statements", "import_follow");
+pub(crate) const IMPORT_FOLLOW_ADVANCE: &str = sql!("statements", "import_follow_advance");
+pub(crate) const IMPORT_FOLLOW_MOVE: &str = sql!("statements", "import_follow_move");
+pub(crate) const IMPORT_LETTERS: &str = sql!("statements", "import_letters");
 pub(crate) const IMPORT_LINES: &str = sql!("statements", "import_lines");
+pub(crate) const IMPORT_LOCKING: &str = sql!("import", "locking");
 pub(crate) const IMPORT_NAMESPACE: &str = sql!("statements", "import_namespace");
+pub(crate) const IMPORT_NOTES_DROP: &str = sql!("import", "notes_drop");
+pub(crate) const IMPORT_NOTES_FORGET: &str = sql!("import", "notes_forget");
+pub(crate) const IMPORT_NOTES_KEEP: &str = sql!("import", "notes_keep");
+pub(crate) const IMPORT_NOTES_LAST: &str = sql!("import", "notes_last");
+pub(crate) const IMPORT_NOTES_LOCK: &str = sql!("import", "notes_lock");
+pub(crate) const IMPORT_NOTES_MAKE: &str = sql!("import", "notes_make");
+pub(crate) const IMPORT_NOTES_PAGE: &str = sql!("import", "notes_page");
+pub(crate) const IMPORT_NOTES_THERE: &str = sql!("import", "notes_there");
 pub(crate) const IMPORT_PAGE: &str = sql!("import", "page");
 pub(crate) const IMPORT_RANGE: &str = sql!("statements", "import_range");
 pub(crate) const IMPORT_SOURCE_CHECKSUM: &str = sql!("import", "checksum");
+pub(crate) const IMPORT_SOURCE_LETTERS: &str = sql!("import", "letters");
+pub(crate) const IMPORT_SUBSCRIBERS: &str = sql!("statements", "import_subscribers");
+pub(crate) const IMPORT_TRIGGER_DROP: &str = sql!("import", "trigger_drop");
 pub(crate) const IMPORT_VERIFIED: &str = sql!("statements", "import_verified");
+pub(crate) const IMPORT_WRITERS: &str = sql!("import", "writers");
+pub(crate) const IMPORT_WRITERS_LEFT: &str = sql!("import", "writers_left");
 pub(crate) const IS_NODE: &str = sql!("statements", "is_node");
 pub(crate) const IS_PARKED: &str = sql!("statements", "is_parked");
 pub(crate) const JOIN_GROUPS: &str = sql!("statements", "join_groups");

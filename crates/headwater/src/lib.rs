@@ -68,8 +68,9 @@ pub use headwater_core::{
 pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, Task};
 pub use headwater_derive::{EventData, SubscriberId, subset_enum};
 pub use headwater_postgres::{
-    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, Holder, ImportError, ImportField,
-    ImportOptions, ImportProgress, ImportSource, Imported, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
+    DatabaseOptions, DoctorOptions, Due, DueEvent, Finding, Fired, Grant, GrantKind, Holder, ImportCheckpoints,
+    ImportDeadLetters, ImportError, ImportField, ImportFollow, ImportOptions, ImportProgress, ImportSource,
+    ImportStage, Imported, ImportedSubscriber, LiveNode, LogOptions, Loss, Maintained, Migrated, MonthInfo,
     NamespaceChanges, NamespaceStatus, OrphanedSlot, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent,
     QueueConnection, QueueInfo, Redelivered, ReplicationSettings, ReplicationSlot, ServerStatus, Severity, SlotDropped,
     StorageStep, SubscriptionReset, TransferError, Transferred, Trimmed,

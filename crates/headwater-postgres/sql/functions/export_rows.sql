@@ -49,7 +49,9 @@ SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
     SELECT jsonb_build_object('kind', 'applied_events', 'row', to_jsonb(a) - 'namespace_id')::text
       FROM ns JOIN headwater_private.applied_events a ON a.namespace_id = ns.namespace_id
      UNION ALL
-    SELECT jsonb_build_object('kind', 'imports', 'row', to_jsonb(i) - 'namespace_id')::text
+    -- Who follows a table is one namespace, not its copies too.
+    SELECT jsonb_build_object('kind', 'imports', 'row', to_jsonb(i) - '{namespace_id,follow_token,follow_notes}'::text[]
+               || CASE WHEN i.follow_state IS NULL THEN '{}' ELSE '{"follow_state": "ended"}'::jsonb END)::text
       FROM ns JOIN headwater_private.imports i ON i.namespace_id = ns.namespace_id
      UNION ALL
     (SELECT jsonb_build_object('kind', 'due_events', 'row', to_jsonb(d) - '{namespace_id,due_id}'::text[])::text

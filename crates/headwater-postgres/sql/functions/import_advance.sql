@@ -1,5 +1,6 @@
 -- headwater.import_advance(namespace_id, name, from_cursor, to_cursor, events, first_sequence, last_sequence)
--- Moves an import on, in the transaction that appends its events: from where it is known to be ($3), or not at all.
+-- Moves an import on, in the transaction that appends its events: from where it is known to be ($3), or not at all. An import that follows its
+-- table is moved by headwater.import_follow_advance only.
 -- Raises: WH001, WH015. Locks: the rows that it writes. Writes: as it says.
 CREATE OR REPLACE FUNCTION headwater.import_advance(
     namespace_id int, name text, from_cursor text[], to_cursor text[], events bigint, first_sequence bigint,
@@ -12,7 +13,7 @@ BEGIN
     UPDATE headwater_private.imports i
        SET cursor = $4, events = i.events + $5, first_sequence = least(i.first_sequence, $6), last_sequence = greatest(i.last_sequence, $7),
            updated_at = clock_timestamp(), verified_at = NULL
-     WHERE i.namespace_id = $1 AND i.name = $2 AND i.cursor IS NOT DISTINCT FROM $3
+     WHERE i.namespace_id = $1 AND i.name = $2 AND i.cursor IS NOT DISTINCT FROM $3 AND i.follow_state IS NULL
     RETURNING 1;
 END
 $$;

@@ -9,10 +9,15 @@ use uuid::Uuid;
 
 use super::ImportError;
 
+#[derive(Default)]
 pub(super) struct Batch {
-    pub(super) events: Vec<Imported>,
-    /// Of the last row.
-    pub(super) cursor: Vec<String>,
+    events: Vec<Imported>,
+    /// Of the last row, if rows were read in their order.
+    pub(super) cursor: Option<Vec<String>>,
+    /// The notes of the rows, if they were found by them.
+    pub(super) notes: Vec<i64>,
+    /// How large the data is.
+    bytes: usize,
 }
 
 pub(super) struct Imported {
@@ -20,12 +25,6 @@ pub(super) struct Imported {
     event: Event,
     /// The place in its stream that the source says it has.
     version: Option<i64>,
-}
-
-impl Imported {
-    pub(super) fn bytes(&self) -> usize {
-        self.event.data_text().len()
-    }
 }
 
 /// A row that the page has, as an event of this import.
@@ -48,11 +47,8 @@ pub(super) fn imported(row: &PgRow, import: &str, keep_ids: bool) -> Result<(Imp
     let cursor = cursor.ok_or_else(|| refused("a column by which rows are ordered is NULL".into()))?;
     let data = data.map_or_else(|| Ok(Json::null()), Json::parse).map_err(|error| refused(error.to_string()))?;
     let mut event = Event::raw(event_type, data);
-    event.id = if keep_ids {
-        Uuid::parse_str(&id).map_err(|_| refused("its id is no UUID, so that it cannot be kept".into()))?
-    } else {
-        derived_id(import, &id, created_at)
-    };
+    event.id = event_id(import, &id, created_at, keep_ids)
+        .ok_or_else(|| refused("its id is no UUID, so that it cannot be kept".into()))?;
     if let Some(created_at) = created_at {
         event.created_at = created_at;
     }
@@ -62,12 +58,15 @@ pub(super) fn imported(row: &PgRow, import: &str, keep_ids: bool) -> Result<(Imp
         event.actor_id = row.try_get("actor_id")?;
         event.correlation_id = row.try_get("correlation_id")?;
         event.causation_id = row.try_get("causation_id")?;
-        row.try_get::<Option<i64>, _>("version")
+        Ok((row.try_get::<Option<i64>, _>("version")?, row.try_get::<Option<i64>, _>("sequence")?))
     };
-    let version = get().map_err(ImportError::source)?;
+    let (version, sequence) = get().map_err(ImportError::source)?;
     event.headers.extend(metadata.map(|text| as_headers(&text)).transpose().map_err(refused)?.unwrap_or_default());
     event.headers.insert("import".into(), import.into());
     event.headers.insert("source_id".into(), id.clone());
+    if let Some(sequence) = sequence {
+        event.headers.insert("source_sequence".into(), sequence.to_string());
+    }
     Ok((Imported { id, event, version }, cursor))
 }
 
@@ -87,6 +86,11 @@ fn as_headers(metadata: &str) -> Result<Vec<(String, String)>, String> {
     Ok(texts.chain(typed).collect())
 }
 
+/// The id that the event of a row has; `None`: the row's own cannot be kept.
+pub(super) fn event_id(import: &str, id: &str, created_at: Option<DateTime<Utc>>, keep: bool) -> Option<Uuid> {
+    if keep { Uuid::parse_str(id).ok() } else { Some(derived_id(import, id, created_at)) }
+}
+
 /// The same each time, so that no row is stored twice; and ordered by time, as all ids are that the log makes: past months are then known not to hold new ids.
 fn derived_id(import: &str, id: &str, created_at: Option<DateTime<Utc>>) -> Uuid {
     let hash = Sha256::new().chain_update(import).chain_update([0]).chain_update(id).finalize();
@@ -97,6 +101,20 @@ fn derived_id(import: &str, id: &str, created_at: Option<DateTime<Utc>>) -> Uuid
 }
 
 impl Batch {
+    pub(super) fn add(&mut self, event: Imported) {
+        self.bytes += event.event.data_text().len();
+        self.events.push(event);
+    }
+
+    /// Payloads may be large: a batch ends when it has 8 MiB of them.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= 8 * 1024 * 1024
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
     pub(super) fn events(&self) -> Append {
         self.events.iter().fold(Append::new(), |append, imported| append.event(imported.event.clone()))
     }

@@ -37,6 +37,34 @@ pub enum ImportError {
     /// Another run of this import is at work.
     #[error("another run of import {0:?} is at work: wait for its end, and run this one again")]
     Busy(String),
+    /// The import follows its source, and was asked for as one that does not.
+    #[error("import {0:?} follows its table: go on following it, finish that, or stop following")]
+    Followed(String),
+    /// The import followed its source, and does so no more.
+    #[error("import {0:?} does not follow its table any more: what was added since is not noted; choose another name")]
+    FollowEnded(String),
+    /// The role may not make what notes new rows.
+    #[error(
+        "failed to follow table {table}: {reason}; the role needs TRIGGER on the table and CREATE on schema {schema}"
+    )]
+    MayNotFollow {
+        /// The table.
+        table: String,
+        /// Its schema.
+        schema: String,
+        /// What the server said.
+        reason: String,
+    },
+    /// What noted new rows is gone or switched off, so rows may have been missed.
+    #[error(
+        "the trigger {trigger:?} of table {table} is gone or off: rows may have been missed; stop following, and import the table anew, under another name, into a new namespace"
+    )]
+    TriggerGone {
+        /// The table.
+        table: String,
+        /// The trigger.
+        trigger: String,
+    },
     /// What was imported is not what the source has now.
     #[error(
         "import {name:?} is not what the source has: {imported} events were imported, it has {in_source} rows; rows were added behind those that were read, changed or deleted meanwhile"

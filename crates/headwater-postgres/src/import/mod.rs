@@ -5,22 +5,28 @@
 //! and of two at once one is refused. Ids are made from the source's, the same each time.
 //!
 //! The source is read by pages, in the order of columns that are unique together; a row that appears behind the page that is read is missed. That, and whatever
-//! else may go wrong, is found in the end: what is there to import, and what was imported, are counted and summed up, by hashes, on both sides.
+//! else may go wrong, is found in the end: what is there to import, and what was imported, are counted and summed up, by hashes, on both sides. A table that is
+//! still written to is followed: see `follow.rs`. What subscribers of the old event bus left behind is carried over in the end: see `carry.rs`.
 //!
 //! Memory: one batch, bounded in rows and in bytes.
 
 mod batch;
+mod carry;
 mod error;
+mod follow;
 mod source;
+mod texts;
 
 use headwater_core::{Json, NamespaceInfo};
 use sqlx::postgres::{PgArguments, PgConnection, PgRow, Postgres};
 use sqlx::query::Query;
 use sqlx::{ConnectOptions, Connection, Row};
 
+pub use self::carry::{ImportCheckpoints, ImportDeadLetters, ImportedSubscriber};
 pub use self::error::ImportError;
-use self::source::Reader;
+pub use self::follow::ImportFollow;
 pub use self::source::{ImportField, ImportSource};
+use self::texts::Reader;
 use crate::number::{bigints, sequence};
 use crate::row::json;
 use crate::{PgLog, Servers, sql};
@@ -34,6 +40,12 @@ pub struct ImportOptions {
     pub source: ImportSource,
     /// Rows of one transaction, 1 to 10,000.
     pub batch: u32,
+    /// Whether rows that are added to the source meanwhile are imported too. `None`: nobody writes to it.
+    pub follow: Option<ImportFollow>,
+    /// The checkpoints of the old event bus: a subscriber is made for each, when all is imported.
+    pub checkpoints: Option<ImportCheckpoints>,
+    /// The dead letters of the old event bus: they are stored when all is imported.
+    pub dead_letters: Option<ImportDeadLetters>,
 }
 
 /// How far an import is.
@@ -43,22 +55,54 @@ pub struct ImportProgress {
     pub events: u64,
     /// About how many there are to import, as the source's statistics say.
     pub estimate: u64,
+    /// What it does at present.
+    pub stage: ImportStage,
 }
 
-/// An import that is complete: what the source has and what was imported are the same, by count and by checksum.
+/// What an import does at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImportStage {
+    /// It reads the rows that are there.
+    Reading,
+    /// The trigger can be made, or removed, once those have ended who have written to the table.
+    Waiting {
+        /// The backend whose transaction is the oldest of them; 0 if it is a prepared one.
+        pid: i32,
+        /// How long that transaction has been open.
+        seconds: u64,
+    },
+    /// It imports rows as they are added.
+    Following,
+    /// All is imported, and the trigger is removed: the application may write to Headwater.
+    SwitchedOver,
+    /// It compares what the source has with what was imported.
+    Verifying,
+}
+
+/// An import that is complete: what the source has and what was imported are the same, by count and by checksum. Of one that goes on to follow its source, that
+/// is true of the rows that it has imported so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
     /// Events imported in all.
     pub events: u64,
     /// Of these, by this run.
     pub new_events: u64,
+    /// Of all, those that were added while the import followed the source.
+    pub followed_events: u64,
     /// The sum of their hashes.
     pub checksum: String,
+    /// Where subscribers of the old event bus go on.
+    pub subscribers: Vec<ImportedSubscriber>,
+    /// Dead letters that this run stored.
+    pub dead_letters: u64,
+    /// Dead letters of the old event bus whose events are gone: they were left out.
+    pub dead_letters_without_event: u64,
 }
 
 impl PgLog {
     /// Imports what is not imported yet of a source, which may be in another database (`source_url`; `None`: in this one), and checks that all is there. `progress` is
-    /// told after each batch.
+    /// told after each batch. With [`ImportOptions::follow`], writers to the source need not stop meanwhile. It can be dropped at any moment, and called again.
     pub async fn import(
         &self,
         source_url: Option<&str>,
@@ -66,6 +110,59 @@ impl PgLog {
         mut progress: impl FnMut(ImportProgress),
     ) -> Result<Imported, ImportError> {
         options.validate()?;
+        let mut source = self.import_source(source_url).await?;
+        carry::check(&mut source, options).await?;
+        let reader = Reader::new(&mut source, options, None).await?;
+        let import = Import { log: self, options };
+        import.begin().await?;
+        let state = import.follow_state(None).await?;
+        let before = state.events;
+        let mut tell = |events: u64, stage| {
+            progress(ImportProgress { events, estimate: reader.estimate.max(events), stage });
+        };
+        let mut imported = match (options.follow, state.state.as_deref()) {
+            (None, None) => {
+                let events = import.read_all(&mut source, &reader, state, &mut tell).await?;
+                let checksum = import.verify(&mut source, &reader).await?;
+                let mut imported = Imported::new(events, checksum);
+                import.carry(&mut source, &mut imported).await?;
+                imported
+            }
+            // It was followed to its end.
+            (None | Some(ImportFollow::Finish), Some("ended")) => {
+                let mut imported = Imported::new(state.events, String::new());
+                import.carry(&mut source, &mut imported).await?;
+                imported.checksum = import.verify(&mut source, &reader).await?;
+                imported
+            }
+            (Some(_), Some("ended")) => return Err(ImportError::FollowEnded(options.name.clone())),
+            (None, Some(_)) => return Err(ImportError::Followed(options.name.clone())),
+            (Some(follow), _) => import.follow(&mut source, &reader, follow, &mut tell).await?,
+        };
+        imported.new_events = imported.events - before;
+        imported.followed_events = import.follow_state(None).await?.followed_events;
+        // The server ends it otherwise.
+        _ = source.close().await;
+        Ok(imported)
+    }
+
+    /// Finds the tables of epoch in a source, by their names, and says how they are imported: [`ImportSource::epoch`], with checkpoints and dead letters where
+    /// the source has them.
+    pub async fn epoch_import(&self, source_url: Option<&str>) -> Result<ImportOptions, ImportError> {
+        let mut source = self.import_source(source_url).await?;
+        let row = sqlx::query(sql::IMPORT_EPOCH).fetch_one(&mut source).await.map_err(ImportError::source)?;
+        _ = source.close().await;
+        let Some(events) = row.get::<Option<String>, _>("events") else {
+            return Err(ImportError::Invalid("there is no table \"epoch_events\" or \"events\" in the source".into()));
+        };
+        Ok(ImportOptions {
+            checkpoints: row.get::<Option<String>, _>("checkpoints").map(ImportCheckpoints::table),
+            dead_letters: row.get::<Option<String>, _>("letters").map(ImportDeadLetters::table),
+            ..ImportOptions::new("epoch", ImportSource::epoch(events))
+        })
+    }
+
+    async fn import_source(&self, source_url: Option<&str>) -> Result<PgConnection, ImportError> {
         let connect = match source_url {
             Some(url) => {
                 let invalid = |error| ImportError::Invalid(format!("invalid url of the source: {error}"));
@@ -74,34 +171,53 @@ impl PgLog {
             None => self.database().servers(),
         };
         let connect = connect.resolve().await.map_err(ImportError::source)?;
-        // Values of the cursor are kept as text: it must mean the same in the next run.
-        let connect = connect.options([("datestyle", "ISO"), ("timezone", "UTC"), ("extra_float_digits", "1")]);
-        let mut source = connect.disable_statement_logging().connect().await.map_err(ImportError::source)?;
-        let reader = Reader::new(&mut source, options).await?;
-        let import = Import { log: self, options, reader };
-        let (mut cursor, mut events) = import.begin().await?;
-        let mut new_events = 0;
-        while let Some(batch) = import.reader.page(&mut source, cursor.as_deref(), &options.name).await? {
-            let rows = batch.events.len() as u64;
-            cursor = Some(import.store(cursor.as_deref(), batch).await?);
-            events += rows;
-            new_events += rows;
-            progress(ImportProgress { events, estimate: import.reader.estimate.max(events) });
+        // Values of the cursor are kept as text: it must mean the same in the next run. A note that was deleted must not come back after a crash of the source.
+        let settings =
+            [("datestyle", "ISO"), ("timezone", "UTC"), ("extra_float_digits", "1"), ("synchronous_commit", "on")];
+        connect.options(settings).disable_statement_logging().connect().await.map_err(ImportError::source)
+    }
+}
+
+impl Imported {
+    fn new(events: u64, checksum: String) -> Self {
+        Imported {
+            events,
+            new_events: 0,
+            followed_events: 0,
+            checksum,
+            subscribers: Vec::new(),
+            dead_letters: 0,
+            dead_letters_without_event: 0,
         }
-        let checksum = import.verify(&mut source).await?;
-        // The server ends it otherwise.
-        _ = source.close().await;
-        Ok(Imported { events, new_events, checksum })
     }
 }
 
 impl ImportOptions {
+    /// All rows of a source, in batches of 1,000. Nobody writes to it meanwhile, and no subscribers come along.
+    pub fn new(name: impl Into<String>, source: ImportSource) -> Self {
+        ImportOptions { name: name.into(), source, batch: 1_000, follow: None, checkpoints: None, dead_letters: None }
+    }
+
     fn validate(&self) -> Result<(), ImportError> {
         if !(1..=255).contains(&self.name.len()) || self.name.contains('\0') {
             return Err(ImportError::Invalid(format!("invalid import name {:?}: it has 1 to 255 bytes", self.name)));
         }
         if !(1..=10_000).contains(&self.batch) {
             return Err(ImportError::Invalid(format!("invalid batch {}: it is 1 to 10000 rows", self.batch)));
+        }
+        if self.checkpoints.is_some() {
+            let Some(sequence) = &self.source.sequence else {
+                let message = "checkpoints need to know which column of the source has the sequence that they name";
+                return Err(ImportError::Invalid(message.into()));
+            };
+            if self.source.order_by.first() != Some(sequence) {
+                let message =
+                    format!("checkpoints need rows that are ordered by {sequence:?}, the column that they name");
+                return Err(ImportError::Invalid(message));
+            }
+        }
+        if self.follow.is_some() && self.source.tables.len() != 1 {
+            return Err(ImportError::Invalid("only an import of one table can follow it".into()));
         }
         Ok(())
     }
@@ -110,7 +226,26 @@ impl ImportOptions {
 struct Import<'a> {
     log: &'a PgLog,
     options: &'a ImportOptions,
-    reader: Reader,
+}
+
+/// What an import knows of how far it is.
+struct State {
+    /// `None`: it never followed its source.
+    state: Option<String>,
+    token: Option<String>,
+    batch: i64,
+    cursor: Option<Vec<String>>,
+    notes: Vec<i64>,
+    events: u64,
+    followed_events: u64,
+}
+
+/// How an import moves on with a batch: from where it is known to be, or not at all.
+enum Move<'a> {
+    /// Of rows that nobody adds to.
+    Cursor(Option<&'a [String]>),
+    /// Of rows that are followed, from this batch.
+    Batch { token: &'a str, from: i64 },
 }
 
 impl Import<'_> {
@@ -122,30 +257,71 @@ impl Import<'_> {
         self.info().id
     }
 
-    /// Where earlier runs came to.
-    async fn begin(&self) -> Result<(Option<Vec<String>>, u64), ImportError> {
+    async fn begin(&self) -> Result<(), ImportError> {
         let source = Json::encode(&self.options.source).map_err(|error| ImportError::Invalid(error.to_string()))?;
         let begin = sqlx::query(sql::IMPORT_BEGIN).bind(self.id()).bind(&self.options.name).bind(json(&source));
-        let row = self.row(begin).await?;
-        if !row.get::<bool, _>("is_same") {
-            return Err(ImportError::Differs(self.options.name.clone()));
+        if self.row(begin).await?.get::<bool, _>("is_same") {
+            Ok(())
+        } else {
+            Err(ImportError::Differs(self.options.name.clone()))
         }
-        Ok((row.get("cursor"), sequence(&row, "events").map_err(ImportError::target)?))
+    }
+
+    /// Where earlier runs came to. With a token, it begins to follow its source, if it did not yet.
+    async fn follow_state(&self, token: Option<&str>) -> Result<State, ImportError> {
+        let state = sqlx::query(sql::IMPORT_FOLLOW).bind(self.id()).bind(&self.options.name).bind(token);
+        let row = self.row(state).await?;
+        Ok(State {
+            state: row.get("state"),
+            token: row.get("token"),
+            batch: row.get("batch"),
+            cursor: row.get("cursor"),
+            notes: row.get("notes"),
+            events: sequence(&row, "events").map_err(ImportError::target)?,
+            followed_events: sequence(&row, "followed_events").map_err(ImportError::target)?,
+        })
+    }
+
+    /// Imports all rows behind the cursor; answers how many events there are then.
+    async fn read_all(
+        &self,
+        source: &mut PgConnection,
+        reader: &Reader,
+        state: State,
+        tell: &mut impl FnMut(u64, ImportStage),
+    ) -> Result<u64, ImportError> {
+        let State { mut cursor, mut events, .. } = state;
+        while let Some(batch) = reader.page(source, cursor.as_deref(), &self.options.name).await? {
+            self.store(&batch, Move::Cursor(cursor.as_deref())).await?;
+            events += batch.len() as u64;
+            cursor = batch.cursor;
+            tell(events, ImportStage::Reading);
+        }
+        Ok(events)
     }
 
     /// Appends a batch and moves the import on, together.
-    async fn store(&self, cursor: Option<&[String]>, batch: batch::Batch) -> Result<Vec<String>, ImportError> {
+    async fn store(&self, batch: &batch::Batch, from: Move<'_>) -> Result<(), ImportError> {
         let mut tx = self.log.database().begin("BEGIN").await.map_err(ImportError::target)?;
         let appended = self.log.append_in(&mut tx, &batch.events()).await;
         let appended = appended.map_err(|error| ImportError::Append { first: batch.first_id(), source: error })?;
         batch.check_versions(&appended)?;
         let places = bigints(appended.events.iter().map(|placed| placed.global_sequence));
         let places = places.map_err(|error| ImportError::Target(error.into()))?;
-        let moved = sqlx::query(sql::IMPORT_ADVANCE)
-            .bind(self.id())
-            .bind(&self.options.name)
-            .bind(cursor)
-            .bind(&batch.cursor)
+        let (id, name) = (self.id(), &self.options.name);
+        let moved = match from {
+            Move::Cursor(cursor) => {
+                sqlx::query(sql::IMPORT_ADVANCE).bind(id).bind(name).bind(cursor).bind(batch.cursor.as_deref())
+            }
+            Move::Batch { token, from } => sqlx::query(sql::IMPORT_FOLLOW_ADVANCE)
+                .bind(id)
+                .bind(name)
+                .bind(token)
+                .bind(from)
+                .bind(batch.cursor.as_deref())
+                .bind(&batch.notes),
+        };
+        let moved = moved
             .bind(i64::try_from(appended.events.len()).unwrap_or(i64::MAX))
             .bind(places.iter().min())
             .bind(places.iter().max())
@@ -155,12 +331,12 @@ impl Import<'_> {
         if moved.rows_affected() != 1 {
             return Err(ImportError::Busy(self.options.name.clone()));
         }
-        tx.commit().await.map_err(ImportError::target)?;
-        Ok(batch.cursor)
+        tx.commit().await.map_err(ImportError::target)
     }
 
-    async fn verify(&self, source: &mut PgConnection) -> Result<String, ImportError> {
-        let expected = self.reader.checksum(source).await?;
+    /// Compares what the source has, without rows that have a note if the reader leaves these out, with what was imported.
+    async fn verify(&self, source: &mut PgConnection, reader: &Reader) -> Result<String, ImportError> {
+        let expected = reader.checksum(source).await?;
         let range = self.row(sqlx::query(sql::IMPORT_RANGE).bind(self.id()).bind(&self.options.name)).await?;
         let found = sqlx::query(sql::IMPORT_CHECKSUM)
             .bind(self.id())

@@ -16,7 +16,7 @@ async fn shop() -> (TestDatabase, PgLog) {
 }
 
 fn options(source: ImportSource) -> ImportOptions {
-    ImportOptions { name: "old".into(), source, batch: 10 }
+    ImportOptions { batch: 10, ..ImportOptions::new("old", source) }
 }
 
 async fn import(log: &PgLog, options: &ImportOptions) -> Result<Imported, ImportError> {

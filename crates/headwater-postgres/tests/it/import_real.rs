@@ -10,7 +10,7 @@ use headwater_postgres::{ImportField, ImportOptions, ImportSource, PgLog};
 use sqlx::PgConnection;
 
 fn options(source: ImportSource) -> ImportOptions {
-    ImportOptions { name: "old".into(), source, batch: 7 }
+    ImportOptions { batch: 7, ..ImportOptions::new("old", source) }
 }
 
 async fn import(log: &PgLog, source: ImportSource) -> u64 {

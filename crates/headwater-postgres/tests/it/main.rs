@@ -21,6 +21,8 @@ mod holders;
 mod horizon;
 mod horizon_stress;
 mod import;
+mod import_epoch;
+mod import_follow;
 mod import_real;
 mod inbox;
 mod look_again;

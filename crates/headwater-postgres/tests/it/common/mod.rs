@@ -1,5 +1,6 @@
 //! What the tests with explicit sessions share.
 
+pub(crate) mod epoch;
 pub(crate) mod months;
 pub(crate) mod proxy;
 pub(crate) mod queue;

@@ -1,0 +1,2 @@
+-- Removes the notes of a table.
+DROP TABLE IF EXISTS {notes}

@@ -1,0 +1,2 @@
+-- Deletes notes of rows that were imported.
+DELETE FROM {notes} WHERE note = ANY ($1)
