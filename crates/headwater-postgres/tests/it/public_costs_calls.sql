@@ -5,6 +5,17 @@
 -- $n$ is how much a call asks for. `k` is the row of public.known.
 
 -- grows: nothing
+SELECT headwater.read_claims('shop', 'work', ARRAY[k.claim_id]) FROM public.known k;
+SELECT headwater.import_follow(1, 'import-0', 'token');
+-- before: SELECT headwater.import_follow(1, 'import-0', 'token')
+SELECT headwater.import_follow_advance(1, 'import-0', 'token', 0, '{1}', NULL, 1, k.first, k.first) FROM public.known k;
+-- before: SELECT headwater.import_follow(1, 'import-0', 'token')
+SELECT headwater.import_follow_move(1, 'import-0', 'token', '{following}', 'done');
+SELECT headwater.maintain_index('shop');
+-- before: SELECT headwater.alter_namespace('shop', index => 'types')
+SELECT headwater.maintain_index('shop', $n$);
+SELECT headwater.set_storage('shop', n.storage) FROM headwater.list_namespaces('shop') n;
+SELECT headwater.set_storage('shop', CASE n.storage WHEN 'own' THEN 'shared' ELSE 'own' END) FROM headwater.list_namespaces('shop') n;
 SELECT headwater.ack('shop', 'work', k.claim_id) FROM public.known k;
 SELECT headwater.ack('shop', 'work', c.claim_id, c.sequences) FROM (SELECT c.claim_id, array_agg(c.global_sequence) AS sequences FROM headwater.claim('shop', 'work', $n$) c GROUP BY 1) c;
 SELECT headwater.ack_once('shop', 'work', k.claim_id) FROM public.known k;
@@ -192,6 +203,7 @@ SELECT headwater.stale_nodes(1);
 SELECT headwater.subscriber_status('shop');
 
 -- grows: months
+SELECT headwater.import_letters(1, '{reader}', '{01900000-0000-7000-8000-000000000001}', '{no}', '{[]}', ARRAY[now()], ARRAY[now()]);
 SELECT headwater.causation_chain(1, '01900000-0000-7000-8000-000000000002', 10);
 SELECT headwater.correlation_page(1, '01900000-0000-7000-8000-0000000000cc', 0, 10);
 SELECT headwater.find_events(1, '{01900000-0000-7000-8000-000000000001}');
@@ -241,6 +253,7 @@ SELECT headwater.cdc_tidy('shop', k.slot_term, 0, 1, '1 hour') FROM public.known
 SELECT headwater.log_page(1, k.first - 1, NULL, 10, '{A}', NULL, NULL) FROM public.known k;
 
 -- grows: log, months, beside
+SELECT headwater.import_subscribers(1, 'import-0', '{another}', '{0}');
 SELECT headwater.audit_subscribers('shop');
 -- locks: 128
 SELECT headwater.drop_namespace('shop', 'shop', true);
