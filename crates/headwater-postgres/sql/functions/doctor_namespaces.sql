@@ -8,16 +8,23 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp A
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT n.namespace,
-           (SELECT count(*) FROM headwater_private.leaves(n.namespace_id) l WHERE l.starts_at > clock_timestamp()) AS months_ahead,
-           (SELECT to_char(m.starts_at AT TIME ZONE 'UTC', 'YYYY-MM')
-              FROM headwater_private.missing_months(n.namespace_id, n.sealed_before, n.leaves_until) m LIMIT 1) AS missing_month,
-           (SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-             WHERE i.inhparent = to_regclass('headwater_private.' || headwater_private.log_table(n)) AND pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT')
-               AS default_partition,
+    -- Namespaces that share their months mostly have made and sealed the same ones: these are looked at once.
+    WITH months AS MATERIALIZED (
+        SELECT k.name, k.sealed_before, k.leaves_until,
+               (SELECT count(*) FROM headwater_private.leaves(k.namespace_id) l WHERE l.starts_at > clock_timestamp()) AS months_ahead,
+               (SELECT to_char(m.starts_at AT TIME ZONE 'UTC', 'YYYY-MM')
+                  FROM headwater_private.missing_months(k.namespace_id, k.sealed_before, k.leaves_until) m LIMIT 1) AS missing_month,
+               (SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+                 WHERE i.inhparent = to_regclass('headwater_private.' || k.name) AND pg_get_expr(c.relpartbound, c.oid) = 'DEFAULT') AS default_partition
+          FROM (SELECT headwater_private.log_table(n) AS name, n.sealed_before, n.leaves_until, min(n.namespace_id) AS namespace_id
+                  FROM headwater_private.namespaces n GROUP BY 1, 2, 3) k
+    )
+    SELECT n.namespace, m.months_ahead, m.missing_month, m.default_partition,
            n.partitions = 'pg_partman' AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_partman') AS without_partman,
-           ARRAY(SELECT p.leaf || ' (' || array_to_string(p.held_by, '; ') || ')' FROM headwater.partitions(n.namespace) p
-                  WHERE p.held_by <> '{}' ORDER BY p.starts_at LIMIT 1) AS held,
+           -- Where nothing is ever due, nobody holds it.
+           CASE WHEN n.retention IS NULL THEN '{}'
+                ELSE ARRAY(SELECT p.leaf || ' (' || array_to_string(p.held_by, '; ') || ')' FROM headwater.partitions(n.namespace) p
+                            WHERE p.held_by <> '{}' ORDER BY p.starts_at LIMIT 1) END AS held,
            (SELECT count(*) FROM headwater_private.months m
              WHERE m.namespace_id = n.namespace_id AND m.trimmed_at < clock_timestamp() - interval '1 day' AND m.dropped_at IS NULL) AS not_dropped,
            ARRAY(SELECT DISTINCT l.subscriber_id FROM headwater_private.losses l
@@ -29,6 +36,7 @@ BEGIN
            (SELECT count(*) FROM headwater_private.due_events e WHERE e.namespace_id = n.namespace_id AND e.failures > 0) AS failed_due,
            headwater.stale_nodes(n.namespace_id) AS stale_nodes
       FROM headwater_private.namespaces n
+      JOIN months m ON m.name = headwater_private.log_table(n) AND m.sealed_before = n.sealed_before AND m.leaves_until = n.leaves_until
       JOIN unnest(headwater_private.granted_to(caller, 'consumer')) AS g(namespace_id) ON g.namespace_id = n.namespace_id
      ORDER BY n.namespace;
 END
