@@ -204,11 +204,16 @@ async fn an_append_behind_a_move_that_waits_goes_on_when_that_gives_up() {
         run(&mut writer, "BEGIN").await;
         emit(&mut writer, "shop", "open").await;
         let mover_pid = pid(&mut mover).await;
-        let (refused, mut behind) =
-            tokio::join!(sqlstate_of(&mut mover, "SELECT headwater.set_storage('shop', 'own')"), async {
-                until_it_waits(&mut watcher, mover_pid).await;
-                tokio::spawn(async move { emit(&mut other, "shop", "behind").await })
-            });
+        let mut behind = tokio::spawn(async move {
+            // It waits for 200 ms: whoever looks too late finds that it has given up.
+            let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1 AND (wait_event_type = 'Lock'
+                             OR query LIKE 'SELECT headwater.set_storage(%' AND state <> 'active'))";
+            while !sqlx::query_scalar::<_, bool>(waits).bind(mover_pid).fetch_one(&mut watcher).await.unwrap() {
+                tokio::task::yield_now().await;
+            }
+            emit(&mut other, "shop", "behind").await
+        });
+        let refused = sqlstate_of(&mut mover, "SELECT headwater.set_storage('shop', 'own')").await;
         assert_eq!(refused, "WH038");
         if ordering == Ordering::Sequence {
             (&mut behind).await.unwrap();
