@@ -49,6 +49,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0032_ordered_in_sql",
     "0035_type_index",
     "0036_storage_moves",
+    "0038_month_races",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -157,6 +158,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "discard",
     "doctor_namespaces",
     "drop_cron_job",
+    "drop_month",
     "drop_namespace",
     "drop_steps",
     "emit",
@@ -219,6 +221,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "is_idle",
     "is_node",
     "is_parked",
+    "is_retired",
     "join_groups",
     "json_time",
     "keep_leases",
@@ -279,6 +282,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "nack",
     "namespace_row",
     "namespace_status",
+    "need_month",
     "new_leaf_name",
     "newest_sequence",
     "next_due",
@@ -291,6 +295,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "note_dropped",
     "note_handled",
     "note_poison",
+    "older_snapshots",
     "open_indexed",
     "open_namespace",
     "ordered_mode",
@@ -314,6 +319,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "poison_to_tell",
     "poison_told",
     "position_at",
+    "prepare_months",
     "prune_runs",
     "publish_namespace",
     "published_table",
@@ -355,6 +361,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "resize_group",
     "resume_schedule",
     "resume_subscriber",
+    "retire_month",
     "revoke_role",
     "rewrite_month",
     "role_grants",
@@ -367,6 +374,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "schedule_row",
     "schedule_status",
     "seal_months",
+    "seal_past",
     "set_cron_job",
     "set_index",
     "set_storage",
@@ -436,6 +444,7 @@ pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BEGIN_MAINTENANCE: &str = sql!("session", "begin_maintenance");
+pub(crate) const BEGIN_MAINTENANCE_LOCAL: &str = sql!("session", "begin_maintenance_local");
 pub(crate) const BEGIN_EVENT: &str = sql!("statements", "begin_event");
 pub(crate) const BEGIN_SNAPSHOT: &str = sql!("session", "begin_snapshot");
 pub(crate) const BEGIN_TURN: &str = sql!("statements", "begin_turn");

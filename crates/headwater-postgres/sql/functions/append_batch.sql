@@ -147,7 +147,7 @@ BEGIN
     -- Never in a sealed month, whatever the clock does.
     recorded_at := greatest(clock_timestamp(), ns.sealed_before);
     IF recorded_at >= ns.leaves_until THEN
-        PERFORM headwater.maintain_namespace(namespace);
+        PERFORM headwater_private.need_month(ns, recorded_at);
         ns := headwater_private.namespace_row(namespace);
     END IF;
 

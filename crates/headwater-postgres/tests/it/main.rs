@@ -27,6 +27,7 @@ mod look_again;
 mod migrations;
 mod missed_runs;
 mod month_bounds;
+mod month_races;
 mod months;
 mod months_of_readers;
 mod namespaces;
