@@ -221,7 +221,6 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "is_idle",
     "is_node",
     "is_parked",
-    "is_retired",
     "join_groups",
     "json_time",
     "keep_leases",

@@ -21,6 +21,7 @@ DECLARE
     tree    text := headwater_private.move_target(ns, 'own');
     -- If nobody shares months any more, those that are left are anybody's.
     shares  boolean := ns.storage = 'shared' OR NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared');
+    retired text[] := ARRAY(SELECT v.leaf FROM headwater_private.leaving_months v WHERE v.proved);
     partman boolean := ns.partitions = 'pg_partman' AND coalesce((headwater_private.partman_of(ns.namespace_id)).knows, false);
 BEGIN
     RETURN QUERY
@@ -36,7 +37,7 @@ BEGIN
                                                  CASE WHEN current_setting('server_version_num')::int >= 140000 THEN ' CONCURRENTLY' ELSE '' END)
            END
       FROM (SELECT m.starts_at, m.leaf, parent AS parent,
-                   CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND NOT headwater_private.is_retired(l.leaf) THEN 'retire'
+                   CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND NOT l.leaf = ANY (retired) THEN 'retire'
                         WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
                         WHEN l.leaf IS NOT NULL THEN 'detach'
                         WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NOT NULL THEN 'drop' ELSE 'note' END AS step
@@ -55,11 +56,11 @@ BEGIN
              WHERE ns.storage = 'shared' AND to_regclass(format('headwater_private.%I', tree)) IS NOT NULL
                AND NOT EXISTS (SELECT FROM headwater_private.storage_moves v WHERE v.namespace_id = ns.namespace_id)
              UNION ALL
-            SELECT l.starts_at, l.leaf, 'events', CASE WHEN l.detaching THEN 'finish' WHEN headwater_private.is_retired(l.leaf) THEN 'detach' ELSE 'retire' END
+            SELECT l.starts_at, l.leaf, 'events', CASE WHEN l.detaching THEN 'finish' WHEN l.leaf = ANY (retired) THEN 'detach' ELSE 'retire' END
               FROM headwater_private.leaves_of('events') l
              WHERE shares
                AND (l.detaching
-                    -- The newest past month stays for a while: late in a month, most reads still need it. What proves that a month may go is_retired tells.
+                    -- The newest past month stays for a while, since many reads still need it. retire_month proves that it may go.
                     OR l.ends_at < date_trunc('month', clock_timestamp(), 'UTC')
                        AND NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared' AND n.tail_from < l.ends_at))
              UNION ALL

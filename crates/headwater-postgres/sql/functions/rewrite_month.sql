@@ -10,7 +10,8 @@ DECLARE
     kept int[];
 BEGIN
     PERFORM headwater_private.latch(0, 'rewrite');
-    IF NOT EXISTS (SELECT FROM headwater_private.months m WHERE m.leaf = rewrite_month.leaf AND m.leaf !~ '^events_n')
+    IF NOT EXISTS (SELECT FROM headwater_private.months m WHERE m.leaf = rewrite_month.leaf AND m.leaf !~ '^events_n'
+                    UNION ALL SELECT FROM headwater_private.left_behind b WHERE b.leaf = rewrite_month.leaf)
        OR EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = to_regclass(format('headwater_private.%I', rewrite_month.leaf))) THEN
         PERFORM headwater_private.fail('WH002', format('%L is no past month that namespaces share', left(rewrite_month.leaf, 80)),
             jsonb_build_object('what', 'leaf', 'value', left(rewrite_month.leaf, 80)), 'see SELECT * FROM headwater.drop_steps(''namespace'')');

@@ -10,5 +10,6 @@ CREATE TABLE headwater_private.leaving_months (
     leaf         text PRIMARY KEY,
     -- A snapshot whose xmin is at or above this one knows that the month is sealed, and does not look for it in the partitioned table.
     sealed_below xid8 NOT NULL,
-    noted_at     timestamptz NOT NULL DEFAULT clock_timestamp()
+    -- No snapshot with a lower xmin is in use: it may go. This stays true.
+    proved       boolean NOT NULL DEFAULT false
 );
