@@ -6,7 +6,7 @@
 -- Raises: WH002, WH015 (others than the owner). Locks, writes: see prepare_months, seal_past.
 CREATE OR REPLACE FUNCTION headwater.maintain_shared(
     after_namespace_id int DEFAULT 0, max_namespaces int DEFAULT 200, caller headwater.caller DEFAULT current_user
-) RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     this_month constant timestamptz := date_trunc('month', clock_timestamp(), 'UTC');
@@ -35,6 +35,9 @@ BEGIN
         last_id := n.namespace_id;
         done := done + 1;
     END LOOP;
+    -- Months that granted roles have sealed, and that only the owner guards.
+    PERFORM headwater_private.guard_month(l.leaf, false) FROM headwater_private.leaves_of('events') l
+      WHERE l.ends_at <= this_month AND NOT l.detaching AND EXISTS (SELECT FROM headwater_private.months m WHERE m.leaf = l.leaf);
     RETURN CASE WHEN done = maintain_shared.max_namespaces THEN last_id END;
 END
 $$;

@@ -298,6 +298,24 @@ async fn a_tenant_that_maintains_holds_up_no_other() {
     }
 }
 
+/// A granted role seals the months of its namespace without the trigger that guards them, and the owner makes that.
+#[tokio::test]
+async fn the_owner_guards_what_a_tenant_has_sealed() {
+    let db = TestDatabase::create().await;
+    db.log("tenant").await;
+    db.past_months("tenant", 3, 5).await;
+    let role = granted(&db, "tenant", GrantKind::Consumer).await;
+    let done = role.database().await.maintain("tenant", false).await.unwrap();
+    assert_eq!((done.sealed, done.left.len()), (3, 0), "{done:?}");
+    let mut session = db.session().await;
+    let broken = "SELECT count(*) FROM headwater.faults('tenant')";
+    assert_eq!(count(&mut session, broken).await, 3);
+    run(&mut session, "SELECT headwater.maintain_shared()").await;
+    assert_eq!(count(&mut session, broken).await, 0);
+    assert_eq!(read(&mut session, "tenant").await, 15);
+    end(&db, role).await;
+}
+
 /// An append that makes the month it needs holds a lock until it ends. Whoever has a month does not wait for it; whoever has none is told who is at it.
 #[tokio::test]
 async fn a_month_that_an_open_append_makes_is_waited_for_only_by_appends_that_need_it() {
@@ -382,7 +400,8 @@ async fn an_open_transaction_of_one_namespace_keeps_no_other_from_being_maintain
         db.log(namespace).await;
         db.past_months(namespace, 3, 10).await;
     }
-    let (mut writer, mut locker, mut session) = (db.session().await, db.session().await, db.session().await);
+    let role = granted(&db, "locked", GrantKind::Consumer).await;
+    let (mut writer, mut locker, mut session) = (db.session().await, role.session().await, db.session().await);
     run(
         &mut session,
         "UPDATE headwater_private.namespaces SET sealed_before = sealed_before - interval '1 month', tail_from = tail_from - interval '1 month'
@@ -405,6 +424,8 @@ async fn an_open_transaction_of_one_namespace_keeps_no_other_from_being_maintain
     let behind =
         "SELECT count(*) FROM headwater_private.namespaces WHERE tail_from < date_trunc('month', now(), 'UTC')";
     assert_eq!(count(&mut session, behind).await, 0);
+    drop(locker);
+    end(&db, role).await;
 }
 
 /// Months leave the table of current months while rows of a dropped namespace are still in them.
