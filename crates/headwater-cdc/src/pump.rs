@@ -110,6 +110,7 @@ pub(crate) async fn plugin_options(
         AdminError::Unavailable(fault) if !fault.retryable => {
             CdcError::NotAllowed(format!("failed to publish the namespace: {}", fault.message))
         }
+        AdminError::NotGranted(_) => CdcError::NotAllowed(format!("failed to publish the namespace: {error}")),
         _ => CdcError::Connection(format!("failed to publish the namespace: {error}")),
     })?;
     Ok(pgoutput::options(&publication))

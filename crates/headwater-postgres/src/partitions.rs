@@ -161,24 +161,33 @@ impl Maintenance {
         if !self.one(sqlx::query(sql::TAKE_MAINTENANCE).bind(namespace_id)).await?.get::<bool, _>(0) {
             return Ok(Maintained { busy: true, ..done });
         }
+        // Each part is done whether or not an earlier one failed: somebody who is in the way of one namespace keeps no other from being
+        // maintained. The first error is told at the end.
+        let sealed = self.seal(&mut done).await;
+        let trimmed = self.trim(allow_loss, &mut done).await;
+        // Only the owner of the tables does the rest; for others, this is where it ends.
+        if matches!(trimmed, Err(AdminError::NotGranted(_))) && !allow_loss {
+            return sealed.map(|()| done);
+        }
+        let shared = self.maintain_shared().await;
+        if matches!(shared, Err(AdminError::NotGranted(_))) {
+            return sealed.and(trimmed).map(|()| done);
+        }
+        let dropped = match self.drop_leaves(&mut done).await {
+            Err(AdminError::NotGranted(_)) if !allow_loss => Ok(()),
+            dropped => dropped,
+        };
+        sealed.and(trimmed).and(shared).and(dropped).map(|()| done)
+    }
+
+    /// Makes coming months, seals past ones, and works on the index by type.
+    async fn seal(&mut self, done: &mut Maintained) -> Result<(), AdminError> {
         let namespace = self.namespace.clone();
         self.one(sqlx::query(sql::MAINTAIN_NAMESPACE).bind(&namespace)).await?;
         let sealed = self.one(sqlx::query(sql::SEAL_MONTHS).bind(&namespace)).await?;
         done.sealed = count(&sealed, 0).map_err(admin_error)?;
         while self.one(sqlx::query(sql::MAINTAIN_INDEX).bind(&namespace)).await?.get::<i64, _>(0) > 0 {}
-        // Only the owner of the tables trims and drops; for others, this is where it ends.
-        match self.trim(allow_loss, &mut done).await {
-            Err(AdminError::NotGranted(_)) if !allow_loss => return Ok(done),
-            trimmed => trimmed?,
-        }
-        match self.maintain_shared().await {
-            Err(AdminError::NotGranted(_)) => return Ok(done),
-            maintained => maintained?,
-        }
-        match self.drop_leaves(&mut done).await {
-            Err(AdminError::NotGranted(_)) if !allow_loss => Ok(done),
-            dropped => dropped.map(|()| done),
-        }
+        Ok(())
     }
 
     /// Seals past months of the namespaces that share theirs, and deletes what dropped namespaces left behind. Without it, a namespace without nodes would keep a month from leaving
@@ -259,15 +268,24 @@ impl Maintenance {
         sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut self.conn).await.map(drop)
     }
 
+    /// Begins a transaction, if there is a pooler: it waits for locks as briefly as the session does without one.
+    async fn begin(&mut self) -> Result<(), sqlx::Error> {
+        pooler::begin(&mut self.conn, self.pooler).await?;
+        if self.pooler {
+            sqlx::raw_sql(sql::BEGIN_MAINTENANCE_LOCAL).execute(&mut self.conn).await?;
+        }
+        Ok(())
+    }
+
     async fn one(&mut self, query: Query<'_, Postgres, PgArguments>) -> Result<PgRow, AdminError> {
-        pooler::begin(&mut self.conn, self.pooler).await.map_err(admin_error)?;
+        self.begin().await.map_err(admin_error)?;
         let row = query.fetch_one(&mut self.conn).await;
         pooler::end(&mut self.conn, self.pooler, row.is_ok()).await.map_err(admin_error)?;
         row.map_err(admin_error)
     }
 
     async fn all(&mut self, query: Query<'_, Postgres, PgArguments>) -> Result<Vec<PgRow>, AdminError> {
-        pooler::begin(&mut self.conn, self.pooler).await.map_err(admin_error)?;
+        self.begin().await.map_err(admin_error)?;
         let rows = query.fetch_all(&mut self.conn).await;
         pooler::end(&mut self.conn, self.pooler, rows.is_ok()).await.map_err(admin_error)?;
         rows.map_err(admin_error)

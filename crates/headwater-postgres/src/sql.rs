@@ -52,6 +52,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0035_type_index",
     "0036_storage_moves",
     "0037_followed_imports",
+    "0038_month_races",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -162,6 +163,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "discard",
     "doctor_namespaces",
     "drop_cron_job",
+    "drop_month",
     "drop_namespace",
     "drop_steps",
     "emit",
@@ -296,6 +298,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "namespace_again",
     "namespace_row",
     "namespace_status",
+    "need_month",
     "new_leaf_name",
     "new_claim",
     "newest_sequence",
@@ -309,6 +312,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "note_dropped",
     "note_handled",
     "note_poison",
+    "older_snapshots",
     "open_indexed",
     "only_granted",
     "only_table",
@@ -334,6 +338,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "poison_to_tell",
     "poison_told",
     "position_at",
+    "prepare_months",
     "prune_runs",
     "publish_namespace",
     "published_table",
@@ -376,6 +381,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "resize_group",
     "resume_schedule",
     "resume_subscriber",
+    "retire_month",
     "revoke_role",
     "rewrite_month",
     "role_grants",
@@ -389,6 +395,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "schedule_row",
     "schedule_status",
     "seal_months",
+    "seal_past",
     "set_cron_job",
     "set_index",
     "set_storage",
@@ -442,7 +449,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 13;
+pub(crate) const FUNCTIONS_REVISION: i64 = 14;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");
@@ -460,6 +467,7 @@ pub(crate) const AUDIT_GAPS: &str = sql!("statements", "audit_gaps");
 pub(crate) const AUDIT_QUEUES: &str = sql!("statements", "audit_queues");
 pub(crate) const AUDIT_SUBSCRIBERS: &str = sql!("statements", "audit_subscribers");
 pub(crate) const BEGIN_MAINTENANCE: &str = sql!("session", "begin_maintenance");
+pub(crate) const BEGIN_MAINTENANCE_LOCAL: &str = sql!("session", "begin_maintenance_local");
 pub(crate) const BEGIN_EVENT: &str = sql!("statements", "begin_event");
 pub(crate) const BEGIN_SNAPSHOT: &str = sql!("session", "begin_snapshot");
 pub(crate) const BEGIN_TURN: &str = sql!("statements", "begin_turn");

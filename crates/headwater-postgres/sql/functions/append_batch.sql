@@ -126,7 +126,7 @@ BEGIN
     IF patience_ms IS NOT NULL THEN
         done := set_config('lock_timeout', patience_ms::text, true);
     END IF;
-    -- The lock, then the clock, then the sequence: the proofs of horizon and maintain_namespace rest on that order.
+    -- The lock, then the clock, then the sequence: the proofs of horizon and prepare_months rest on that order.
     IF ns.sequence IS NOT NULL THEN
         done := headwater_private.enter_log(ns.namespace_id, ns.sequence);
         -- After that: it locks the sequence, and nobody changes this until the lock is gone (set_index).
@@ -151,7 +151,7 @@ BEGIN
     -- Never in a sealed month, whatever the clock does.
     recorded_at := greatest(clock_timestamp(), ns.sealed_before);
     IF recorded_at >= ns.leaves_until THEN
-        PERFORM headwater.maintain_namespace(namespace);
+        PERFORM headwater_private.need_month(ns, recorded_at);
         ns := headwater_private.namespace_again(ns.namespace_id);
     END IF;
 

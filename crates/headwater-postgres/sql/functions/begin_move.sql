@@ -4,7 +4,7 @@
 -- Raises: WH038 if last month cannot be sealed yet, since a transaction may still add to it. Locks: latches; what make_leaf locks. Writes: the
 -- tree, missing months of the present, storage_moves, left_behind.
 CREATE OR REPLACE FUNCTION headwater_private.begin_move(ns headwater_private.namespaces, storage text)
-RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+RETURNS boolean LANGUAGE plpgsql SET default_tablespace = '' SET default_table_access_method = 'heap' SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
     this_month constant timestamptz := date_trunc('month', clock_timestamp());
     target     constant text := headwater_private.move_target(ns, storage);

@@ -1,7 +1,7 @@
 -- headwater_private.create_leaf(namespace_id, month)
 -- Makes the table that holds one month of events, of a namespace or of all that share their months, or as much of that month as no partition holds yet. `month` is any time in it.
 -- Locks: SHARE UPDATE EXCLUSIVE on the table (readers and writers go on), and a
--- latch against other creators. Writes: the leaf and its indexes, and which leaf tail_events names. Raises: nothing of its own.
+-- latch against other creators, both until the transaction ends. Writes: the leaf and its indexes, and which leaf tail_events names. Raises: nothing of its own.
 CREATE OR REPLACE FUNCTION headwater_private.create_leaf(namespace_id int, month timestamptz)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE

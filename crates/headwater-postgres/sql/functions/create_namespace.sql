@@ -25,7 +25,7 @@ CREATE OR REPLACE FUNCTION headwater.create_namespace(
     storage           text DEFAULT NULL,
     index             text DEFAULT NULL,
     caller headwater.caller DEFAULT current_user
-) RETURNS headwater.namespace LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+) RETURNS headwater.namespace LANGUAGE plpgsql SECURITY DEFINER SET default_tablespace = '' SET default_table_access_method = 'heap' SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO' SET intervalstyle = 'postgres' SET timezone = 'UTC' AS $$
 #variable_conflict use_variable
 DECLARE

@@ -4,7 +4,7 @@
 -- gone when this commits; rows that may be many are deleted afterwards, in batches (headwater.purge_dropped), and tables of past months that
 -- it shared are written anew without it (headwater.drop_steps). Its replication slots are left to their owners (headwater.cdc_orphans).
 -- Raises: WH001, WH002 (confirm), WH015 (others than the owner), WH037 (nodes of it are alive, and it is not forced), 55P03 (transactions
--- that append to it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes.
+-- that append to it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes; a latch.
 -- Writes: everything that has its number.
 CREATE OR REPLACE FUNCTION headwater.drop_namespace(
     namespace text, confirm text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user
@@ -14,6 +14,8 @@ DECLARE
     ns    headwater_private.namespaces := headwater_private.open_namespace(drop_namespace.namespace, caller, 'owner');
     alive text[];
     rest  record;
+    has   boolean;
+    recent bigint;
 BEGIN
     IF drop_namespace.confirm IS DISTINCT FROM drop_namespace.namespace THEN
         PERFORM headwater_private.fail('WH002', format('invalid confirm %L: it is not the name of the namespace', left(drop_namespace.confirm, 80)),
@@ -27,6 +29,10 @@ BEGIN
         PERFORM headwater_private.fail('WH037', format('namespace %L is in use by node %L', drop_namespace.namespace, alive[1]),
             jsonb_build_object('namespace', drop_namespace.namespace, 'nodes', alive), 'stop its nodes first, or force the removal');
     END IF;
+    -- Nobody moves it to other storage meanwhile.
+    PERFORM headwater_private.latch(ns.namespace_id, 'storage');
+    ns := headwater_private.namespace_row(drop_namespace.namespace);
+    recent := greatest(headwater_private.newest_sequence(ns) - ns.tail_after, 1);
     -- Whoever appends holds its sequence, or its counter, until the transaction ends. So nobody adds events after this.
     IF ns.sequence IS NOT NULL THEN
         EXECUTE format('DROP SEQUENCE %s', ns.sequence);
@@ -38,6 +44,16 @@ BEGIN
     EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
     -- Also where a move to other storage was begun, or is not completed.
     EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', headwater_private.move_target(ns, 'own'));
+    -- Months of it that were detached from that tree, and not dropped yet.
+    FOR rest IN SELECT DISTINCT m.leaf FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id AND m.leaf ~ '^events_n' LOOP
+        EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', rest.leaf);
+    END LOOP;
+    -- A month of the present may be detached before all its rows are purged. Then it is written anew without them.
+    FOR rest IN SELECT l.leaf FROM headwater_private.leaves_of('events') l WHERE ns.storage = 'shared' AND l.ends_at > ns.tail_from LOOP
+        EXECUTE format('SELECT EXISTS (SELECT FROM headwater_private.%I e WHERE e.namespace_id = $1)', rest.leaf) INTO has USING ns.namespace_id;
+        INSERT INTO headwater_private.left_behind (leaf, namespace_id, events) SELECT rest.leaf, ns.namespace_id, recent WHERE has
+        ON CONFLICT DO NOTHING;
+    END LOOP;
     UPDATE headwater_private.months m SET trimmed_at = coalesce(m.trimmed_at, clock_timestamp()) WHERE m.namespace_id = ns.namespace_id;
     INSERT INTO headwater_private.dropped_namespaces (namespace_id) VALUES (ns.namespace_id);
     FOR rest IN SELECT t.name FROM headwater_private.tables_by_namespace() t WHERE NOT t.large LOOP

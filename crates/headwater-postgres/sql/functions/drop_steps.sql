@@ -1,10 +1,11 @@
 -- headwater.drop_steps(namespace)
 -- Public: in docs/sql.md.
 -- What is left to do for tables of past months. Each step must be run outside of a transaction; then ask again. Whoever crashed in between
--- left a state with a next step.
+-- left a state with a next step. A step that comes late, after others have gone on, does no harm: it looks again, or what it rests on stays true.
+--   retire           notes that nobody needs a month in the table of current months, or says whose snapshot may (headwater_private.retire_month)
 --   detach, finish   takes a month out of the table of current months, without locking anybody out
 --   rewrite          writes a month that namespaces share anew, without those for which it is trimmed (headwater_private.rewrite_month)
---   drop             drops a table that nobody needs any more
+--   drop             drops a table that nobody needs any more (headwater_private.drop_month)
 --   move             goes on with a move to other storage that has switched (headwater.set_storage)
 --   partman          where the months are pg_partman's, it detaches and drops at once (headwater_private.partman_drop)
 --   note             the table is gone: call headwater.note_dropped
@@ -20,6 +21,7 @@ DECLARE
     tree    text := headwater_private.move_target(ns, 'own');
     -- If nobody shares months any more, those that are left are anybody's.
     shares  boolean := ns.storage = 'shared' OR NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared');
+    retired text[] := ARRAY(SELECT v.leaf FROM headwater_private.leaving_months v WHERE v.proved);
     partman boolean := ns.partitions = 'pg_partman' AND coalesce((headwater_private.partman_of(ns.namespace_id)).knows, false);
 BEGIN
     RETURN QUERY
@@ -28,13 +30,15 @@ BEGIN
                                                   to_char(s.starts_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"+00"'))
                        WHEN 'move' THEN format('SELECT headwater.set_storage(%L, %L)', drop_steps.namespace, ns.storage)
                        WHEN 'rewrite' THEN format('SELECT headwater_private.rewrite_month(%L)', s.leaf)
-                       WHEN 'drop' THEN format('DROP TABLE headwater_private.%I', s.leaf)
+                       WHEN 'drop' THEN format('SELECT headwater_private.drop_month(%L)', s.leaf)
+                       WHEN 'retire' THEN format('SELECT headwater_private.retire_month(%L)', s.leaf)
                        WHEN 'finish' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I FINALIZE', s.parent, s.leaf)
                        WHEN 'detach' THEN format('ALTER TABLE headwater_private.%I DETACH PARTITION headwater_private.%I%s', s.parent, s.leaf,
                                                  CASE WHEN current_setting('server_version_num')::int >= 140000 THEN ' CONCURRENTLY' ELSE '' END)
            END
       FROM (SELECT m.starts_at, m.leaf, parent AS parent,
-                   CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
+                   CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND NOT l.leaf = ANY (retired) THEN 'retire'
+                        WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
                         WHEN l.leaf IS NOT NULL THEN 'detach'
                         WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NOT NULL THEN 'drop' ELSE 'note' END AS step
               FROM headwater_private.months m
@@ -52,11 +56,11 @@ BEGIN
              WHERE ns.storage = 'shared' AND to_regclass(format('headwater_private.%I', tree)) IS NOT NULL
                AND NOT EXISTS (SELECT FROM headwater_private.storage_moves v WHERE v.namespace_id = ns.namespace_id)
              UNION ALL
-            SELECT l.starts_at, l.leaf, 'events', CASE WHEN l.detaching THEN 'finish' ELSE 'detach' END
+            SELECT l.starts_at, l.leaf, 'events', CASE WHEN l.detaching THEN 'finish' WHEN l.leaf = ANY (retired) THEN 'detach' ELSE 'retire' END
               FROM headwater_private.leaves_of('events') l
              WHERE shares
                AND (l.detaching
-                    -- The month after it is over too: no statement is under way that began before this one was sealed.
+                    -- The newest past month stays for a while, since many reads still need it. retire_month proves that it may go.
                     OR l.ends_at < date_trunc('month', clock_timestamp(), 'UTC')
                        AND NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared' AND n.tail_from < l.ends_at)
                        -- Claims may still read it by name. create_leaf names another when it makes the next month.

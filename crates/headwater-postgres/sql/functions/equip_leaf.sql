@@ -2,7 +2,7 @@
 -- Gives a leaf the indexes that it has not. They stand on the leaves, since no unique index can span partitions.
 -- Raises: nothing of its own. Locks: SHARE on the leaf, if one is missing. Writes: the indexes.
 CREATE OR REPLACE FUNCTION headwater_private.equip_leaf(leaf text)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS void LANGUAGE plpgsql SET default_tablespace = '' SET default_table_access_method = 'heap' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wanted record;
 BEGIN

@@ -1,7 +1,7 @@
 -- headwater_private.guard_month(leaf, must)
 -- Makes the trigger that refuses events of namespaces that have sealed a month (functions/refuse_sealed.sql), unless it is there. It waits
 -- for whoever has added to the month and is not done. Where namespaces share the month, one of them must not keep the others waiting: there it is
--- left to the next call (must => false), since sealing is proved without it. It guards against a clock that goes back. Answers whether it is there.
+-- left to the next call (must => false), since sealing is proved without it. must => NULL only looks. It guards against a clock that goes back. Answers whether it is there.
 -- Raises: 55P03 if it must, and somebody is in its way for longer than lock_timeout. Locks: SHARE ROW EXCLUSIVE on the leaf. Writes: the trigger.
 CREATE OR REPLACE FUNCTION headwater_private.guard_month(leaf text, must boolean)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -9,6 +9,8 @@ BEGIN
     IF EXISTS (SELECT FROM pg_catalog.pg_trigger t
                 WHERE t.tgrelid = format('headwater_private.%I', guard_month.leaf)::regclass AND t.tgname = 'headwater_sealed') THEN
         RETURN true;
+    ELSIF guard_month.must IS NULL THEN
+        RETURN false;
     END IF;
     EXECUTE format('CREATE TRIGGER headwater_sealed BEFORE INSERT ON headwater_private.%I
                     FOR EACH ROW EXECUTE FUNCTION headwater_private.refuse_sealed()', guard_month.leaf);

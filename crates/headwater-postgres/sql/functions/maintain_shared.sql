@@ -2,14 +2,15 @@
 -- Public: in docs/sql.md.
 -- Makes coming months and seals past ones of namespaces that share their months and have not done so themselves, since no node of
 -- theirs runs: some of them a call, by their numbers. Answers the number to go on after; NULL: there are no more.
--- Raises: WH002, WH015 (others than the owner). Locks, writes: see maintain_namespace, seal_months.
+-- One that somebody is in the way of is left to a later call, and keeps no other waiting.
+-- Raises: WH002, WH015 (others than the owner). Locks, writes: see prepare_months, seal_past.
 CREATE OR REPLACE FUNCTION headwater.maintain_shared(
     after_namespace_id int DEFAULT 0, max_namespaces int DEFAULT 200, caller headwater.caller DEFAULT current_user
-) RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     this_month constant timestamptz := date_trunc('month', clock_timestamp(), 'UTC');
-    n          record;
+    n          headwater_private.namespaces;
     last_id    int;
     done       int := 0;
 BEGIN
@@ -18,14 +19,25 @@ BEGIN
         PERFORM headwater_private.fail('WH002', format('invalid max_namespaces %s', coalesce(maintain_shared.max_namespaces::text, 'NULL')),
             jsonb_build_object('what', 'max_namespaces', 'value', maintain_shared.max_namespaces), 'max_namespaces is 1 to 1000');
     END IF;
-    FOR n IN SELECT n.namespace_id, n.namespace FROM headwater_private.namespaces n
+    FOR n IN SELECT n.* FROM headwater_private.namespaces n
               WHERE n.storage = 'shared' AND n.namespace_id > coalesce(maintain_shared.after_namespace_id, 0) AND n.tail_from < this_month
               ORDER BY n.namespace_id LIMIT maintain_shared.max_namespaces LOOP
-        PERFORM headwater.maintain_namespace(n.namespace);
-        PERFORM headwater.seal_months(n.namespace);
+        BEGIN
+            PERFORM headwater_private.prepare_months(n, clock_timestamp(), true);
+            PERFORM headwater_private.seal_past(n.namespace, true);
+        EXCEPTION
+            WHEN lock_not_available THEN
+                -- A transaction is in the way, perhaps for long. The other namespaces do not wait for it, and the next call tries again.
+                NULL;
+            WHEN OTHERS THEN
+                RAISE WARNING 'failed to maintain namespace %: %', quote_literal(n.namespace), SQLERRM;
+        END;
         last_id := n.namespace_id;
         done := done + 1;
     END LOOP;
+    -- Months that granted roles have sealed, and that only the owner guards.
+    PERFORM headwater_private.guard_month(l.leaf, false) FROM headwater_private.leaves_of('events') l
+      WHERE l.ends_at <= this_month AND NOT l.detaching AND EXISTS (SELECT FROM headwater_private.months m WHERE m.leaf = l.leaf);
     RETURN CASE WHEN done = maintain_shared.max_namespaces THEN last_id END;
 END
 $$;

@@ -6,7 +6,7 @@
 --            too: so a namespace costs no more than five times its own events, and there are few tables, however many namespaces are moved.
 -- Raises: 40001 if the month was trimmed meanwhile. Locks: latches; the rows of months. Writes: the new table, months, left_behind.
 CREATE OR REPLACE FUNCTION headwater_private.move_month(ns headwater_private.namespaces, month headwater_private.months)
-RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET timezone = 'UTC' AS $$
+RETURNS bigint LANGUAGE plpgsql SET default_tablespace = '' SET default_table_access_method = 'heap' SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO' SET timezone = 'UTC' AS $$
 #variable_conflict use_column
 DECLARE
     parent constant text := headwater_private.log_table(ns);

@@ -1,15 +1,18 @@
 -- headwater_private.new_leaf_name(base)
--- A name for a table into which a past month is written anew: that of the month with an end that no table has, and no append uses. So whoever follows the
--- WAL knows that what is in it is not new.
--- Raises, locks, writes: nothing.
+-- A name for a table into which a past month is written anew: the name of the month with an end that no table ever had. So a
+-- statement that was meant for an older table never meets a newer one, and whoever follows the WAL knows that what is in it is not new.
+-- Raises, locks: nothing. Writes: the sequence of these ends.
 CREATE OR REPLACE FUNCTION headwater_private.new_leaf_name(base text)
-RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+RETURNS text LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    number int := 1;
+    name text;
 BEGIN
-    WHILE to_regclass(format('headwater_private.%I', format('%s_r%s', base, number))) IS NOT NULL LOOP
-        number := number + 1;
+    LOOP
+        name := format('%s_r%s', base, nextval('headwater_private.rewritten_months'));
+        -- Databases of before there was the sequence may have some.
+        EXIT WHEN to_regclass(format('headwater_private.%I', name)) IS NULL
+              AND NOT EXISTS (SELECT FROM headwater_private.months m WHERE m.leaf = name);
     END LOOP;
-    RETURN format('%s_r%s', base, number);
+    RETURN name;
 END
 $$;

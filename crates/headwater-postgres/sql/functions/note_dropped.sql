@@ -1,7 +1,7 @@
 -- headwater.note_dropped(namespace)
 -- Public: in docs/sql.md.
 -- Notes of which trimmed months the table is gone: of the namespace, and of all that share their months. Forgets what was left behind there.
--- Raises: WH001. Locks, writes: these months, left_behind.
+-- Raises: WH001. Locks, writes: these months, left_behind, leaving_months.
 CREATE OR REPLACE FUNCTION headwater.note_dropped(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -11,5 +11,6 @@ BEGIN
      WHERE (m.namespace_id = ns.namespace_id OR m.leaf !~ '^events_n') AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
        AND to_regclass(format('headwater_private.%I', m.leaf)) IS NULL;
     DELETE FROM headwater_private.left_behind b WHERE to_regclass(format('headwater_private.%I', b.leaf)) IS NULL;
+    DELETE FROM headwater_private.leaving_months v WHERE to_regclass(format('headwater_private.%I', v.leaf)) IS NULL;
 END
 $$;

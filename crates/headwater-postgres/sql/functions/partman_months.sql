@@ -6,7 +6,7 @@
 -- rows would stop its maintenance and which forbids detaching without locks; 5.x has 'range' and intervals of PostgreSQL.
 -- Raises: WH034 if it is not installed, and whatever it raises. Locks, writes: what it does; part_config.
 CREATE OR REPLACE FUNCTION headwater_private.partman_months(namespace_id int, this_month timestamptz)
-RETURNS void LANGUAGE plpgsql SET datestyle = 'ISO' SET timezone = 'UTC' SET search_path = pg_catalog, pg_temp AS $$
+RETURNS void LANGUAGE plpgsql SET datestyle = 'ISO' SET timezone = 'UTC' SET default_tablespace = '' SET default_table_access_method = 'heap' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     parent  text := format('headwater_private.events_n%s', namespace_id);
     partman record;

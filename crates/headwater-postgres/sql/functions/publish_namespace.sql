@@ -2,7 +2,8 @@
 -- Public: in docs/sql.md.
 -- Makes the publication by which the namespace's new events can be had from the WAL, if it is not there yet, and answers with its name. Of inserts
 -- only, so that nobody needs a replica identity; through the partitioned table, so that months to come are in it.
--- Raises: WH001 (no such namespace); 42501 unless the caller owns the tables and may CREATE in the database.
+-- Where namespaces share their months, only the owner of the tables makes it.
+-- Raises: WH001 (no such namespace), WH015; 42501 unless the owner of the tables may CREATE in the database.
 -- Locks: a latch against other creators; SHARE UPDATE EXCLUSIVE on the partitioned table. Writes: the publication.
 CREATE OR REPLACE FUNCTION headwater.publish_namespace(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -12,6 +13,10 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM pg_publication p WHERE p.pubname = name) THEN
         RETURN name;
+    END IF;
+    IF ns.storage = 'shared' THEN
+        -- Until the transaction ends, nobody can make a month.
+        PERFORM headwater_private.require_owner(caller);
     END IF;
     PERFORM headwater_private.latch(ns.namespace_id, 'publication');
     IF NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = name) THEN

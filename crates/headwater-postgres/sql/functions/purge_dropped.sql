@@ -1,7 +1,7 @@
 -- headwater.purge_dropped(max_rows)
 -- Public: in docs/sql.md.
 -- Deletes rows that namespaces left behind when they were dropped: up to max_rows of a table. Answers how many; 0: nothing is left.
--- Raises: WH002, WH015 (others than the owner). Locks, writes: these rows.
+-- Raises: WH002, WH015 (others than the owner). Locks, writes: these rows; months, left_behind.
 CREATE OR REPLACE FUNCTION headwater.purge_dropped(max_rows int DEFAULT 10000, caller headwater.caller DEFAULT current_user)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -34,6 +34,11 @@ BEGIN
         IF purged > 0 THEN
             RETURN purged;
         END IF;
+        -- A month that is attached now was so when nothing was found: none of its rows are left there. One that was detached meanwhile may have some.
+        DELETE FROM headwater_private.left_behind b USING headwater_private.leaves_of('events') l
+         WHERE b.namespace_id = gone.namespace_id AND l.leaf = b.leaf AND NOT l.detaching;
+        DELETE FROM headwater_private.months m USING headwater_private.leaves_of('events') l
+         WHERE m.namespace_id = gone.namespace_id AND l.leaf = m.leaf AND NOT l.detaching;
         UPDATE headwater_private.dropped_namespaces d SET has_rows = false WHERE d.namespace_id = gone.namespace_id;
     END LOOP;
     -- Of those whose tables of past months are gone too, nothing is left to remember.

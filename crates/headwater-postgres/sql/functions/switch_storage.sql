@@ -4,7 +4,7 @@
 -- Raises: WH038 if appends are in the way, or more than max_events are to be copied. Locks: the sequence against nextval, or the counter; the latch of
 -- months. Writes: the events, the sequence, the namespace, the publication, left_behind.
 CREATE OR REPLACE FUNCTION headwater_private.switch_storage(ns headwater_private.namespaces, storage text, max_events int)
-RETURNS bigint LANGUAGE plpgsql SET client_min_messages = 'warning' SET search_path = pg_catalog, pg_temp AS $$
+RETURNS bigint LANGUAGE plpgsql SET client_min_messages = 'warning' SET default_tablespace = '' SET default_table_access_method = 'heap' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     -- So that whoever appends waits for a moment only.

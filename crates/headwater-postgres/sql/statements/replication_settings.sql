@@ -8,8 +8,12 @@ SELECT pg_catalog.current_setting('wal_level') AS wal_level,
        pg_catalog.pg_is_in_recovery() AS is_standby,
        current_user::text AS role,
        (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may_replicate,
-       -- The entry point does it as the owner of the schema.
+       -- The entry point does it as the owner of the schema; where namespaces share their months, only for the owner.
        coalesce((SELECT pg_catalog.has_database_privilege(n.nspowner, pg_catalog.current_database(), 'CREATE')
+                        AND (pg_catalog.pg_has_role(n.nspowner, 'USAGE')
+                             OR NOT EXISTS (SELECT FROM headwater.list_namespaces() s
+                                             WHERE s.storage = 'shared'
+                                               AND NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = 'headwater_n' || s.namespace_id::text)))
                    FROM pg_catalog.pg_namespace n WHERE n.nspname = 'headwater'), false)
            AS may_publish,
        ARRAY(SELECT n.namespace FROM headwater.list_namespaces() n

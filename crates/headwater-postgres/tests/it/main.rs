@@ -30,6 +30,7 @@ mod many_months;
 mod migrations;
 mod missed_runs;
 mod month_bounds;
+mod month_races;
 mod months;
 mod months_of_readers;
 mod namespaces;

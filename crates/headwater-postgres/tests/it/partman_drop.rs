@@ -48,6 +48,9 @@ async fn only_what_is_trimmed_is_dropped(db: &TestDatabase, session: &mut PgConn
     run(session, "SELECT headwater.reset_subscriber('shop', 'slow', 3)").await;
     run(session, "SELECT headwater.trim_month('shop', min(starts_at)) FROM headwater_private.months").await;
     let steps = "SELECT array_agg(step || ': ' || coalesce(statement, '')) FROM headwater.drop_steps('shop')";
+    let retire: Vec<String> = scalar(session, steps).await;
+    assert!(retire.len() == 1 && retire[0].starts_with("retire: "), "{retire:?}");
+    run(session, retire[0].trim_start_matches("retire: ")).await;
     let steps: Vec<String> = scalar(session, steps).await;
     assert!(
         steps.len() == 1 && steps[0].starts_with("partman: SELECT headwater_private.partman_drop('shop', "),

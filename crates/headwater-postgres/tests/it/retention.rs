@@ -311,7 +311,7 @@ async fn maintenance_goes_on_wherever_it_was_cut_off() {
     let next = "SELECT step, statement FROM headwater.drop_steps('shop')";
     for cut_after in ["trim", "detach", "drop"] {
         run(&mut session, trim).await;
-        for step in ["trim", "detach", "drop"] {
+        for step in ["trim", "retire", "detach", "drop"] {
             if step != "trim" {
                 let (name, statement): (String, String) = sqlx::query_as(next).fetch_one(&mut session).await.unwrap();
                 assert_eq!(name, step);

@@ -179,8 +179,8 @@ async fn the_examples_of_retention_take_months_away() {
     let state = "SELECT count(*) FILTER (WHERE trimmed_at IS NOT NULL AND events = 3), count(dropped_at) FROM headwater.partitions('shop')";
     let trimmed: (i64, i64) = sqlx::query_as(state).fetch_one(&mut session).await.unwrap();
     assert_eq!(trimmed, (2, 0));
-    // Detach, drop and note, of each.
-    for _ in 0..2 * 3 {
+    // Retire, detach, drop and note, of each.
+    for _ in 0..2 * 4 {
         let next = "SELECT coalesce(statement, 'SELECT headwater.note_dropped(''shop'')') FROM headwater.drop_steps('shop') LIMIT 1";
         let statement: String = sqlx::query_scalar(next).fetch_one(&mut session).await.unwrap();
         run(&mut session, &statement).await;
