@@ -71,7 +71,7 @@ async fn stored(session: &mut PgConnection) -> Vec<String> {
 async fn sound(session: &mut PgConnection) {
     let faults = texts(session, "SELECT f::text FROM headwater.faults('shop') f UNION ALL
                                  SELECT a::text FROM headwater.audit_subscribers('shop') a WHERE in_log <> settled OR sums_differ_by <> 0").await;
-    assert_eq!(faults, [String::new(); 0]);
+    assert!(faults.is_empty(), "{faults:?}");
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn what_cannot_be_carried_over_is_said_before_anything_is_imported() {
     refused(ImportOptions { source, ..options(None) }, "which column of the source has the sequence").await;
     let source = ImportSource { order_by: vec!["created_at".into()], ..ImportSource::epoch("events") };
     refused(ImportOptions { source, ..options(None) }, "ordered by \"global_sequence\"").await;
-    assert_eq!(texts(&mut session, "SELECT name FROM headwater_private.imports").await, [String::new(); 0]);
+    assert!(texts(&mut session, "SELECT name FROM headwater_private.imports").await.is_empty());
 }
 
 #[tokio::test]
