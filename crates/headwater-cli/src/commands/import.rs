@@ -110,16 +110,16 @@ pub(crate) struct Import {
     /// Keep ids that are UUIDs, instead of making new ones that are ordered by time: later appends may be slower
     #[arg(long)]
     keep_ids: bool,
-    #[command(flatten)]
-    follow: Follow,
-    #[command(flatten)]
-    carried: Carried,
     /// Rows of one transaction
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     batch: u32,
     /// One JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    follow: Follow,
+    #[command(flatten)]
+    carried: Carried,
 }
 
 #[derive(Debug, Args)]
