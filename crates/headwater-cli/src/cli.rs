@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Append(append::Append),
     Import(Box<import::Import>),
     Read(read::Read),
-    Consume(consume::Consume),
+    Consume(Box<consume::Consume>),
     #[command(subcommand)]
     Subscribers(subscribers::Subscribers),
     #[command(subcommand)]

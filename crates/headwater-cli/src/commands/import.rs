@@ -110,16 +110,16 @@ pub(crate) struct Import {
     /// Keep ids that are UUIDs, instead of making new ones that are ordered by time: later appends may be slower
     #[arg(long)]
     keep_ids: bool,
-    #[command(flatten)]
-    follow: Follow,
-    #[command(flatten)]
-    carried: Carried,
     /// Rows of one transaction
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     batch: u32,
     /// One JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    follow: Follow,
+    #[command(flatten)]
+    carried: Carried,
 }
 
 #[derive(Debug, Args)]
@@ -247,7 +247,10 @@ impl Import {
 
     async fn options(&self, namespace: &Namespace) -> Result<ImportOptions, Failure> {
         let found = match &self.from_epoch {
-            Some(_) => Some(namespace.log().epoch_import(self.source_url.as_deref()).await?),
+            Some(table) => {
+                let table = Some(table.as_str()).filter(|table| !table.is_empty());
+                Some(namespace.log().epoch_import(self.source_url.as_deref(), table).await?)
+            }
             None => None,
         };
         let (name, source) = self.source(found.as_ref().map(|found| &found.source));
@@ -316,20 +319,14 @@ impl Import {
     }
 
     fn source(&self, epoch: Option<&ImportSource>) -> (String, ImportSource) {
-        let (name, mut source) = match (&self.from_pgmq, &self.from_message_db, &self.from_table) {
-            _ if epoch.is_some() => {
-                let mut source = epoch.cloned().unwrap_or_else(|| ImportSource::epoch(""));
-                if let Some(table) = self.from_epoch.as_ref().filter(|table| !table.is_empty()) {
-                    source.tables = vec![table.clone()];
-                }
-                ("epoch".to_owned(), source)
-            }
-            (Some(queue), _, _) => (format!("pgmq {queue}"), ImportSource::pgmq(queue, self.archive)),
-            (_, Some(table), _) => {
+        let (name, mut source) = match (epoch, &self.from_pgmq, &self.from_message_db, &self.from_table) {
+            (Some(epoch), ..) => ("epoch".to_owned(), epoch.clone()),
+            (_, Some(queue), ..) => (format!("pgmq {queue}"), ImportSource::pgmq(queue, self.archive)),
+            (_, _, Some(table), _) => {
                 let tables = vec![table.clone()];
                 ("message-db".to_owned(), ImportSource { tables, ..ImportSource::message_db() })
             }
-            (_, _, table) => {
+            (_, _, _, table) => {
                 let table = table.clone().unwrap_or_default();
                 (table.clone(), ImportSource::table(table))
             }

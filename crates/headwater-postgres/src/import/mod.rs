@@ -146,14 +146,20 @@ impl PgLog {
         Ok(imported)
     }
 
-    /// Finds the tables of epoch in a source, by their names, and says how they are imported: [`ImportSource::epoch`], with checkpoints and dead letters where
-    /// the source has them.
-    pub async fn epoch_import(&self, source_url: Option<&str>) -> Result<ImportOptions, ImportError> {
+    /// Finds the tables of epoch in a source, by their names, and says how they are imported:
+    /// [`ImportSource::epoch`], with checkpoints and dead letters where the source has them.
+    /// `table` names the event table, if it has another name.
+    pub async fn epoch_import(
+        &self,
+        source_url: Option<&str>,
+        table: Option<&str>,
+    ) -> Result<ImportOptions, ImportError> {
         let mut source = self.import_source(source_url).await?;
         let row = sqlx::query(sql::IMPORT_EPOCH).fetch_one(&mut source).await.map_err(ImportError::source)?;
         _ = source.close().await;
-        let Some(events) = row.get::<Option<String>, _>("events") else {
-            return Err(ImportError::Invalid("there is no table \"epoch_events\" or \"events\" in the source".into()));
+        let Some(events) = table.map(str::to_owned).or_else(|| row.get("events")) else {
+            let message = "there is no table \"epoch_events\" or \"events\" in the source".into();
+            return Err(ImportError::Invalid(message));
         };
         Ok(ImportOptions {
             checkpoints: row.get::<Option<String>, _>("checkpoints").map(ImportCheckpoints::table),
