@@ -28,21 +28,23 @@ BEGIN
     SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace_id = $1;
     SELECT i.* INTO source FROM headwater_private.imports i WHERE i.namespace_id = $1 AND i.name = $2;
     -- Events of others may have any header, so what is no number counts as not covered.
-    EXECUTE
-        'WITH places AS (
-             SELECT e.place, e.sequence, e.sequence IS NOT NULL
-                    AND e.sequence < max(e.sequence) OVER (ORDER BY e.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS late
-               FROM (' || headwater_private.over_months(
-             'SELECT e.global_sequence AS place,
-                     CASE WHEN e.headers ->> ''import'' = $2 AND e.headers ->> ''source_sequence'' ~ ''^-?[0-9]{1,18}$''
-                          THEN (e.headers ->> ''source_sequence'')::bigint END AS sequence
-                FROM %s e WHERE %s AND e.namespace_id = $1 AND e.global_sequence BETWEEN $3 AND $4', $1) || ') e
-         ), groups AS (
-             SELECT coalesce(width_bucket(p.sequence - 1, $5), cardinality($5)) AS above, min(p.place) AS first FROM places p GROUP BY 1
-         )
-         SELECT ARRAY(SELECT (SELECT min(g.first) FROM groups g WHERE g.above >= b.nth) FROM generate_series(1, cardinality($5)) AS b(nth) ORDER BY b.nth),
-                ARRAY(SELECT p.place FROM places p WHERE p.late ORDER BY p.place)'
-       INTO firsts, lates USING $1, $2, coalesce(source.first_sequence, 0), coalesce(source.last_sequence, 0), bounds;
+    WITH places AS (
+        SELECT e.place, e.sequence, e.sequence IS NOT NULL
+               AND e.sequence < max(e.sequence) OVER (ORDER BY e.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS late
+          FROM (SELECT m.first_sequence AS place, m.last_sequence AS sequence
+                  FROM headwater_private.by_month(
+                           NULL::headwater_private.span,
+                           'SELECT NULL::text, NULL::bigint, e.global_sequence,
+                                   CASE WHEN e.headers ->> ''import'' = $8 AND e.headers ->> ''source_sequence'' ~ ''^-?[0-9]{1,18}$''
+                                        THEN (e.headers ->> ''source_sequence'')::bigint END
+                              FROM %s e WHERE %s AND e.namespace_id = $1 AND e.global_sequence BETWEEN $2 AND $3',
+                           $1, coalesce(source.first_sequence, 0), coalesce(source.last_sequence, 0), stream => $2) m) e
+    ), groups AS (
+        SELECT coalesce(width_bucket(p.sequence - 1, bounds), cardinality(bounds)) AS above, min(p.place) AS first FROM places p GROUP BY 1
+    )
+    SELECT ARRAY(SELECT (SELECT min(g.first) FROM groups g WHERE g.above >= b.nth) FROM generate_series(1, cardinality(bounds)) AS b(nth) ORDER BY b.nth),
+           ARRAY(SELECT p.place FROM places p WHERE p.late ORDER BY p.place)
+      INTO firsts, lates;
     FOR one IN SELECT s.id, coalesce(firsts[array_position(bounds, coalesce(s.checkpoint, 0))] - 1, source.last_sequence, 0) AS place
                  FROM unnest(subscriber_ids, checkpoints) AS s(id, checkpoint) LOOP
         IF EXISTS (SELECT FROM headwater_private.subscribers s WHERE s.namespace_id = $1 AND s.subscriber_id = one.id) THEN
