@@ -56,6 +56,9 @@ BEGIN
             q.known := CASE WHEN one_table THEN seen.known ELSE last_sequence END;
             q.frontier := last_sequence;
             RETURN;
+        ELSIF seen.hole IS NULL THEN
+            -- The log ends here.
+            RETURN;
         END IF;
     END IF;
     taken := '{}';
