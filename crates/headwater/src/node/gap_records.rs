@@ -42,9 +42,8 @@ impl Default for GapRecords {
 
 impl GapRecords {
     /// Hands over gaps that were proved permanent in a history. Waits only if too many wait already.
-    pub(super) async fn add(&self, history: Option<History>, gaps: impl IntoIterator<Item = (u64, u64)>) {
-        let mut gaps = gaps.into_iter().peekable();
-        if gaps.peek().is_none() {
+    pub(super) async fn add(&self, history: Option<History>, gaps: Vec<(u64, u64)>) {
+        if gaps.is_empty() {
             return;
         }
         {
@@ -52,7 +51,7 @@ impl GapRecords {
             if waiting.history != history {
                 *waiting = Waiting { history, gaps: Gaps::new() };
             }
-            gaps.for_each(|(first, last)| waiting.gaps.insert(first, last));
+            gaps.into_iter().for_each(|(first, last)| waiting.gaps.insert(first, last));
             self.count.send_replace(waiting.gaps.len());
         }
         // The sender is there as long as this is.

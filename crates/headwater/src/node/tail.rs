@@ -638,7 +638,7 @@ impl Tail {
         // Of each range, one is enough: who tells looks for all that is noted.
         gaps.iter().filter(|gap| gap.state == GapState::Poison).for_each(|gap| self.tell_of(&[gap.first]));
         let permanent = gaps.iter().filter(|gap| gap.state == GapState::Permanent);
-        self.records.add(history, permanent.map(|gap| (gap.first, gap.last))).await;
+        self.records.add(history, permanent.map(|gap| (gap.first, gap.last)).collect()).await;
     }
 
     /// Writes down permanent gaps until it is dropped.
