@@ -51,6 +51,9 @@ const HOLE_GRACE: Duration = Duration::from_millis(2);
 /// Most time between questions who may still fill a hole.
 const LONGEST_DOUBT: Duration = Duration::from_millis(100);
 
+/// Most time between looks into holes while nobody needs more events.
+const LONGEST_REST: Duration = Duration::from_millis(100);
+
 /// Most long transactions that are known at once (some 50 MB).
 const MAX_SPANS: u32 = 500_000;
 
@@ -431,8 +434,7 @@ impl Tail {
             }
             if looked.more && looked.rests {
                 // Every subscriber still has much of what was read before it. Holes may change meanwhile.
-                look_again = if looked.news { FIRST_LOOK_AGAIN } else { (look_again * 2).min(self.poll) };
-                let pause = if looked.holes { look_again } else { poll };
+                let pause = if looked.holes { self.poll.min(LONGEST_REST) } else { poll };
                 tokio::select! {
                     () = self.until_wanted() => {}
                     () = any(std::slice::from_mut(&mut wake_ups.nudges)) => {}
