@@ -91,7 +91,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         }
     }
     let memory = if wanted(MEMORY) { Some(bench.memory().await?) } else { None };
-    let holes = if wanted(HOLES) { Some(holes::measure(&bench.server, options.rounds.min(3)).await?) } else { None };
+    if wanted(HOLES) {
+        samples.extend(holes::measure(&bench.server, options.rounds.min(3)).await?);
+    }
 
     let figures = samples.iter().map(|(name, samples)| (*name, Figure::of(samples)));
     let mut report = Report::new(bench.server.settings.clone(), figures);
@@ -107,8 +109,9 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         ("slow_neighbour_vs_alone", over(NEIGHBOURS, ALONE), Target::AtLeast(0.8)),
         ("catch_up_memory_mib", memory, Target::AtMost(256.0)),
         ("consume_vs_read", slowest, Target::AtLeast(0.5)),
-        ("holes_100000_vs_none", holes.as_ref().map(|holes| holes.visible), Target::AtLeast(0.5)),
-        ("holes_100000_late_vs_none", holes.as_ref().map(|holes| holes.late), Target::AtLeast(0.5)),
+        ("holes_100000_vs_none", over(holes::OPEN, holes::NONE), Target::AtLeast(0.5)),
+        ("holes_100000_late_vs_none", over(holes::LATE, holes::NONE), Target::AtLeast(0.5)),
+        ("holes_100000_rolled_back_vs_none", over(holes::ROLLED_BACK, holes::NONE), Target::AtLeast(0.5)),
     ];
     ratios.into_iter().for_each(|(name, value, target)| report.ratio(name, value, target));
     bench.server.headwater.shutdown().await;

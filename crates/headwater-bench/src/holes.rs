@@ -1,88 +1,101 @@
-//! Of `headwater-bench catch-up`: a long transaction that has left a hole before each event of others.
+//! Part of `headwater-bench catch-up`: what holes in the log cost a subscriber.
+//!
+//! The same subscriber is given the same number of events in each run, and each run is timed from the start of its node to the last
+//! of these events:
+//!
+//! - none: the events follow each other without a hole.
+//! - open: one transaction in flight has left a hole before each event. It commits when all visible events are handled, and its own
+//!   events are then delivered late, which is timed from the commit.
+//! - rolled back: each event follows a hole that will never be filled.
+//!
+//! Progress is written as the defaults say. The subscriber never waits for a hole (`hold_for` is zero): a wait takes time and no work.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
-use headwater::{CheckpointMode, Namespace, NamespaceConfig, Node, ReliableDeliveryConfig, SubscriberStore};
+use anyhow::ensure;
+use headwater::{Namespace, NamespaceConfig, Node, ReliableDeliveryConfig, SubscriberStore};
 use sqlx::postgres::types::Oid;
 use sqlx::{PgConnection, Row};
 
+use crate::cpu::CpuTime;
 use crate::handlers::idle_batches;
 use crate::payload::Payloads;
 use crate::server::BenchServer;
-use crate::stats::median;
+use crate::stats::Sample;
 
-/// Holes, and events between them.
-const HOLES: u64 = 100_000;
+/// Events that each run delivers, and holes between them.
+const EVENTS: u64 = 100_000;
 const SUBSCRIBER: &str = "holes";
 
-/// Rates of delivery beside the same number of events without holes.
-pub(crate) struct Ratios {
-    /// Of what is visible, while the holes are open.
-    pub(crate) visible: f64,
-    /// Of what comes late, after the commit.
-    pub(crate) late: f64,
-}
+pub(crate) const NONE: &str = "holes_none";
+pub(crate) const OPEN: &str = "holes_open";
+pub(crate) const LATE: &str = "holes_late";
+pub(crate) const ROLLED_BACK: &str = "holes_rolled_back";
 
-pub(crate) async fn measure(server: &BenchServer, rounds: usize) -> anyhow::Result<Ratios> {
-    let (mut visible, mut late) = (Vec::new(), Vec::new());
+/// Measures all runs in turn, and returns their samples by name.
+pub(crate) async fn measure(
+    server: &BenchServer,
+    rounds: usize,
+) -> anyhow::Result<BTreeMap<&'static str, Vec<Sample>>> {
+    let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     // The first round warms up and is not counted.
     for round in 0..=rounds {
-        let none = without(server, round).await?;
-        let with = with_holes(server, round).await?;
-        eprintln!(
-            "round {round} {HOLES} events: without holes {none:.0} events/s, with as many {:.0}, late {:.0}",
-            with.0, with.1
-        );
-        if round > 0 {
-            visible.push(with.0 / none);
-            late.push(with.1 / none);
+        let none = settled(server, &format!("none-{round}"), 1).await?;
+        let (open, late) = open(server, &format!("open-{round}")).await?;
+        let rolled_back = settled(server, &format!("rolled-back-{round}"), 2).await?;
+        for (name, sample) in [(NONE, none), (OPEN, open), (LATE, late), (ROLLED_BACK, rolled_back)] {
+            let cpu = |of: fn(CpuTime) -> f64| sample.cpu_us_per_event(of).unwrap_or_default();
+            eprintln!(
+                "round {round} {name:<30} {:>8.0} events/s, {:>6.1} us of CPU time an event in the server, {:>6.1} here",
+                sample.rate(),
+                cpu(|cpu| cpu.server),
+                cpu(|cpu| cpu.client)
+            );
+            if round > 0 {
+                samples.entry(name).or_default().push(sample);
+            }
         }
     }
-    let ratios = median(visible).zip(median(late));
-    let (visible, late) = ratios.context("there is a round")?;
-    Ok(Ratios { visible, late })
+    Ok(samples)
 }
 
-async fn without(server: &BenchServer, round: usize) -> anyhow::Result<f64> {
+/// Delivers events that lie so far apart, where nothing else can still commit.
+async fn settled(server: &BenchServer, name: &str, apart: u64) -> anyhow::Result<Sample> {
     let mut conn = server.connect().await?;
-    let (namespace, sequence) = namespace(server, &mut conn, &format!("none-{round}")).await?;
-    // As spread as with holes.
-    let first = hand_out(&mut conn, sequence, 2 * HOLES).await?;
-    load(&mut conn, &namespace, first).await?;
+    let (namespace, sequence) = namespace(server, &mut conn, name).await?;
+    let first = hand_out(&mut conn, sequence, apart * EVENTS).await?;
+    load(&mut conn, &namespace, first + i64::try_from(apart)? - 1, apart).await?;
     settle(&mut conn).await?;
-    let started = Instant::now();
+    let clock = Clock::start(server);
     let node = start(&namespace).await?;
-    handled(&node, HOLES).await;
-    let rate = HOLES as f64 / started.elapsed().as_secs_f64();
-    end(&namespace, node).await?;
-    Ok(rate)
+    handled(&node, EVENTS).await;
+    let sample = clock.stop(EVENTS);
+    end(&namespace, node, u64::try_from(first)? + apart * EVENTS - 1).await?;
+    Ok(sample)
 }
 
-/// The rates of visible events and of late ones.
-async fn with_holes(server: &BenchServer, round: usize) -> anyhow::Result<(f64, f64)> {
+/// Delivers events between the holes of a transaction that has not ended, and then that transaction's events.
+async fn open(server: &BenchServer, name: &str) -> anyhow::Result<(Sample, Sample)> {
     let mut conn = server.connect().await?;
     let mut held = server.connect().await?;
-    let (namespace, sequence) = namespace(server, &mut conn, &format!("holes-{round}")).await?;
+    let (namespace, sequence) = namespace(server, &mut conn, name).await?;
     sqlx::raw_sql("BEGIN").execute(&mut held).await?;
     sqlx::query("SELECT headwater.emit($1, 'OrderPlaced')").bind(&namespace.info().name).execute(&mut held).await?;
-    let first = hand_out(&mut conn, sequence, 2 * HOLES).await?;
-    load(&mut held, &namespace, first).await?;
-    load(&mut conn, &namespace, first + 1).await?;
+    let first = hand_out(&mut conn, sequence, 2 * EVENTS).await?;
+    load(&mut held, &namespace, first, 2).await?;
+    load(&mut conn, &namespace, first + 1, 2).await?;
     settle(&mut conn).await?;
-    let started = Instant::now();
+    let clock = Clock::start(server);
     let node = start(&namespace).await?;
-    handled(&node, HOLES).await;
-    let visible = HOLES as f64 / started.elapsed().as_secs_f64();
+    handled(&node, EVENTS).await;
+    let open = clock.stop(EVENTS);
     sqlx::raw_sql("COMMIT").execute(&mut held).await?;
-    let committed = Instant::now();
-    handled(&node, 2 * HOLES + 1).await;
-    let late = (HOLES + 1) as f64 / committed.elapsed().as_secs_f64();
-    node.wait_for(SUBSCRIBER, u64::try_from(first)? + 2 * HOLES - 1).await?;
-    let audit = namespace.subscribers().audit(&[]).await?;
-    ensure!(audit.findings.is_empty(), "the audit found {:?}", audit.findings);
-    end(&namespace, node).await?;
-    Ok((visible, late))
+    let clock = Clock::start(server);
+    handled(&node, 2 * EVENTS + 1).await;
+    let late = clock.stop(EVENTS + 1);
+    end(&namespace, node, u64::try_from(first)? + 2 * EVENTS - 1).await?;
+    Ok((open, late))
 }
 
 async fn namespace(server: &BenchServer, conn: &mut PgConnection, name: &str) -> anyhow::Result<(Namespace, Oid)> {
@@ -96,13 +109,14 @@ async fn hand_out(conn: &mut PgConnection, sequence: Oid, count: u64) -> anyhow:
     Ok(statement.fetch_one(conn).await?)
 }
 
-async fn load(conn: &mut PgConnection, namespace: &Namespace, first: i64) -> anyhow::Result<()> {
+async fn load(conn: &mut PgConnection, namespace: &Namespace, first: i64, apart: u64) -> anyhow::Result<()> {
     let payloads = Payloads::new();
-    sqlx::query(include_str!("../sql/load_every_other.sql"))
+    sqlx::query(include_str!("../sql/load_spaced.sql"))
         .bind(namespace.info().id)
         .bind(first)
-        .bind(i64::try_from(HOLES)?)
+        .bind(i64::try_from(EVENTS)?)
         .bind(payloads.texts())
+        .bind(i64::try_from(apart)?)
         .execute(conn)
         .await?;
     Ok(())
@@ -115,16 +129,32 @@ async fn settle(conn: &mut PgConnection) -> anyhow::Result<()> {
 }
 
 async fn start(namespace: &Namespace) -> anyhow::Result<Node> {
-    let config = ReliableDeliveryConfig {
-        catch_up_batch_size: 1_000,
-        checkpoint_mode: CheckpointMode::Batched { batch_size: 10_000, max_delay_ms: 1_000 },
-        hold_for: Duration::ZERO,
-        ..ReliableDeliveryConfig::default()
-    };
+    let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, ..ReliableDeliveryConfig::default() };
     Ok(idle_batches(namespace.node("bench"), SUBSCRIBER.to_owned()).config(config).start().await?)
 }
 
-/// Waits until the subscriber has handled so many.
+/// Measures the time and the CPU time of a run.
+struct Clock {
+    postmaster: u32,
+    started: Instant,
+    cpu: Option<CpuTime>,
+}
+
+impl Clock {
+    fn start(server: &BenchServer) -> Self {
+        let postmaster = server.pid();
+        Clock { postmaster, started: Instant::now(), cpu: CpuTime::now(postmaster) }
+    }
+
+    fn stop(self, events: u64) -> Sample {
+        let elapsed = self.started.elapsed();
+        let mut sample = Sample::new(events, elapsed, Vec::new());
+        sample.cpu = CpuTime::now(self.postmaster).zip(self.cpu).map(|(after, before)| after.since(before));
+        sample
+    }
+}
+
+/// Waits until the subscriber has handled this many events.
 async fn handled(node: &Node, events: u64) {
     let handled = || node.status().subscribers.iter().map(|one| one.handled).sum::<u64>();
     while handled() < events {
@@ -132,7 +162,11 @@ async fn handled(node: &Node, events: u64) {
     }
 }
 
-async fn end(namespace: &Namespace, node: Node) -> anyhow::Result<()> {
+/// Checks that nothing was lost, and cleans up.
+async fn end(namespace: &Namespace, node: Node, last: u64) -> anyhow::Result<()> {
+    node.wait_for(SUBSCRIBER, last).await?;
+    let audit = namespace.subscribers().audit(&[]).await?;
+    ensure!(audit.findings.is_empty(), "the audit found {:?}", audit.findings);
     node.shutdown_within(Duration::from_secs(3)).await?;
     namespace.subscribers().remove(SUBSCRIBER, true).await?;
     Ok(())

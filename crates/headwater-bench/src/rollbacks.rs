@@ -34,6 +34,8 @@ pub(crate) struct Followed {
     pub(crate) taken: u64,
     /// Rows that were read from the tables of events, by all sessions.
     pub(crate) rows: i64,
+    /// Lookups in these tables and their indexes, by all sessions.
+    pub(crate) looks: i64,
 }
 
 impl Followed {
@@ -49,6 +51,7 @@ impl Followed {
         self.events += other.events;
         self.taken += other.taken;
         self.rows += other.rows;
+        self.looks += other.looks;
     }
 }
 
@@ -65,14 +68,14 @@ pub(crate) async fn follow(
         load.rollbacks
     );
     ensure!(load.writers > 0, "invalid --writers 0: it is at least 1");
-    let before = rows(monitor).await?;
+    let before = reads(monitor).await?;
     // Whoever still has a handle listens.
     let (events, taken) = handled(server, live, load).await?;
     // A session passes its counts on when it ends.
     gone(monitor).await?;
-    let rows = rows(monitor).await? - before;
+    let after = reads(monitor).await?;
     ensure!(events > 0, "nothing was committed");
-    Ok(Followed { events, taken, rows })
+    Ok(Followed { events, taken, rows: after.0 - before.0, looks: after.1 - before.1 })
 }
 
 /// Events that were committed, and how many of these were taken from the WAL.
@@ -133,12 +136,10 @@ async fn write(
     Ok((committed, last))
 }
 
-async fn rows(monitor: &mut PgConnection) -> anyhow::Result<i64> {
-    let (rows, _): (i64, i64) = sqlx::query_as(include_str!("../sql/reads.sql"))
-        .fetch_one(monitor)
-        .await
-        .context("failed to read what was read of the tables of events")?;
-    Ok(rows)
+/// Rows and lookups so far.
+async fn reads(monitor: &mut PgConnection) -> anyhow::Result<(i64, i64)> {
+    let statement = sqlx::query_as(include_str!("../sql/reads.sql")).fetch_one(monitor);
+    statement.await.context("failed to read what was read of the tables of events")
 }
 
 async fn gone(monitor: &mut PgConnection) -> anyhow::Result<()> {

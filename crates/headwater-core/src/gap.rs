@@ -45,17 +45,20 @@ pub struct Writer {
     pub transaction: Option<String>,
 }
 
+impl Writer {
+    /// Whether its transaction is one of these. A transaction that is not known is none of them.
+    pub fn is_among(&self, writers: &[Writer]) -> bool {
+        let known = (&self.transaction, self.above_sequence);
+        self.transaction.is_some() && writers.iter().any(|other| (&other.transaction, other.above_sequence) == known)
+    }
+}
+
 /// Above which sequence gaps may have changed between two looks at who can still commit; `None`: nowhere.
 ///
 /// The transaction that a gap belongs to held its lock before the gap was seen, and holds it until it ends. So whoever looked into a gap, after asking who can commit,
 /// and found nothing, need not look again while all of those are there: its writer is among them, or has ended without a commit.
 pub fn changed_above(before: &[Writer], now: &[Writer]) -> Option<u64> {
-    let same = |one: &Writer, other: &Writer| {
-        one.transaction.is_some()
-            && (&one.transaction, one.above_sequence) == (&other.transaction, other.above_sequence)
-    };
-    let ended = before.iter().filter(|writer| !now.iter().any(|other| same(writer, other)));
-    ended.map(|writer| writer.above_sequence).min()
+    before.iter().filter(|writer| !writer.is_among(now)).map(|writer| writer.above_sequence).min()
 }
 
 /// How far the log is settled.

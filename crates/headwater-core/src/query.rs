@@ -245,7 +245,9 @@ pub struct LookAhead {
     pub poison: Vec<u64>,
     /// Whether there is more to see beyond.
     pub more: bool,
-    /// Gaps asked about that are at or below were looked into, or cannot have changed.
+    /// Writers that have ended while the log was looked at. What they committed may be missing here.
+    pub ended: Vec<Writer>,
+    /// Gaps at or below were looked into, or cannot have changed: their events have not come, unless one of `writers` or `ended` has ended.
     pub looked_to: u64,
 }
 

@@ -426,7 +426,14 @@ pub(crate) async fn look_again(conn: &mut PgConnection, of: Of<'_>, look: Look<'
     let read = fetch(conn, of, &query, None).await?;
     // Where nobody has ended since they were last looked into, they are as they were. Asked after the events were read: a writer that
     // ended before that may have let one of its stream follow, which is among them, and then its gap has to be looked into now.
-    let writers = if read.last.is_some() { writers(conn, of.info, of.history).await? } else { proof.writers };
+    let (writers, ended) = match read.last {
+        Some(_) => {
+            let writers = writers(conn, of.info, of.history).await?;
+            let ended = proof.writers.into_iter().filter(|writer| !writer.is_among(&writers)).collect();
+            (writers, ended)
+        }
+        None => (proof.writers, Vec::new()),
+    };
     let above = changed_above(look.writers, &writers).unwrap_or(u64::MAX).min(look.looked_to);
     let unneeded = look.kept_after.min(proof.horizon);
     let asked: Gaps = gaps.within(above.max(unneeded).saturating_add(1), u64::MAX).collect();
@@ -447,7 +454,10 @@ pub(crate) async fn look_again(conn: &mut PgConnection, of: Of<'_>, look: Look<'
         settled: proof.horizon.min(seen).min(looked_into.unwrap_or(u64::MAX)),
         writers,
         more,
-        looked_to: looked_into.unwrap_or(after),
+        ended,
+        // A gap among the events that were just read was seen empty after the writers of the proof were listed. If its sequence was handed out before that, its
+        // writer was on that list, or has ended without a commit. So the next look needs to look into it only if one of those has ended.
+        looked_to: looked_into.unwrap_or(seen.min(proof.head).max(after)),
     })
 }
 

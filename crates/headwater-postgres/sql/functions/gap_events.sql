@@ -1,6 +1,7 @@
 -- headwater.gap_events(namespace_id, firsts, lasts, max_events, from_at, until_at)
--- What is visible in ranges of the log, as this snapshot shows it, in order; the ranges are in order, and no two overlap. Those that lie densely are read as one, and what lies between
--- them is left out: that costs less than to look each up. $5 and $6 as in headwater.log_page.
+-- What is visible in ranges of the log, as this snapshot shows it, in order; the ranges are in order, and no two overlap. Ranges with at most three events
+-- between them are read as one, and these events are left out: that costs less than to look up each range. Most ranges hold nothing, so nothing else is read. $5 and $6 as in
+-- headwater.log_page.
 -- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.gap_events(
     namespace_id int, firsts bigint[], lasts bigint[], max_events int, from_at timestamptz,
@@ -10,8 +11,8 @@ CREATE OR REPLACE FUNCTION headwater.gap_events(
                headers jsonb, created_at timestamptz, recorded_at timestamptz, transaction_id bigint) LANGUAGE plpgsql STABLE SECURITY DEFINER SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    -- So many events between two ranges are read rather than the next range by itself.
-    near   CONSTANT bigint := 64;
+    -- Ranges that begin at most this far after the end of the one before are read with it.
+    near   CONSTANT bigint := 4;
     -- The limit inside keeps each part a lookup in an index of its own.
     query  CONSTANT text :=
         'SELECT e.* FROM unnest($13, $14) AS g(first, last)

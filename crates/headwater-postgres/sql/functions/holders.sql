@@ -18,7 +18,7 @@
 --   role, granted    who holds it, by its login; and whether that role has a grant in the namespace, or owns the schema
 --   since, age       of its transaction, by the server's clock at this moment. NULL where the caller may not see that: of sessions of other roles, unless it
 --                    is a member of pg_read_all_stats
---   waiting          how many sessions wait for it, and waiting_for: for how long the first of them (NULL before PostgreSQL 14)
+--   waiting          how many sessions of this database wait for it, and waiting_for: for how long the first of them (NULL before PostgreSQL 14)
 --   ended_by         the statement that ends it
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.holders(namespace text DEFAULT NULL, caller headwater.caller DEFAULT current_user)
@@ -77,6 +77,8 @@ BEGIN
     ), waits AS MATERIALIZED (
         SELECT w.pid, w.waits_since, w.locktype, w.relation, b.pid AS blocker
           FROM locks w
+          -- Whoever makes a replication slot waits for the transactions of all databases. Only sessions of this one count.
+          JOIN pg_catalog.pg_stat_activity a ON a.pid = w.pid AND a.datid = here
          -- A prepared transaction is 0 here.
          CROSS JOIN LATERAL (SELECT DISTINCT nullif(b.pid, 0) AS pid FROM unnest(pg_blocking_pids(w.pid)) AS b(pid)) b
          WHERE NOT w.granted

@@ -5,9 +5,22 @@ CREATE OR REPLACE FUNCTION headwater.record_gaps(
     namespace_id int, firsts bigint[], lasts bigint[], caller headwater.caller DEFAULT current_user
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+    lowest  bigint := (SELECT min(g.first) FROM unnest($2) AS g(first));
+    highest bigint := (SELECT max(g.last) FROM unnest($3) AS g(last));
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
-    PERFORM headwater_private.require_in_log($1, (SELECT max(g.last) FROM unnest($3) AS g(last)));
+    PERFORM headwater_private.require_in_log($1, highest);
+    -- No two that are recorded overlap, so the last one that begins at or before the highest tells whether any of these is known.
+    IF (SELECT p.last_sequence FROM headwater_private.permanent_gaps p
+         WHERE p.namespace_id = $1 AND p.first_sequence <= highest
+         ORDER BY p.first_sequence DESC LIMIT 1) >= lowest IS NOT TRUE THEN
+        INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
+        SELECT $1, g.first, g.last, 'aborted' FROM unnest($2::bigint[], $3::bigint[]) AS g(first, last)
+         WHERE g.first <= g.last
+            ON CONFLICT DO NOTHING;
+        RETURN;
+    END IF;
     INSERT INTO headwater_private.permanent_gaps (namespace_id, first_sequence, last_sequence, proof)
     SELECT $1, part.first, part.last, 'aborted'
       FROM unnest($2::bigint[], $3::bigint[]) AS g(first, last)

@@ -251,6 +251,7 @@ async fn an_owner_without_privileges_names_holders_of_other_roles() {
         ("log", Some(pid), Some("superuser"))
     );
     assert_eq!((holder.role.is_some(), holder.granted, holder.age), (true, Some(true), None));
+    assert_eq!((holder.waiting, holder.waiting_for), (0, None));
     assert!(holder.to_string().contains("since when is not visible to this role"), "{holder}");
     let findings = database.diagnose(&DoctorOptions { old_snapshot: 0, ..DoctorOptions::default() }).await.unwrap();
     let about = |check: &str, text: &str| findings.iter().any(|f| f.check == check && f.message.contains(text));
@@ -265,6 +266,25 @@ async fn an_owner_without_privileges_names_holders_of_other_roles() {
     )
     .await;
     db.drop_role(owner).await;
+}
+
+/// Whoever makes a replication slot waits for every transaction of the server that was open then. In another database, that is nobody who waits for the namespace.
+#[tokio::test]
+async fn whoever_waits_in_another_database_is_not_counted() {
+    let (db, mut session) = two().await;
+    run(&mut session, "BEGIN; SELECT headwater.emit('shop', 'a')").await;
+    for (elsewhere, waiting) in [(true, 0), (false, 1)] {
+        let other = if elsewhere { TestDatabase::create().await } else { db.clone() };
+        let mut maker = other.session().await;
+        let pid = pid(&mut maker).await;
+        let make =
+            "SELECT pg_create_logical_replication_slot('holders_' || pg_backend_pid(), 'pgoutput', temporary => true)";
+        let making = tokio::spawn(async move { sqlx::query(make).execute(&mut maker).await.map(drop) });
+        until_it_waits(&mut db.session().await, pid).await;
+        assert_eq!(one(&db, "shop", &mut session).await.waiting, waiting);
+        run(&mut db.session().await, &format!("SELECT pg_terminate_backend({pid})")).await;
+        assert!(making.await.unwrap().is_err());
+    }
 }
 
 /// A stranger who holds what looks like a writer's lock, and has no grant.

@@ -3,7 +3,7 @@
 use crate::common::{emit, pages_after, permanent, pid, raw, run, sqlstate_of, types_after, until_it_waits};
 use futures::TryStreamExt;
 use headwater_conformance::TestDatabase;
-use headwater_core::{EventLog, GapState, Gaps, LogQuery, NamespaceConfig, Ordering, ReadError};
+use headwater_core::{EventLog, GapState, Gaps, LogQuery, Look, LookAhead, NamespaceConfig, Ordering, ReadError};
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions};
 use sqlx::{Connection, Row};
@@ -516,4 +516,57 @@ async fn a_look_into_gaps_reads_what_is_in_them_and_nothing_else() {
         assert_eq!((found, rows), (7, 7), "analysed: {analysed}");
         reader.rollback().await.unwrap();
     }
+}
+
+/// Of holes that rollbacks left among many events, as a proof looks into them: one in ten.
+#[tokio::test]
+async fn a_look_into_holes_that_stay_empty_reads_no_rows() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    let mut session = db.session().await;
+    run(&mut session, "SELECT headwater.emit('shop', 'e') FROM generate_series(1, 2000)").await;
+    run(&mut session, "DELETE FROM headwater_private.events WHERE global_sequence % 10 = 0").await;
+    let mut session = db.session().await;
+    let mut reader = session.begin().await.unwrap();
+    let look = "SELECT count(*) FROM headwater.gap_events(1, (SELECT array_agg(i * 10) FROM generate_series(1, 200) i),
+                                                          (SELECT array_agg(i * 10) FROM generate_series(1, 200) i), 1000, NULL, NULL)";
+    let found: i64 = sqlx::query_scalar(look).fetch_one(&mut *reader).await.unwrap();
+    let read = "SELECT sum(coalesce(s.idx_tup_fetch, 0) + s.seq_tup_read)::bigint FROM pg_stat_xact_user_tables s
+                  JOIN pg_partition_tree('headwater_private.events') t ON t.relid = s.relid WHERE t.isleaf";
+    let rows: i64 = sqlx::query_scalar(read).fetch_one(&mut *reader).await.unwrap();
+    assert_eq!((found, rows), (0, 0));
+}
+
+/// A hole that was seen empty after the writers were listed is looked into again only when one of these has ended.
+#[tokio::test]
+async fn new_holes_are_looked_into_when_a_writer_has_ended() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let (mut long, mut short, mut others) = (db.session().await, db.session().await, db.session().await);
+    for session in [&mut long, &mut short] {
+        run(session, "BEGIN").await;
+    }
+    assert_eq!(emit(&mut long, "shop", "1").await, 1);
+    assert_eq!(emit(&mut others, "shop", "2").await, 2);
+    assert_eq!(emit(&mut short, "shop", "3").await, 3);
+    assert_eq!(emit(&mut others, "shop", "4").await, 4);
+    let sequences =
+        |events: &[headwater_core::Event]| events.iter().filter_map(|event| event.global_sequence).collect();
+    let seen = |look: &LookAhead| -> (Vec<u64>, Vec<u64>) { (sequences(&look.events), sequences(&look.filled)) };
+    let none = Gaps::new();
+    let first = log.look_again(Look { after: 0, limit: 10, gaps: &none, looked_to: 0, writers: &[], kept_after: 0 });
+    let first = first.await.unwrap();
+    assert_eq!((seen(&first), first.looked_to, first.writers.len()), ((vec![2, 4], vec![]), 4, 2));
+
+    // 2 is no hole. If it is found, somebody has looked.
+    let gaps: Gaps = [(1, 3)].into_iter().collect();
+    let again = Look { after: 4, limit: 10, gaps: &gaps, looked_to: 4, writers: &first.writers, kept_after: 0 };
+    assert_eq!(seen(&log.look_again(again).await.unwrap()), (vec![], vec![]), "nobody has ended");
+    run(&mut short, "COMMIT").await;
+    let second = log.look_again(again).await.unwrap();
+    assert_eq!(seen(&second), (vec![], vec![3]), "what lies above the one that has ended");
+    assert_eq!((second.settled, second.writers.len(), second.ended.len()), (0, 1, 0));
+    run(&mut long, "COMMIT").await;
+    let third = log.look_again(Look { writers: &second.writers, ..again }).await.unwrap();
+    assert_eq!((seen(&third), third.settled), ((vec![], vec![1, 2, 3]), 4));
 }

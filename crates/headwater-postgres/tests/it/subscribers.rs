@@ -638,9 +638,14 @@ async fn gaps_are_recorded_once() {
         a.store.record_gaps(None, &gaps).await.unwrap();
     }
     a.store.record_gaps(None, &[gap(5, 9, GapState::Permanent)]).await.unwrap();
+    // Beside what is recorded; with a part of it; and before all of it.
+    a.store.record_gaps(None, &[gap(21, 22, GapState::Permanent)]).await.unwrap();
+    a.store.record_gaps(None, &[gap(8, 11, GapState::Permanent), gap(22, 24, GapState::Permanent)]).await.unwrap();
+    a.store.record_gaps(None, &[gap(1, 1, GapState::Permanent), gap(2, 2, GapState::Permanent)]).await.unwrap();
     let recorded = "SELECT concat(first_sequence, '-', last_sequence, ' ', proof) FROM headwater_private.permanent_gaps ORDER BY 1";
     let recorded: Vec<String> = sqlx::query_scalar(recorded).fetch_all(&mut session).await.unwrap();
-    assert_eq!(recorded, ["20-20 aborted", "3-9 aborted"]);
+    let expected = ["1-1", "10-11", "2-2", "20-20", "21-22", "23-24", "3-9"];
+    assert_eq!(recorded, expected.map(|range| format!("{range} aborted")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

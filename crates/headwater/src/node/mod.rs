@@ -6,6 +6,7 @@ mod care;
 mod crew;
 pub(crate) mod due;
 mod emit;
+mod gap_records;
 mod groups;
 mod handler;
 mod handlers;
@@ -205,6 +206,8 @@ impl Running {
         }
         let following = tail.clone();
         others.spawn(async move { following.follow(parts.wake_ups).await });
+        let recording = tail.clone();
+        others.spawn(async move { recording.write_records().await });
         if let Some(firing) = parts.firing {
             others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
         }
@@ -552,6 +555,7 @@ impl Running {
             keeper.release().await;
         }
         tasks.others.shutdown().await;
+        self.crew.tail.write_last_records().await;
         if let Some(postgres) = &self.crew.postgres {
             postgres.close().await;
         }

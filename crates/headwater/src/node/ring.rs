@@ -46,7 +46,7 @@ pub(super) struct Ring {
     filled_at: Option<Instant>,
     /// Holes at or below were looked into. Their events have not come, unless one of the writers has ended since.
     looked_to: u64,
-    /// Who could still commit when the last look was made.
+    /// Who could still commit when the last look began, and when it ended.
     writers: Vec<Writer>,
     /// Changes when events appeared in holes, or holes were closed.
     version: u64,
@@ -124,6 +124,16 @@ impl Ring {
         self.holes.len() >= MAX_HOLES
     }
 
+    /// Whether more should be read for somebody who has everything up to `after`. A ring that is half full can wait until they have come to the second half of it:
+    /// else they would find that it has forgotten what they need, and read that again.
+    pub(super) fn is_wanted(&self, after: u64) -> bool {
+        if self.events.len() < MAX_EVENTS / 2 && self.bytes < MAX_BYTES / 2 {
+            return true;
+        }
+        let ahead = self.events.len() - self.events.partition_point(|event| sequence(event) <= after);
+        ahead < self.events.len().div_ceil(2)
+    }
+
     /// What to ask with the next look. With too many holes, only these are looked into.
     pub(super) fn next_look(&self, limit: u32) -> NextLook {
         NextLook {
@@ -148,6 +158,7 @@ impl Ring {
         self.at_end = self.saw_all;
         self.looked_to = look.looked_to;
         self.writers = look.writers;
+        self.writers.extend(look.ended);
         let before = (self.seen, self.settled);
         let filled = !look.filled.is_empty();
         if filled {
@@ -431,6 +442,39 @@ mod tests {
         take(&mut ring, look(&all, &[], all.len() as u64), Instant::now());
         assert!(ring.segment(4, 1).is_none());
         assert_eq!(ring.segment(5, 1).unwrap().events[0].global_sequence, Some(6));
+    }
+
+    #[test]
+    fn a_ring_that_is_half_full_waits_for_its_reader() {
+        let mut ring = Ring::starting_at(0);
+        assert!(ring.is_wanted(0));
+        let half = MAX_EVENTS as u64 / 2;
+        take(&mut ring, look(&(1..half).collect::<Vec<_>>(), &[], half - 1), Instant::now());
+        assert!(ring.is_wanted(0), "there is room");
+        take(&mut ring, look(&(half..=half + 999).collect::<Vec<_>>(), &[], half + 999), Instant::now());
+        let middle = (half + 999) / 2;
+        assert!(!ring.is_wanted(0) && !ring.is_wanted(middle - 1));
+        assert!(ring.is_wanted(middle + 1) && ring.is_wanted(half + 999));
+        assert!(ring.segment(0, 1).is_some(), "nothing is forgotten");
+    }
+
+    #[test]
+    fn a_ring_of_large_events_waits_too() {
+        let mut ring = Ring::starting_at(0);
+        let large = |sequence: u64| Event {
+            global_sequence: Some(sequence),
+            ..Event::raw("tested", serde_json::json!("x".repeat(MAX_BYTES / 8)))
+        };
+        let look = |first: u64| LookAhead {
+            events: vec![large(first), large(first + 1)],
+            seen: first + 1,
+            ..LookAhead::default()
+        };
+        take(&mut ring, look(1), Instant::now());
+        assert!(ring.is_wanted(0));
+        take(&mut ring, look(3), Instant::now());
+        assert!(!ring.is_wanted(0) && !ring.is_wanted(1));
+        assert!(ring.is_wanted(3));
     }
 
     #[test]

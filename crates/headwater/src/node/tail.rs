@@ -30,6 +30,7 @@ use headwater_core::{
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 
+use super::gap_records::GapRecords;
 use super::pages::{PAGE_SIZE, Pages, Source, next_size};
 use super::poison::Poison;
 use super::proof::{Due, Proof};
@@ -49,6 +50,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const HOLE_GRACE: Duration = Duration::from_millis(2);
 /// Most time between questions who may still fill a hole.
 const LONGEST_DOUBT: Duration = Duration::from_millis(100);
+
+/// Most time between looks into holes while nobody needs more events.
+const LONGEST_REST: Duration = Duration::from_millis(100);
 
 /// Most long transactions that are known at once (some 50 MB).
 const MAX_SPANS: u32 = 500_000;
@@ -86,6 +90,10 @@ pub(super) struct Tail {
     forgotten: watch::Sender<u64>,
     /// Where poison is told that was come upon.
     poison: Option<Poison>,
+    /// Permanent gaps that are to be written down.
+    records: GapRecords,
+    /// The highest position after which a subscriber has asked for events, in this generation.
+    wanted: watch::Sender<u64>,
 }
 
 /// What was read, in one history. What is read in another never comes to it.
@@ -145,6 +153,8 @@ impl Tail {
             repairs: AtomicU64::new(0),
             forgotten: watch::Sender::new(0),
             poison,
+            records: GapRecords::default(),
+            wanted: watch::Sender::new(0),
         }
     }
 
@@ -163,6 +173,7 @@ impl Tail {
     /// Forgets all that was seen.
     fn begin_anew(&self, history: Option<History>) {
         *self.past() = Past::of(history, &self.log);
+        self.wanted.send_replace(0);
         if let Some(feed) = &self.live {
             feed.clear();
         }
@@ -271,6 +282,11 @@ impl Tail {
 
     /// What comes after `after`, at most `limit` events.
     pub(super) async fn segment(&self, after: u64, limit: usize) -> Result<Segment, ReadError> {
+        self.wanted.send_if_modified(|wanted| {
+            let further = after > *wanted;
+            *wanted = after.max(*wanted);
+            further
+        });
         let (settled, behind, history, log, pages, ahead) = {
             let past = self.past();
             let Some(ring) = past.ring.as_ref() else { return Ok(Segment { after, ..Segment::default() }) };
@@ -431,6 +447,16 @@ impl Tail {
             if step == Step::Read || looked.news {
                 (fresh, poll) = (Instant::now(), jittered(self.poll, 0.2, rand::random()));
             }
+            if looked.more && looked.rests {
+                // Every subscriber still has much of what was read before it. Holes may change meanwhile.
+                let pause = if looked.holes { self.poll.min(LONGEST_REST) } else { poll };
+                tokio::select! {
+                    () = self.until_wanted() => {}
+                    () = any(std::slice::from_mut(&mut wake_ups.nudges)) => {}
+                    () = sleep(pause) => {}
+                }
+                continue;
+            }
             if looked.more {
                 continue;
             }
@@ -525,7 +551,7 @@ impl Tail {
         if !holes {
             self.writers.lock().expect("no holder of this lock panics").clear();
         }
-        Some(Looked { news: change.news, more, holes, ran, hole })
+        Some(Looked { news: change.news, more, holes, ran, hole, rests: false })
     }
 
     /// Does what is due about holes: asks who may still fill them, or looks into those that nobody will.
@@ -569,54 +595,77 @@ impl Tail {
         }
     }
 
+    /// Returns when somebody needs what comes after the end of the ring, or soon will.
+    async fn until_wanted(&self) {
+        let is_wanted = |after: &u64| self.past().ring.as_ref().is_none_or(|ring| ring.is_wanted(*after));
+        // The sender is there as long as this is.
+        _ = self.wanted.subscribe().wait_for(is_wanted).await;
+    }
+
     async fn look(&self) -> Result<Looked, ReadError> {
         let size = self.size.load(Ordering::Relaxed);
+        let wanted = *self.wanted.borrow();
         let (known, history, log) = {
             let past = self.past();
-            (past.ring.as_ref().map(|ring| ring.next_look(size)), past.history, past.log.clone())
+            let next = |ring: &Ring| {
+                // Where nobody needs more events yet, only holes are looked into.
+                let rests = !ring.is_wanted(wanted) && !ring.holes().is_empty();
+                (ring.next_look(if rests { 0 } else { size }), rests)
+            };
+            (past.ring.as_ref().map(next), past.history, past.log.clone())
         };
-        let Some(next) = known else {
+        let Some((next, rests)) = known else {
             let horizon = timed(log.horizon()).await?;
             self.past().ring = Some(Ring::starting_at(horizon.horizon));
             self.changed.send_modify(|version| *version += 1);
             return Ok(Looked { news: true, more: true, ..Looked::default() });
         };
         let begun = Instant::now();
-        let look = timed(log.look_again(next.look())).await?;
+        let mut look = timed(log.look_again(next.look())).await?;
         drop(next);
+        // There were more events when it last looked for some.
+        look.more |= rests;
         self.tell_of(&look.poison);
         *self.writers.lock().expect("no holder of this lock panics") = look.writers.clone();
-        let bytes = look.events.iter().map(weight).sum();
-        self.size.store(next_size(size, look.events.len(), bytes), Ordering::Relaxed);
-        let more = look.more;
-        let (change, holes) = {
+        if !rests {
+            let bytes = look.events.iter().map(weight).sum();
+            self.size.store(next_size(size, look.events.len(), bytes), Ordering::Relaxed);
+        }
+        let (more, filled) = (look.more, !look.filled.is_empty());
+        let wanted = *self.wanted.borrow();
+        let (change, holes, rests) = {
             let mut past = self.past();
             let ring = past.ring.get_or_insert_default();
-            (ring.take(look, begun, Instant::now()), !ring.holes().is_empty())
+            let change = ring.take(look, begun, Instant::now());
+            (change, !ring.holes().is_empty(), !filled && !ring.is_wanted(wanted))
         };
         let news = change.news;
         let change = Change { news: self.nudged.swap(false, Ordering::AcqRel) | change.news, ..change };
         self.note_change(&change);
         self.record_permanent(history, change).await;
-        Ok(Looked { news, more, holes, ..Looked::default() })
+        Ok(Looked { news, more, holes, rests, ..Looked::default() })
     }
 
     async fn record_permanent(&self, history: Option<History>, change: Change) {
-        let permanent = change.permanent.into_iter();
-        let gaps: Vec<_> = permanent.map(|(first, last)| Gap { first, last, state: GapState::Permanent }).collect();
-        self.record(history, &gaps).await;
+        self.records.add(history, change.permanent).await;
     }
 
-    /// Records gaps that were proved in a history. A failure is no loss: whoever reads there proves them again. Poison is recorded already.
+    /// Records gaps that were proved in a history: see [`GapRecords`]. Poison is recorded already.
     pub(super) async fn record(&self, history: Option<History>, gaps: &[Gap]) {
-        if gaps.is_empty() {
-            return;
-        }
         // Of each range, one is enough: who tells looks for all that is noted.
         gaps.iter().filter(|gap| gap.state == GapState::Poison).for_each(|gap| self.tell_of(&[gap.first]));
-        if let Err(error) = self.store.record_gaps(history, gaps).await {
-            tracing::warn!(namespace = self.log.namespace(), %error, "failed to record permanent gaps");
-        }
+        let permanent = gaps.iter().filter(|gap| gap.state == GapState::Permanent);
+        self.records.add(history, permanent.map(|gap| (gap.first, gap.last)).collect()).await;
+    }
+
+    /// Writes down permanent gaps until it is dropped.
+    pub(super) async fn write_records(&self) {
+        self.records.write(&*self.store, self.log.namespace()).await;
+    }
+
+    /// Writes down the permanent gaps that are left, when the node ends.
+    pub(super) async fn write_last_records(&self) {
+        self.records.write_rest(&*self.store, self.log.namespace()).await;
     }
 }
 
@@ -637,6 +686,8 @@ struct Looked {
     more: bool,
     /// Whether events are missing that may still come.
     holes: bool,
+    /// Whether nobody needs more events yet.
+    rests: bool,
     /// Whether the feed had events that follow.
     ran: bool,
     /// Whether the feed has events, but not the next.

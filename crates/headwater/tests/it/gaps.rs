@@ -130,6 +130,37 @@ async fn what_was_rolled_back_holds_nobody_and_is_recorded_once() {
     assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
 
+/// The record of permanent gaps is locked by somebody: nobody waits for it but the node that ends.
+#[tokio::test]
+async fn what_is_recorded_of_gaps_holds_no_event_up() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    let mut expected = Vec::new();
+    for _ in 0..300 {
+        let burnt = dawdle(&mut session, "burnt").await as i64;
+        end(&mut session, "ROLLBACK").await;
+        expected.push((burnt, burnt));
+        shop.emit(&["settled"]).await;
+    }
+    let lock = "BEGIN; LOCK TABLE headwater_private.permanent_gaps IN EXCLUSIVE MODE";
+    sqlx::raw_sql(lock).execute(&mut session).await.unwrap();
+    let recorder = Recorder::new("strict");
+    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::MAX)).start().await.unwrap();
+    recorder.handled(300).await;
+    // And what is rolled back while it follows.
+    let mut other = shop.db.session().await;
+    let burnt = dawdle(&mut other, "burnt").await as i64;
+    expected.push((burnt, burnt));
+    let last = shop.emit(&["live"]).await;
+    end(&mut other, "ROLLBACK").await;
+    soon(node.wait_for("strict", last)).await.unwrap();
+    assert_eq!(permanent_gaps(&shop).await, []);
+    end(&mut session, "ROLLBACK").await;
+    node.shutdown().await.unwrap();
+    assert_eq!(permanent_gaps(&shop).await, expected);
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
 #[tokio::test]
 async fn a_passed_gap_that_is_rolled_back_leaves_the_ledger() {
     let shop = Shop::open().await;
@@ -141,9 +172,9 @@ async fn a_passed_gap_that_is_rolled_back_leaves_the_ledger() {
     until(|| async { shop.info("eager").await.position == second }).await;
     end(&mut session, "ROLLBACK").await;
     until(|| async { shop.info("eager").await.pending_gaps.is_empty() }).await;
-    assert_eq!(permanent_gaps(&shop).await, [(burnt, burnt)]);
     assert_eq!(recorder.types(), ["second"]);
     node.shutdown().await.unwrap();
+    assert_eq!(permanent_gaps(&shop).await, [(burnt, burnt)]);
 }
 
 #[tokio::test]

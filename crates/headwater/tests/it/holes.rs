@@ -123,8 +123,8 @@ async fn what_was_rolled_back_leaves_no_holes() {
     assert_eq!(recorder.sequences(), held.visible);
     assert_eq!(ledgers(&shop).await, (0, 0));
     let gaps = "SELECT count(*) FROM headwater_private.permanent_gaps WHERE first_sequence = last_sequence";
-    let recorded: i64 = sqlx::query_scalar(gaps).fetch_one(shop.headwater.pool()).await.unwrap();
-    assert_eq!(recorded, HOLES as i64);
+    let recorded = || sqlx::query_scalar::<_, i64>(gaps).fetch_one(shop.headwater.pool());
+    until(|| async { recorded().await.unwrap() == HOLES as i64 }).await;
     assert_audited(&shop).await;
     node.shutdown().await.unwrap();
 }
@@ -211,6 +211,37 @@ async fn whoever_begins_behind_holes_is_catching_up_until_it_has_caught_up() {
     soon(began.wait_for(|began| *began == HOLES)).await.unwrap();
     until(|| async { state(&node).0 == RunnerState::Live }).await;
     held.end("ROLLBACK").await;
+    node.shutdown().await.unwrap();
+}
+
+/// A node reads no further ahead than its fastest subscriber needs, or that one would find that the ring has forgotten what it needs, and read it a second time.
+#[tokio::test]
+async fn behind_an_open_hole_the_log_is_read_as_it_is_needed() {
+    const BEHIND: usize = 20_000;
+    let shop = Shop::open().await;
+    let mut held = Held::open(&shop, 1).await;
+    let emit = format!("SELECT headwater.emit('shop', 'behind') FROM generate_series(1, {BEHIND})");
+    sqlx::query(sqlx::AssertSqlSafe(emit)).execute(shop.headwater.pool()).await.unwrap();
+    let last = shop.emit(&["last"]).await;
+    let slow = Slow { began: watch::Sender::new(0), leave: Arc::new(Semaphore::new(0)) };
+    let (mut began, leave) = (slow.began.subscribe(), slow.leave.clone());
+    let node = shop.shop.node("n1").subscribe(slow).config(passing()).start().await.unwrap();
+    soon(began.wait_for(|began| *began == 1)).await.unwrap();
+    until(|| async { node.status().seen > 8_000 }).await;
+    // It looks again and again, since there is a hole.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let seen = node.status().seen;
+    assert!(seen < 12_000, "read up to {seen} for somebody at the first event");
+    assert_eq!(state(&node).0, RunnerState::CatchingUp);
+    // What comes in the hole is noticed all the same, and goes before what follows.
+    held.end("COMMIT").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    leave.close();
+    soon(began.wait_for(|began| *began == BEHIND + 3)).await.unwrap();
+    soon(node.wait_for("slow", last)).await.unwrap();
+    until_settled(&shop, "slow").await;
+    until(|| async { state(&node).0 == RunnerState::Live }).await;
+    assert_audited(&shop).await;
     node.shutdown().await.unwrap();
 }
 
