@@ -11,10 +11,9 @@ CREATE OR REPLACE FUNCTION headwater.drop_namespace(
 ) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '5s' SET client_min_messages = 'warning' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    ns    headwater_private.namespaces := headwater_private.open_namespace(drop_namespace.namespace, caller, 'owner');
-    alive text[];
-    rest  record;
-    has   boolean;
+    ns     headwater_private.namespaces := headwater_private.open_namespace(drop_namespace.namespace, caller, 'owner');
+    alive  text[];
+    rest   record;
     recent bigint;
 BEGIN
     IF drop_namespace.confirm IS DISTINCT FROM drop_namespace.namespace THEN
@@ -31,8 +30,15 @@ BEGIN
     END IF;
     -- Nobody moves it to other storage meanwhile.
     PERFORM headwater_private.latch(ns.namespace_id, 'storage');
-    ns := headwater_private.namespace_row(drop_namespace.namespace);
-    recent := greatest(headwater_private.newest_sequence(ns) - ns.tail_after, 1);
+    -- By its number: the name may be another's by now.
+    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id;
+    IF NOT FOUND THEN
+        PERFORM headwater_private.fail('WH001', format('namespace %L does not exist', drop_namespace.namespace),
+            jsonb_build_object('namespace', drop_namespace.namespace), 'somebody else has dropped it');
+    END IF;
+    -- About how many events it has in months that are not sealed.
+    recent := greatest(coalesce(pg_sequence_last_value(ns.sequence),
+                                (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id)) - ns.tail_after, 1);
     -- Whoever appends holds its sequence, or its counter, until the transaction ends. So nobody adds events after this.
     IF ns.sequence IS NOT NULL THEN
         EXECUTE format('DROP SEQUENCE %s', ns.sequence);
@@ -48,12 +54,10 @@ BEGIN
     FOR rest IN SELECT DISTINCT m.leaf FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id AND m.leaf ~ '^events_n' LOOP
         EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', rest.leaf);
     END LOOP;
-    -- A month of the present may be detached before all its rows are purged. Then it is written anew without them.
-    FOR rest IN SELECT l.leaf FROM headwater_private.leaves_of('events') l WHERE ns.storage = 'shared' AND l.ends_at > ns.tail_from LOOP
-        EXECUTE format('SELECT EXISTS (SELECT FROM headwater_private.%I e WHERE e.namespace_id = $1)', rest.leaf) INTO has USING ns.namespace_id;
-        INSERT INTO headwater_private.left_behind (leaf, namespace_id, events) SELECT rest.leaf, ns.namespace_id, recent WHERE has
-        ON CONFLICT DO NOTHING;
-    END LOOP;
+    -- A month of the present may be detached before all its rows are purged. Then it is written anew without them. Whether it has some, purge_dropped tells.
+    INSERT INTO headwater_private.left_behind (leaf, namespace_id, events)
+    SELECT l.leaf, ns.namespace_id, recent FROM headwater_private.leaves_of('events') l WHERE ns.storage = 'shared' AND l.ends_at > ns.tail_from
+    ON CONFLICT DO NOTHING;
     UPDATE headwater_private.months m SET trimmed_at = coalesce(m.trimmed_at, clock_timestamp()) WHERE m.namespace_id = ns.namespace_id;
     INSERT INTO headwater_private.dropped_namespaces (namespace_id) VALUES (ns.namespace_id);
     FOR rest IN SELECT t.name FROM headwater_private.tables_by_namespace() t WHERE NOT t.large LOOP

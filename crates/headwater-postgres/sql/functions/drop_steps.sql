@@ -40,7 +40,10 @@ BEGIN
                    CASE WHEN l.detaching THEN 'finish' WHEN l.leaf IS NOT NULL AND NOT l.leaf = ANY (retired) THEN 'retire'
                         WHEN l.leaf IS NOT NULL AND partman THEN 'partman'
                         WHEN l.leaf IS NOT NULL THEN 'detach'
-                        WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NOT NULL THEN 'drop' ELSE 'note' END AS step
+                        WHEN to_regclass(format('headwater_private.%I', m.leaf)) IS NULL THEN 'note'
+                        -- It is still part of a tree from which the namespace was moved, and goes with that as a whole.
+                        WHEN EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = to_regclass(format('headwater_private.%I', m.leaf))) THEN NULL
+                        ELSE 'drop' END AS step
               FROM headwater_private.months m
               LEFT JOIN headwater_private.leaves(ns.namespace_id) l ON l.leaf = m.leaf
              WHERE m.namespace_id = ns.namespace_id AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
@@ -79,6 +82,7 @@ BEGIN
                                              WHEN EXISTS (SELECT FROM headwater_private.leaves_of('events') l WHERE l.leaf = m.leaf) THEN NULL
                                              ELSE headwater_private.step_of_month(m.leaf) END AS step) t
              WHERE t.step IS NOT NULL) s
+     WHERE s.step IS NOT NULL
      -- Of one table, only one month may be in detachment.
      ORDER BY s.step <> 'finish', s.starts_at;
 END

@@ -8,7 +8,7 @@ DECLARE
     -- One lookup per event, in the index of sequences, whatever is known of the table: other plans may read all between them. (With `=`, the
     -- order would mean nothing, and another index that begins with the namespace might be used.)
     query CONSTANT text :=
-        'SELECT e.* FROM (SELECT s.sequence FROM unnest($10) AS s(sequence) WHERE s.sequence BETWEEN $2 AND $3 ORDER BY 1) s
+        'SELECT e.* FROM (SELECT DISTINCT s.sequence FROM unnest($10) AS s(sequence) WHERE s.sequence BETWEEN $2 AND $3 ORDER BY 1) s
           CROSS JOIN LATERAL (SELECT e.* FROM %s e
                                WHERE %s AND e.namespace_id = $1 AND e.global_sequence >= s.sequence AND e.global_sequence <= s.sequence
                                  AND e.recorded_at >= $5 AND e.recorded_at < $6

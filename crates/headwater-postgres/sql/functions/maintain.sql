@@ -13,7 +13,7 @@ DECLARE
     by_owner constant boolean := pg_has_role(caller, current_user, 'USAGE');
 BEGIN
     PERFORM headwater_private.prepare_months(ns, CASE WHEN by_owner THEN maintain.at ELSE clock_timestamp() END, by_owner);
-    PERFORM headwater_private.seal_past(maintain.namespace, by_owner);
+    PERFORM headwater_private.seal_past(ns, by_owner);
     RETURN QUERY SELECT p.starts_at, p.leaf, p.due_at, p.held_by FROM headwater.partitions(maintain.namespace, maintain.at) p
                   WHERE p.due_at <= maintain.at AND p.sealed_at IS NOT NULL AND p.trimmed_at IS NULL;
 END

@@ -24,7 +24,7 @@ BEGIN
               ORDER BY n.namespace_id LIMIT maintain_shared.max_namespaces LOOP
         BEGIN
             PERFORM headwater_private.prepare_months(n, clock_timestamp(), true);
-            PERFORM headwater_private.seal_past(n.namespace, true);
+            PERFORM headwater_private.seal_past(n, true);
         EXCEPTION
             WHEN lock_not_available THEN
                 -- A transaction is in the way, perhaps for long. The other namespaces do not wait for it, and the next call tries again.

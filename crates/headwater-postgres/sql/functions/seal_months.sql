@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION headwater.seal_months(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS int LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM headwater_private.open_namespace(seal_months.namespace, caller, NULL);
-    RETURN headwater_private.seal_past(seal_months.namespace, pg_has_role(caller, current_user, 'USAGE'));
+    RETURN headwater_private.seal_past(headwater_private.open_namespace(seal_months.namespace, caller, NULL),
+                                       pg_has_role(caller, current_user, 'USAGE'));
 END
 $$;

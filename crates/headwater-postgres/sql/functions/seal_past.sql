@@ -1,14 +1,13 @@
--- headwater_private.seal_past(namespace, by_owner)
+-- headwater_private.seal_past(ns, by_owner)
 -- Records the months to which nobody can add any more (see prepare_months), with the sequences that they hold, so that reads open only
 -- the leaves that they need. What is recorded is true for ever: a trigger refuses what would change it. Answers how many were sealed.
 -- To make the trigger takes a lock that is in the way of everybody who still adds to the month. So where namespaces share it, only the owner of the
 -- tables makes it (by_owner). A granted role seals without it, at a moment when nobody appends to its namespace.
--- Raises: WH001, WH006. 55P03 if somebody uses a leaf in an unusual way: try again. Locks: SHARE ROW EXCLUSIVE on past leaves (readers go on).
+-- Raises: WH006. 55P03 if somebody uses a leaf in an unusual way: try again. Locks: SHARE ROW EXCLUSIVE on past leaves (readers go on).
 -- Writes: months, the namespace, the triggers.
-CREATE OR REPLACE FUNCTION headwater_private.seal_past(namespace text, by_owner boolean)
+CREATE OR REPLACE FUNCTION headwater_private.seal_past(ns headwater_private.namespaces, by_owner boolean)
 RETURNS int LANGUAGE plpgsql SET lock_timeout = '200ms' SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ns     headwater_private.namespaces := headwater_private.namespace_row(seal_past.namespace);
     month  record;
     before headwater_private.months;
     made   headwater_private.months;
@@ -18,8 +17,11 @@ DECLARE
 BEGIN
     PERFORM headwater_private.require_proof();
     PERFORM headwater_private.latch(ns.namespace_id, 'months');
-    -- It may have been moved to other storage meanwhile.
-    ns := headwater_private.namespace_again(ns.namespace_id);
+    -- It may have been moved to other storage meanwhile, or dropped.
+    SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
     SELECT m.* INTO before FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id ORDER BY m.starts_at DESC LIMIT 1;
     IF ns.storage = 'shared' AND by_owner THEN
         -- Where somebody was in the way when the first namespace sealed it.
@@ -34,7 +36,8 @@ BEGIN
                   ORDER BY l.starts_at
     LOOP
         -- Without the guard, which others may keep from being made where the month is shared, nobody of this namespace may be at it.
-        IF NOT headwater_private.guard_month(month.leaf, CASE WHEN ns.storage = 'own' THEN true WHEN by_owner THEN false END) AND EXISTS (SELECT FROM headwater.writers(ns.namespace_id)) THEN
+        IF NOT headwater_private.guard_month(month.leaf, CASE WHEN ns.storage = 'own' THEN true WHEN by_owner THEN false END)
+           AND EXISTS (SELECT FROM headwater.writers(ns.namespace_id)) THEN
             EXIT;
         END IF;
         -- As in horizon: what is in flight lies above `safe`, and the statements after this one see the rest.

@@ -273,6 +273,7 @@ async fn an_owner_without_privileges_names_holders_of_other_roles() {
 async fn whoever_waits_in_another_database_is_not_counted() {
     let (db, mut session) = two().await;
     run(&mut session, "BEGIN; SELECT headwater.emit('shop', 'a')").await;
+    let writer = pid(&mut session).await;
     for (elsewhere, waiting) in [(true, 0), (false, 1)] {
         let other = if elsewhere { TestDatabase::create().await } else { db.clone() };
         let mut maker = other.session().await;
@@ -280,7 +281,12 @@ async fn whoever_waits_in_another_database_is_not_counted() {
         let make =
             "SELECT pg_create_logical_replication_slot('holders_' || pg_backend_pid(), 'pgoutput', temporary => true)";
         let making = tokio::spawn(async move { sqlx::query(make).execute(&mut maker).await.map(drop) });
-        until_it_waits(&mut db.session().await, pid).await;
+        // It may wait for transactions of other tests first.
+        let waits = format!("SELECT {writer} = ANY (pg_blocking_pids({pid}))");
+        let mut look = db.session().await;
+        while !sqlx::query_scalar::<_, bool>(AssertSqlSafe(waits.as_str())).fetch_one(&mut look).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(one(&db, "shop", &mut session).await.waiting, waiting);
         run(&mut db.session().await, &format!("SELECT pg_terminate_backend({pid})")).await;
         assert!(making.await.unwrap().is_err());

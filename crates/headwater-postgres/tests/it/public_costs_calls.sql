@@ -255,7 +255,7 @@ SELECT headwater.log_page(1, k.first - 1, NULL, 10, '{A}', NULL, NULL) FROM publ
 -- grows: log, months, beside
 SELECT headwater.import_subscribers(1, 'import-0', '{another}', '{0}');
 SELECT headwater.audit_subscribers('shop');
--- locks: 128
+-- locks: 144
 SELECT headwater.drop_namespace('shop', 'shop', true);
 SELECT headwater.import_checksum(1, 'import-0', 1, 10);
 SELECT headwater.long_transactions(1, k.first, k.first + 20, 0, 10, 10, NULL, NULL) FROM public.known k;
