@@ -203,7 +203,10 @@ async fn an_append_that_waited_while_the_namespace_was_dropped_fails() {
     run(&mut session, "BEGIN").await;
     emit_next(&mut session).await;
     let dropping = pid(&mut other).await;
-    let drop = tokio::spawn(async move { run(&mut other, "SELECT headwater.drop_namespace('ledger', confirm => 'ledger')").await });
+    let drop =
+        tokio::spawn(
+            async move { run(&mut other, "SELECT headwater.drop_namespace('ledger', confirm => 'ledger')").await },
+        );
     let mut look = db.session().await;
     until_it_waits(&mut look, dropping).await;
     let waiting = pid(&mut third).await;

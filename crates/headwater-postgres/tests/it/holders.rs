@@ -4,8 +4,8 @@ use crate::common::{pid, run, until_it_waits};
 use headwater_conformance::TestDatabase;
 use headwater_core::{NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{DoctorOptions, Holder, LogOptions};
-use sqlx::PgConnection;
 use sqlx::postgres::PgListener;
+use sqlx::{AssertSqlSafe, PgConnection};
 
 /// `shop`, and `ledger`, which is gapless; with a holder's session.
 async fn two() -> (TestDatabase, PgConnection) {
@@ -284,7 +284,7 @@ async fn whoever_waits_in_another_database_is_not_counted() {
         // It may wait for transactions of other tests first.
         let waits = format!("SELECT {writer} = ANY (pg_blocking_pids({pid}))");
         let mut look = db.session().await;
-        while !sqlx::query_scalar::<_, bool>(AssertSqlSafe(waits.as_str())).fetch_one(&mut look).await.unwrap() {
+        while !sqlx::query_scalar::<_, bool>(AssertSqlSafe(waits.clone())).fetch_one(&mut look).await.unwrap() {
             tokio::task::yield_now().await;
         }
         assert_eq!(one(&db, "shop", &mut session).await.waiting, waiting);

@@ -39,6 +39,7 @@ impl Follower {
         let [events, filled] = [&look.events, &look.filled]
             .map(|events| events.iter().filter_map(|event| event.global_sequence).collect::<Vec<u64>>());
         (self.looked_to, self.writers) = (look.looked_to, look.writers);
+        self.writers.extend(look.ended);
         for (first, last) in missing_runs(self.seen, look.seen, events.iter().copied()) {
             self.holes.insert(first, last);
         }
@@ -290,10 +291,13 @@ async fn a_writer_that_ends_between_the_list_and_the_look_is_found() {
     let db = TestDatabase::create().await;
     let log = shop(&db).await;
     let mut session = db.session().await;
+    let (mut older, _) = writer(&db).await;
     let (mut slow, first) = writer(&db).await;
     let second = emit(&mut session, "shop", "fast").await;
     let mut follower = Follower::new(&log);
     assert_eq!(follower.look().await, (vec![second], vec![]));
+    // Somebody has to end, or no hole is looked into.
+    run(&mut older, "ROLLBACK").await;
     let look = Stopped::at(Before::Looking, &db, follower).await;
     run(&mut slow, "COMMIT").await;
     let (mut follower, shown) = look.go_on().await;
@@ -308,10 +312,12 @@ async fn a_writer_that_begins_between_the_list_and_the_look_is_found() {
         let db = TestDatabase::create().await;
         let log = shop(&db).await;
         let mut session = db.session().await;
+        let (mut older, _) = writer(&db).await;
         let (mut slow, first) = writer(&db).await;
         let second = emit(&mut session, "shop", "fast").await;
         let mut follower = Follower::new(&log);
         assert_eq!(follower.look().await, (vec![second], vec![]));
+        run(&mut older, "ROLLBACK").await;
         let look = Stopped::at(Before::Looking, &db, follower).await;
         let (mut begins, third) = writer(&db).await;
         let fourth = emit(&mut session, "shop", "fast").await;
@@ -334,10 +340,9 @@ async fn a_writer_that_begins_between_the_list_and_the_look_is_found() {
     }
 }
 
-/// A look sees its hole, but it began after the look before had listed the writers, and ended before
-/// this one does.
+/// It was on the list of the proof, and is on the next list no more.
 #[tokio::test]
-async fn a_writer_that_is_on_no_list_is_found() {
+async fn a_writer_that_ends_between_the_two_lists_of_a_look_is_found() {
     let db = TestDatabase::create().await;
     let log = shop(&db).await;
     let mut session = db.session().await;
@@ -348,6 +353,23 @@ async fn a_writer_that_is_on_no_list_is_found() {
     run(&mut begins, "COMMIT").await;
     let (mut follower, shown) = look.go_on().await;
     assert_eq!(shown, (vec![fourth], vec![]));
-    assert_eq!(follower.writers.len(), 1, "{:?}", follower.writers);
+    assert_eq!(follower.looked_to, fourth, "its hole is not looked into by itself again");
+    assert_eq!(follower.look().await, (vec![], vec![third]));
+}
+
+/// A look sees its hole, but it was not on the list of the proof.
+#[tokio::test]
+async fn a_writer_that_begins_after_the_proof_is_found() {
+    let db = TestDatabase::create().await;
+    let log = shop(&db).await;
+    let mut session = db.session().await;
+    let (follower, _slow) = behind_a_hole(&db, &log, &mut session).await;
+    let look = Stopped::at(Before::Reading, &db, follower).await;
+    let (mut begins, third) = writer(&db).await;
+    let fourth = emit(&mut session, "shop", "fast").await;
+    let (mut follower, shown) = look.go_on().await;
+    assert_eq!(shown, (vec![fourth], vec![]));
+    assert!(follower.looked_to < third, "its hole counts as not looked into");
+    run(&mut begins, "COMMIT").await;
     assert_eq!(follower.look().await, (vec![], vec![third]));
 }
