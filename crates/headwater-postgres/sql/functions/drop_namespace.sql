@@ -50,6 +50,7 @@ BEGIN
     EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
     -- Also where a move to other storage was begun, or is not completed.
     EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', headwater_private.move_target(ns, 'own'));
+    DELETE FROM headwater_private.leaving_months v WHERE v.leaf = headwater_private.move_target(ns, 'own');
     -- Months of it that were detached from that tree, and not dropped yet.
     FOR rest IN SELECT DISTINCT m.leaf FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id AND m.leaf ~ '^events_n' LOOP
         EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', rest.leaf);
