@@ -1,7 +1,7 @@
 -- headwater_private.begin_move(ns, storage)
 -- Makes the place to which the events of open months will be copied (headwater.set_storage), if it is not there yet. Past months are sealed first:
 -- what is sealed is moved after the switch. If a month has ended since the move was begun, it is begun anew. Answers whether it did something.
--- Raises: WH038 if last month cannot be sealed yet, since a transaction may still add to it. Locks: latches; what make_leaf locks. Writes: the
+-- Raises: WH038 if last month cannot be sealed yet, since a transaction may still add to it, or somebody may still read a tree of the same name that was dropped. Locks: latches; what make_leaf locks. Writes: the
 -- tree, missing months of the present, storage_moves, left_behind.
 CREATE OR REPLACE FUNCTION headwater_private.begin_move(ns headwater_private.namespaces, storage text)
 RETURNS boolean LANGUAGE plpgsql SET default_tablespace = '' SET default_table_access_method = 'heap' SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
@@ -10,6 +10,7 @@ DECLARE
     target     constant text := headwater_private.move_target(ns, storage);
     move       headwater_private.storage_moves;
     from_at    timestamptz;
+    readers    text;
 BEGIN
     SELECT m.* INTO move FROM headwater_private.storage_moves m WHERE m.namespace_id = ns.namespace_id;
     IF move.from_at >= this_month AND move.from_at >= ns.tail_from THEN
@@ -29,6 +30,14 @@ BEGIN
     END IF;
     PERFORM headwater_private.latch(CASE storage WHEN 'own' THEN ns.namespace_id ELSE 0 END, 'months');
     IF storage = 'own' THEN
+        -- Who uses a snapshot of before its last tree was dropped would read the new one, and find nothing there. A note from the future is another server's.
+        SELECT string_agg(format('%s (pid %s)', coalesce(nullif(s.application_name, ''), 'a session'), s.pid), ', ') INTO readers
+          FROM headwater_private.leaving_months v CROSS JOIN LATERAL headwater_private.older_snapshots(v.sealed_below) s
+         WHERE v.leaf = target AND v.sealed_below <= pg_snapshot_xmax(pg_current_snapshot());
+        IF readers IS NOT NULL THEN
+            PERFORM headwater_private.refuse_move(ns, 'a transaction may still look for its events in its former tables: ' || readers);
+        END IF;
+        DELETE FROM headwater_private.leaving_months v WHERE v.leaf = target;
         EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)
                         PARTITION BY RANGE (recorded_at)', target);
     END IF;

@@ -35,6 +35,9 @@ BEGIN
                                                       by_month.until_at) t
                  ORDER BY CASE WHEN newest_first THEN -t.high ELSE t.low END LOOP
         EXIT WHEN rows >= max_rows AND CASE WHEN newest_first THEN low > part.high ELSE high < part.low END;
+        -- A table that has none of these sequences is not opened. (With `ends`, they begin ranges.)
+        CONTINUE WHEN ends IS NULL AND NOT EXISTS (SELECT FROM unnest(by_month.sequences) AS q(sequence) WHERE q.sequence BETWEEN part.low AND part.high)
+                      AND by_month.sequences IS NOT NULL;
         BEGIN
             -- A row as one value has nothing in other tables.
             RETURN QUERY EXECUTE format('SELECT (x.r).* FROM (SELECT r FROM (' || query || ') r OFFSET 0) x', part.name, part.condition)

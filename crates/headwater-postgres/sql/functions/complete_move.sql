@@ -1,7 +1,7 @@
 -- headwater_private.complete_move(ns)
 -- One step of what is left to do after a namespace was moved to other storage (headwater.set_storage): moves a past month, or drops the tree that nobody
 -- needs any more. Answers the step and how many events it moved; no step: nothing is left.
--- Raises: 55P03 (somebody uses the tree: try again). Locks, writes: see move_month; the tree.
+-- Raises: 55P03 (somebody uses the tree: try again). Locks, writes: see move_month; the tree, leaving_months.
 CREATE OR REPLACE FUNCTION headwater_private.complete_move(ns headwater_private.namespaces, OUT step text, OUT events bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -21,6 +21,10 @@ BEGIN
         UPDATE headwater_private.months m SET events = 0, sequence_sum = 0 WHERE m.namespace_id = ns.namespace_id AND m.last_sequence IS NULL;
         -- As a whole: whoever chose it a moment ago gets an error, and does not take what is missing for a gap.
         EXECUTE format('DROP TABLE headwater_private.%I', tree);
+        -- A later move makes another tree of this name: begin_move waits until nobody can take it for this one.
+        INSERT INTO headwater_private.leaving_months AS v (leaf, sealed_below)
+        SELECT tree, greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_xact_id()::text::bigint + 1)::text::xid8
+        ON CONFLICT (leaf) DO UPDATE SET sealed_below = excluded.sealed_below;
         step := 'dropped';
         events := 0;
     END IF;

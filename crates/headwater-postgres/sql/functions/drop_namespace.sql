@@ -1,7 +1,7 @@
 -- headwater.drop_namespace(namespace, confirm, force)
 -- Public: in docs/sql.md.
 -- Removes a namespace for good: its events, streams, subscribers, dead letters, schedules, nodes and grants. `confirm` is its name again. The namespace is
--- gone when this commits; rows that may be many are deleted afterwards, in batches (headwater.purge_dropped), and tables of past months that
+-- gone when this commits. Rows that may be many are deleted afterwards, in batches, and its own tables are dropped, one by one (headwater.purge_dropped). Tables of past months that
 -- it shared are written anew without it (headwater.drop_steps). Its replication slots are left to their owners (headwater.cdc_orphans).
 -- Raises: WH001, WH002 (confirm), WH015 (others than the owner), WH037 (nodes of it are alive, and it is not forced), 55P03 (transactions
 -- that append to it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes; a latch.
@@ -48,12 +48,6 @@ BEGIN
     DELETE FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
     PERFORM headwater_private.drop_cron_job(s.task_id) FROM headwater_private.schedules s WHERE s.namespace_id = ns.namespace_id;
     EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
-    -- Also where a move to other storage was begun, or is not completed.
-    EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', headwater_private.move_target(ns, 'own'));
-    -- Months of it that were detached from that tree, and not dropped yet.
-    FOR rest IN SELECT DISTINCT m.leaf FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id AND m.leaf ~ '^events_n' LOOP
-        EXECUTE format('DROP TABLE IF EXISTS headwater_private.%I', rest.leaf);
-    END LOOP;
     -- A month of the present may be detached before all its rows are purged. Then it is written anew without them. Whether it has some, purge_dropped tells.
     INSERT INTO headwater_private.left_behind (leaf, namespace_id, events)
     SELECT l.leaf, ns.namespace_id, recent FROM headwater_private.leaves_of('events') l WHERE ns.storage = 'shared' AND l.ends_at > ns.tail_from

@@ -11,6 +11,8 @@ BEGIN
      WHERE (m.namespace_id = ns.namespace_id OR m.leaf !~ '^events_n') AND m.trimmed_at IS NOT NULL AND m.dropped_at IS NULL
        AND to_regclass(format('headwater_private.%I', m.leaf)) IS NULL;
     DELETE FROM headwater_private.left_behind b WHERE to_regclass(format('headwater_private.%I', b.leaf)) IS NULL;
-    DELETE FROM headwater_private.leaving_months v WHERE to_regclass(format('headwater_private.%I', v.leaf)) IS NULL;
+    -- Those of trees that were dropped are for begin_move.
+    DELETE FROM headwater_private.leaving_months v
+     WHERE to_regclass(format('headwater_private.%I', v.leaf)) IS NULL AND v.leaf !~ '^events_n[0-9]+$';
 END
 $$;

@@ -1,14 +1,17 @@
 -- headwater.purge_dropped(max_rows)
 -- Public: in docs/sql.md.
--- Deletes rows that namespaces left behind when they were dropped: up to max_rows of a table. Answers how many; 0: nothing is left.
--- Raises: WH002, WH015 (others than the owner). Locks, writes: these rows; months, left_behind.
+-- Deletes what namespaces left behind when they were dropped: up to max_rows of a table, or one table of their own, so that locks do not
+-- grow with the number of months. Answers how many rows or tables; 0: nothing is left, or somebody uses what is.
+-- Raises: WH002, WH015 (others than the owner). Locks, writes: these rows and tables; months, left_behind.
 CREATE OR REPLACE FUNCTION headwater.purge_dropped(max_rows int DEFAULT 10000, caller headwater.caller DEFAULT current_user)
-RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off SET jit = off SET lock_timeout = '5s' SET client_min_messages = 'warning' SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     gone   record;
     part   record;
     purged bigint;
+    tree   text;
+    dropped text;
 BEGIN
     PERFORM headwater_private.require_owner(caller);
     IF coalesce(purge_dropped.max_rows NOT BETWEEN 1 AND 1000000, true) THEN
@@ -33,6 +36,25 @@ BEGIN
         END LOOP;
         IF purged > 0 THEN
             RETURN purged;
+        END IF;
+        -- Tables of its own: the months of its tree, those that were detached from it, then the tree.
+        tree := format('events_n%s', gone.namespace_id);
+        SELECT t.leaf INTO dropped
+          FROM (SELECT l.leaf FROM headwater_private.leaves_of(tree) l
+                 UNION
+                SELECT m.leaf FROM headwater_private.months m WHERE m.namespace_id = gone.namespace_id AND m.leaf ~ '^events_n') t
+         WHERE to_regclass(format('headwater_private.%I', t.leaf)) IS NOT NULL
+         ORDER BY t.leaf LIMIT 1;
+        dropped := coalesce(dropped, tree);
+        IF to_regclass(format('headwater_private.%I', dropped)) IS NOT NULL THEN
+            BEGIN
+                EXECUTE format('DROP TABLE headwater_private.%I', dropped);
+            EXCEPTION WHEN lock_not_available THEN
+                -- Somebody reads it. Maintenance comes again.
+                CONTINUE;
+            END;
+            DELETE FROM headwater_private.leaving_months v WHERE v.leaf = dropped;
+            RETURN 1;
         END IF;
         -- A month that is attached now was so when nothing was found: none of its rows are left there. One that was detached meanwhile may have some.
         DELETE FROM headwater_private.left_behind b USING headwater_private.leaves_of('events') l

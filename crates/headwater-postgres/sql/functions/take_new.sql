@@ -233,7 +233,8 @@ BEGIN
         scanned := scanned + edge - q.frontier;
         q.frontier := edge;
         EXIT WHEN any_type OR cardinality(taken) >= room OR cardinality(taken) > 0 AND (scanned >= enough OR at_end);
-        IF NOT asked AND cardinality(taken) = 0 AND scanned >= 200 THEN
+        IF NOT asked AND cardinality(taken) = 0 AND scanned >= 200
+           AND EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.namespace_id = take_new.namespace_id AND n.index <> 'none') THEN
             -- Nothing near: where the namespace has an index by type, it tells what comes next.
             asked := true;
             jump := headwater_private.take_indexed(take_new.namespace, take_new.namespace_id, types, likes, room, q);

@@ -254,6 +254,31 @@ async fn a_note_of_another_server_proves_nothing() {
     assert_eq!(sqlstate_of(&mut session, &current).await, "WH002");
 }
 
+/// A namespace gets tables of its own again under the same name. Who knows only the former ones must not find the new ones, which are empty to it.
+#[tokio::test]
+async fn a_reader_of_tables_that_were_dropped_does_not_meet_new_ones_of_the_same_name() {
+    let db = TestDatabase::create().await;
+    db.log_with(NamespaceConfig::new("shop").storage(Storage::Own), LogOptions::default()).await;
+    let (mut reader, mut session) = (db.session().await, db.session().await);
+    for _ in 0..3 {
+        emit(&mut session, "shop", "old").await;
+    }
+    run(&mut reader, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM headwater_private.months").await;
+    let to_shared = "SELECT step FROM headwater.set_storage('shop', 'shared')";
+    while text(&mut session, to_shared).await != "done" {}
+    run(&mut session, "SELECT headwater.note_dropped('shop')").await;
+    let to_own = "SELECT step FROM headwater.set_storage('shop', 'own')";
+    let refused = sqlx::query(to_own).execute(&mut session).await.unwrap_err().into_database_error().unwrap();
+    assert_eq!(refused.code().as_deref(), Some("WH038"));
+    let reader_pid = pid(&mut reader).await;
+    assert!(refused.message().contains(&format!("pid {reader_pid}")), "{refused}");
+    // It does not take what is gone for an empty log.
+    assert_eq!(sqlstate_of(&mut reader, "SELECT headwater.export_events('shop', 0, 100)").await, "42P01");
+    run(&mut reader, "ROLLBACK").await;
+    while text(&mut session, to_own).await != "done" {}
+    assert_eq!(read(&mut session, "shop").await, 3);
+}
+
 /// A tenant maintains its namespace in a transaction and leaves it open: nobody else waits for it.
 #[tokio::test]
 async fn a_tenant_that_maintains_holds_up_no_other() {

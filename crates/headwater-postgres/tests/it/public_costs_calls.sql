@@ -5,6 +5,7 @@
 -- $n$ is how much a call asks for. `k` is the row of public.known.
 
 -- grows: nothing
+SELECT headwater.pass_types(1, 0, 1000000, '{A}');
 SELECT headwater.read_claims('shop', 'work', ARRAY[k.claim_id]) FROM public.known k;
 SELECT headwater.import_follow(1, 'import-0', 'token');
 -- before: SELECT headwater.import_follow(1, 'import-0', 'token')
@@ -15,7 +16,6 @@ SELECT headwater.maintain_index('shop');
 -- before: SELECT headwater.alter_namespace('shop', index => 'types')
 SELECT headwater.maintain_index('shop', $n$);
 SELECT headwater.set_storage('shop', n.storage) FROM headwater.list_namespaces('shop') n;
-SELECT headwater.set_storage('shop', CASE n.storage WHEN 'own' THEN 'shared' ELSE 'own' END) FROM headwater.list_namespaces('shop') n;
 SELECT headwater.ack('shop', 'work', k.claim_id) FROM public.known k;
 SELECT headwater.ack('shop', 'work', c.claim_id, c.sequences) FROM (SELECT c.claim_id, array_agg(c.global_sequence) AS sequences FROM headwater.claim('shop', 'work', $n$) c GROUP BY 1) c;
 SELECT headwater.ack_once('shop', 'work', k.claim_id) FROM public.known k;
@@ -165,7 +165,6 @@ SELECT headwater.store_due('shop', headwater.uuid_v7(), 'A', now() + interval '1
 SELECT headwater.stream_page(1, 'long', 1, NULL, $n$, s.first_at) FROM headwater_private.streams s WHERE s.namespace_id = 1 AND s.stream_id = 'long';
 SELECT headwater.stream_page_back(1, 'order-1', NULL, 20, 10);
 SELECT headwater.subscriber_position(1, 'reader', 0);
-SELECT headwater.subscriber_status('shop', 'reader');
 SELECT headwater.touch_node_heartbeat('node-0');
 SELECT headwater.unschedule('shop', 'daily');
 SELECT headwater.uuid_v7();
@@ -174,6 +173,7 @@ SELECT headwater.wake_due('shop');
 SELECT headwater.writers(1);
 
 -- grows: beside
+SELECT headwater.subscriber_status('shop', 'reader');
 -- locks: 128
 -- before: SELECT headwater.import_namespace(k.lines[1], 'new'), headwater.import_lines('new', k.lines[2:]) FROM public.known k
 SELECT headwater.import_finish('new', jsonb_build_object('events', 4, 'rows', cardinality(k.lines) - 5), 4, cardinality(k.lines) - 5) FROM public.known k;
@@ -203,6 +203,7 @@ SELECT headwater.stale_nodes(1);
 SELECT headwater.subscriber_status('shop');
 
 -- grows: months
+SELECT headwater.set_storage('shop', CASE n.storage WHEN 'own' THEN 'shared' ELSE 'own' END) FROM headwater.list_namespaces('shop') n;
 SELECT headwater.import_letters(1, '{reader}', '{01900000-0000-7000-8000-000000000001}', '{no}', '{[]}', ARRAY[now()], ARRAY[now()]);
 SELECT headwater.causation_chain(1, '01900000-0000-7000-8000-000000000002', 10);
 SELECT headwater.correlation_page(1, '01900000-0000-7000-8000-0000000000cc', 0, 10);
@@ -221,10 +222,10 @@ SELECT headwater.fire_all_schedules();
 SELECT headwater.fire_all_due();
 SELECT headwater.list_namespaces();
 SELECT headwater.maintain_shared();
-SELECT headwater.namespace_status();
 SELECT headwater.apply_grants();
 
 -- grows: namespaces, beside
+SELECT headwater.namespace_status();
 SELECT headwater.cdc_status();
 SELECT headwater.count_dead_letters();
 SELECT headwater.holders();

@@ -134,10 +134,9 @@ async fn monitors_see_what_they_were_granted_and_count_no_events() {
     }
     let role = db.role().await;
     db.database.grant("shop", &role.name, headwater_postgres::GrantKind::Consumer).await.unwrap();
-    let lag = "SELECT namespace, subscriber_id, lag_events, dead_letters FROM headwater.subscriber_lag";
-    let partitions =
-        "SELECT namespace, partition, position, lag_events FROM headwater.partition_lag WHERE subscriber_id = 'group'";
-    let queues = "SELECT namespace, waiting, claims, in_flight FROM headwater.queue_metrics";
+    let lag = "SELECT namespace, subscriber_id, lag_events, dead_letters FROM headwater.subscriber_lag ORDER BY 1, 2";
+    let partitions = "SELECT namespace, partition, position, lag_events FROM headwater.partition_lag WHERE subscriber_id = 'group' ORDER BY 1, 2";
+    let queues = "SELECT namespace, waiting, claims, in_flight FROM headwater.queue_metrics ORDER BY 1";
     let letters = "SELECT namespace, state, letters FROM headwater.dead_letter_counts";
     let shop_lag = ("shop".to_owned(), "work".to_owned(), 2_i64, 1_i64);
     let shop_queue = ("shop".to_owned(), 2_i64, 1_i64, 2_i64);
