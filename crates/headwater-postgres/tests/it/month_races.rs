@@ -495,7 +495,8 @@ async fn a_dropped_namespace_takes_its_detached_months_with_it() {
     run(&mut session, "SELECT headwater.maintain('large')").await;
     trim(&db, &mut session, "large", 3).await;
     up_to(&mut session, "large", "drop").await;
-    run(&mut session, "SELECT headwater.drop_namespace('large', 'large'); SELECT headwater.purge_dropped()").await;
+    run(&mut session, "SELECT headwater.drop_namespace('large', 'large')").await;
+    run(&mut session, "DO $$ BEGIN WHILE headwater.purge_dropped() > 0 LOOP END LOOP; END $$").await;
     let left = "SELECT count(*) FROM pg_class WHERE relname ~ '^events_n'";
     assert_eq!(count(&mut session, left).await, 0);
 }
