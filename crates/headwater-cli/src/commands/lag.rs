@@ -109,7 +109,6 @@ impl Lag {
 
     async fn look(&self, headwater: &Headwater) -> Result<Lags, Failure> {
         // Of all namespaces, only those that somebody holds are asked by whom.
-        let of_all = held::holders_of_all(headwater).await?;
         let (all, held) = match &self.namespace {
             Some(name) => {
                 let store = headwater.namespace(name).await?.subscribers();
@@ -121,6 +120,7 @@ impl Lag {
                 (headwater.subscribers().await?, held.map(|status| status.name).collect())
             }
         };
+        let of_all = held::holders_of_all(headwater).await?;
         let mut by_namespace = BTreeMap::<String, Vec<SubscriberLag>>::new();
         for (name, info) in all {
             let wanted = self.partitions || self.json;

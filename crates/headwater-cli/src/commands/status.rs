@@ -64,9 +64,10 @@ struct Seen {
 
 /// A few statements, however many namespaces there are: only those that somebody holds are asked one by one.
 async fn look(headwater: &Headwater) -> Result<Seen, Failure> {
+    let statuses = headwater.namespace_statuses().await?;
     let of_all = headwater.holders(None).await?;
     let mut namespaces = Vec::new();
-    for status in headwater.namespace_statuses().await? {
+    for status in statuses {
         let (horizon, holders) = if status.is_held {
             (horizon(headwater, &status.name).await?, headwater.holders(Some(&status.name)).await?)
         } else {
