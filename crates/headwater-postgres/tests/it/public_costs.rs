@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::common::run;
+use futures::future::join_all;
 use headwater_conformance::TestDatabase;
 use headwater_core::{NamespaceConfig, Storage};
 use headwater_postgres::LogOptions;
@@ -90,6 +91,7 @@ impl Dimension {
 }
 
 /// A line of `public_costs_calls.sql`.
+#[derive(Clone)]
 struct Call {
     /// The function or view.
     name: &'static str,
@@ -264,39 +266,52 @@ fn broken(call: &Call, dimension: Dimension, times: i64, small: Cost, large: Cos
     ))
 }
 
-/// All that is wrong with the costs of calls at two sizes, as one error.
-fn check(calls: &[Call], costs: impl IntoIterator<Item = (Dimension, Vec<Cost>, Vec<Cost>)>) {
+/// What is wrong with the costs of calls at two sizes, by their places in the list.
+fn wrong(calls: &[Call], dimension: Dimension, small: &[Cost], large: &[Cost]) -> Vec<(usize, String)> {
     let show = std::env::var_os("HEADWATER_SHOW_COSTS").is_some();
+    let (_, times) = dimension.large();
     let mut all = Vec::new();
-    for (dimension, small, large) in costs {
-        let (_, times) = dimension.large();
-        for (call, (small, large)) in calls.iter().zip(small.into_iter().zip(large)) {
-            if show {
-                println!("{dimension:?} × {times}: {small} → {large}: {}", call.statement);
-            }
-            all.extend(broken(call, dimension, times, small, large));
+    for (nth, call) in calls.iter().enumerate() {
+        let (small, large) = (small[nth], large[nth]);
+        if show {
+            println!("{dimension:?} × {times}: {small} → {large}: {}", call.statement);
         }
+        all.extend(broken(call, dimension, times, small, large).map(|what| (nth, what)));
+    }
+    all
+}
+
+/// Fails with all calls that cost too much in one of the larger databases, twice: also in new
+/// databases in which nothing else was called. Calls leave dead rows behind when they are rolled
+/// back, and what the server does with these meanwhile is another matter.
+async fn check(calls: &[Call], small: Size, large: &[(Dimension, Size)]) {
+    let costs_of_small = costs(small, calls);
+    let costs_of_large = join_all(large.iter().map(|(_, size)| costs(*size, calls)));
+    let (costs_of_small, costs_of_large) = tokio::join!(costs_of_small, costs_of_large);
+    let mut all = Vec::new();
+    for ((dimension, size), of_large) in large.iter().zip(costs_of_large) {
+        let first = wrong(calls, *dimension, &costs_of_small, &of_large);
+        if first.is_empty() {
+            continue;
+        }
+        let again: Vec<Call> = first.iter().map(|(nth, _)| calls[*nth].clone()).collect();
+        let (small, large) = tokio::join!(costs(small, &again), costs(*size, &again));
+        all.extend(wrong(&again, *dimension, &small, &large).into_iter().map(|(_, what)| what));
     }
     assert!(all.is_empty(), "{} calls cost too much:\n{}", all.len(), all.join("\n"));
 }
 
 #[tokio::test]
 async fn every_call_costs_the_same_whatever_else_there_is() {
-    let calls = calls();
-    let of = |dimension: Dimension| costs(dimension.large().0, &calls);
-    let (small, namespaces, months, log, beside) =
-        tokio::join!(costs(SMALL, &calls), of(Namespaces), of(Months), of(Log), of(Beside));
-    let large = [(Namespaces, namespaces), (Months, months), (Log, log), (Beside, beside)];
-    check(&calls, large.map(|(dimension, large)| (dimension, small.clone(), large)));
+    let large = [Namespaces, Months, Log, Beside].map(|dimension| (dimension, dimension.large().0));
+    check(&calls(), SMALL, &large).await;
 }
 
 #[tokio::test]
 async fn months_of_its_own_cost_a_namespace_nothing() {
-    let calls = calls();
     let storage = Storage::Own;
     let large = Size { storage, ..Months.large().0 };
-    let (small, large) = tokio::join!(costs(Size { storage, ..SMALL }, &calls), costs(large, &calls));
-    check(&calls, [(Months, small, large)]);
+    check(&calls(), Size { storage, ..SMALL }, &[(Months, large)]).await;
 }
 
 #[tokio::test]
@@ -308,7 +323,8 @@ async fn a_call_costs_as_much_as_it_asks_for() {
         few.push(cost(&mut sessions, call, ASKED[0]).await);
         many.push(cost(&mut sessions, call, ASKED[1]).await);
     }
-    check(&calls, [(Asked, few, many)]);
+    let all: Vec<String> = wrong(&calls, Asked, &few, &many).into_iter().map(|(_, what)| what).collect();
+    assert!(all.is_empty(), "{} calls cost too much:\n{}", all.len(), all.join("\n"));
 }
 
 #[tokio::test]
