@@ -2,7 +2,8 @@
 -- A query that tells of the subscribers of the namespaces in `granted` (NULL: all) how far they are behind, as text to EXECUTE. `subscribers` is the view that
 -- names them, each with its place: up to there, its events were handed out.
 -- Sets are joined, and what is looked up in the log is looked up in an index of a table that the query names: its cost grows with the number
--- of subscribers, not with the length of the logs, and its locks with neither.
+-- of subscribers, not with the length of the logs, and its locks with neither. Callers switch nested loops off: before tables are
+-- analyzed, the planner expects few rows, and would go through one set for each row of another.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.lags_query(subscribers text, granted int[])
 RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

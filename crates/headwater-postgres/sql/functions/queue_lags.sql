@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION headwater.queue_lags(caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (namespace text, subscriber_id text, waiting bigint, claims bigint, in_flight bigint, retries bigint, left_behind text[],
                oldest_waiting_seconds double precision, dead_letters bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET enable_nestloop = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT l.namespace, l.subscriber_id, l.lag_events, l.claims, l.in_flight, l.retries, l.left_behind, l.lag_seconds, l.dead_letters

@@ -6,7 +6,7 @@
 CREATE OR REPLACE FUNCTION headwater.subscriber_lags(caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (namespace text, subscriber_id text, mode text, partitions int, "position" bigint, lag_events bigint, lag_seconds double precision,
                paused boolean, owner_node text, dead_letters bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET jit = off SET enable_nestloop = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT l.namespace, l.subscriber_id, l.mode, l.partitions, l.position, l.lag_events, l.lag_seconds, l.paused, l.owner_node, l.dead_letters
