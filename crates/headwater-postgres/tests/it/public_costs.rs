@@ -26,9 +26,9 @@ const MOST_LOCKS: i64 = 80;
 
 /// Pages that a call may touch in addition without growing: for another level of an index, a page
 /// that has no room, or a small table that is read whole.
-const MORE_PAGES: i64 = 64;
-/// Locks that it may hold in addition: two more months, with their indexes.
-const MORE_LOCKS: i64 = 12;
+const MORE_PAGES: i64 = 32;
+/// Locks that it may hold in addition: one more month, with its indexes.
+const MORE_LOCKS: i64 = 8;
 
 /// How many events a call asks for while something else grows.
 const FEW: i64 = 10;

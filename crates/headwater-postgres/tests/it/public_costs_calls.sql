@@ -5,6 +5,7 @@
 -- $n$ is how much a call asks for. `k` is the row of public.known.
 
 -- grows: nothing
+SELECT headwater.subscriber_status('shop', 'reader');
 SELECT headwater.pass_types(1, 0, 1000000, '{A}');
 SELECT headwater.read_claims('shop', 'work', ARRAY[k.claim_id]) FROM public.known k;
 SELECT headwater.import_follow(1, 'import-0', 'token');
@@ -173,7 +174,6 @@ SELECT headwater.wake_due('shop');
 SELECT headwater.writers(1);
 
 -- grows: beside
-SELECT headwater.subscriber_status('shop', 'reader');
 -- locks: 128
 -- before: SELECT headwater.import_namespace(k.lines[1], 'new'), headwater.import_lines('new', k.lines[2:]) FROM public.known k
 SELECT headwater.import_finish('new', jsonb_build_object('events', 4, 'rows', cardinality(k.lines) - 5), 4, cardinality(k.lines) - 5) FROM public.known k;
