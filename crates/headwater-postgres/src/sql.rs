@@ -53,6 +53,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0036_storage_moves",
     "0037_followed_imports",
     "0038_month_races",
+    "0039_known_runs",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -386,6 +387,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "rewrite_month",
     "role_grants",
     "run_ahead",
+    "run_of_types",
     "run_schedule_now",
     "run_scheduled_task",
     "save_queue",
@@ -449,7 +451,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
 
 /// Raised by one with every change to a function that ships, so that of two builds at work on one database the newer
 /// one's functions stay.
-pub(crate) const FUNCTIONS_REVISION: i64 = 14;
+pub(crate) const FUNCTIONS_REVISION: i64 = 15;
 
 pub(crate) const ACK_CLAIM: &str = sql!("statements", "ack_claim");
 pub(crate) const ACK_ONCE: &str = sql!("statements", "ack_once");

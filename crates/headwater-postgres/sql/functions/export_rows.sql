@@ -1,7 +1,8 @@
 -- headwater.export_rows(namespace)
 -- All of a namespace but its events, as lines of an export; the first is its settings, and must be the first of the file. In the list of a SELECT it streams, however many rows there are.
--- What belongs to running programs is left out: nodes, leases, memberships, claims, slots. A queue therefore begins again after the last event up to which all is settled. Terms are numbers of this server:
--- a subscriber's is 1, and so is that of a dead letter that was delivered again since the subscriber began.
+-- What belongs to running programs is left out: nodes, leases, memberships, claims, slots. A queue therefore begins again after the last event up to which all is
+-- settled, and its attempts are counted anew. Terms are numbers of this server: a subscriber's is 1, and so is that of a dead letter that was delivered again, or
+-- of an attempt that failed, since the subscriber began.
 -- Raises: WH001, WH015 (others than the owner). Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.export_rows(namespace text, caller headwater.caller DEFAULT current_user)
 RETURNS SETOF text LANGUAGE sql STABLE SECURITY DEFINER
@@ -39,6 +40,10 @@ SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
                || CASE WHEN s.mode = 'shared' AND d.state = 'redriving' THEN '{"state": "dead", "queued": false}' ELSE '{}'::jsonb END)::text
       FROM ns JOIN headwater_private.dead_letters d ON d.namespace_id = ns.namespace_id
       LEFT JOIN headwater_private.subscribers s ON s.namespace_id = d.namespace_id AND s.subscriber_id = d.subscriber_id AND s.partition = 0
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'failing_events', 'row', to_jsonb(f) - 'namespace_id' || jsonb_build_object('term', CASE WHEN f.term >= s.began_in_term THEN 1 ELSE 0 END))::text
+      FROM ns JOIN headwater_private.failing_events f ON f.namespace_id = ns.namespace_id
+      JOIN headwater_private.subscribers s ON s.namespace_id = f.namespace_id AND s.subscriber_id = f.subscriber_id AND s.partition = f.partition
      UNION ALL
     SELECT jsonb_build_object('kind', 'losses', 'row', to_jsonb(l) - 'namespace_id')::text
       FROM ns JOIN headwater_private.losses l ON l.namespace_id = ns.namespace_id

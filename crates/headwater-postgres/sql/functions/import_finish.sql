@@ -28,6 +28,7 @@ BEGIN
     -- Terms of this server: those of the export tell only what came before what.
     UPDATE headwater_private.subscribers s SET term = begun, began_in_term = begun WHERE s.namespace_id = ns.namespace_id;
     UPDATE headwater_private.dead_letters d SET term = begun + d.term - 1 WHERE d.namespace_id = ns.namespace_id;
+    UPDATE headwater_private.failing_events f SET term = begun + f.term - 1 WHERE f.namespace_id = ns.namespace_id;
     INSERT INTO headwater_private.queues (namespace_id, subscriber_id)
     SELECT s.namespace_id, s.subscriber_id FROM headwater_private.subscribers s WHERE s.namespace_id = ns.namespace_id AND s.mode = 'shared' AND s.partition = 0;
     -- The months between, then what is sealed: all of the past.

@@ -33,7 +33,7 @@ BEGIN
     END;
     SELECT l.kind, l.place INTO part
       FROM (SELECT x.line ->> 'kind' AS kind, x.line, x.place FROM jsonb_array_elements(parsed) WITH ORDINALITY AS x(line, place)) l
-     WHERE coalesce(l.kind NOT IN ('event', 'streams', 'permanent_gaps', 'subscribers', 'settled_ahead', 'dead_letters', 'losses', 'states', 'applied_events', 'imports',
+     WHERE coalesce(l.kind NOT IN ('event', 'streams', 'permanent_gaps', 'subscribers', 'settled_ahead', 'dead_letters', 'failing_events', 'losses', 'states', 'applied_events', 'imports',
                                    'due_events', 'schedules', 'end'), true)
         OR l.kind <> 'end' AND coalesce(jsonb_typeof(l.line -> 'row') <> 'object', true)
      LIMIT 1;

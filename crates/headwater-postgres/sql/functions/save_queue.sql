@@ -42,7 +42,7 @@ $$;
 CREATE OR REPLACE VIEW headwater_private.queue_states AS
 SELECT s.namespace_id, s.subscriber_id, c.number, c.done,
        coalesce(c.state, ROW(s.position, s.pending_gaps, '{}', '-infinity', '-infinity', '-infinity', '{}', '-infinity', NULL,
-                             '-infinity')::headwater_private.queue_state) AS state
+                             '-infinity', NULL)::headwater_private.queue_state) AS state
   FROM headwater_private.subscribers s
   LEFT JOIN LATERAL (SELECT c.number, c.done, c.state FROM headwater_private.claims c
                       WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id

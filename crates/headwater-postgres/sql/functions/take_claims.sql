@@ -34,6 +34,9 @@ DECLARE
     step    record;
     taken   bigint[];
     listed  boolean := false;
+    behind  boolean;
+    low     bigint;
+    edge    bigint;
 BEGIN
     more := false;
     IF NOT acking THEN
@@ -112,7 +115,54 @@ BEGIN
         made := step.made;
         ended := ended OR step.ended;
     END IF;
-    IF room > 0 AND cardinality(q.open) > 0 THEN
+    IF room > 0 AND NOT care AND take_claims.types IS NOT NULL AND take_claims.likes IS NULL AND cardinality(q.open) <= 1
+       AND (q.known >= q.frontier AND q.known_of <@ take_claims.types AND q.open = '{}') IS NOT TRUE THEN
+        -- Most claims of some types take from one open range, or pass one other type at most, and one look is enough. take_open and take_new
+        -- do the same for all others, in more steps.
+        behind := coalesce((q.open[1]).event_type = ANY (take_claims.types), false);
+        low := CASE WHEN behind THEN (q.open[1]).first_sequence ELSE q.frontier + 1 END;
+        edge := CASE WHEN behind THEN least(low + 2 * room, (q.open[1]).last_sequence + 1) ELSE low + greatest(2 * room, 64) END;
+        of_types := CASE WHEN behind THEN ARRAY[(q.open[1]).event_type] ELSE take_claims.types END;
+        SELECT array_agg(e.global_sequence) FILTER (WHERE e.event_type = ANY (take_claims.of_types)) AS taken, low + count(*) - 1 AS run,
+               max(e.global_sequence) AS highest, array_agg(e.event_type) FILTER (WHERE e.event_type <> ALL (take_claims.of_types)) AS others
+          INTO step
+          FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.tail_events() e
+                 WHERE e.namespace_id = queue.namespace_id AND e.global_sequence >= low AND e.global_sequence < edge
+                 ORDER BY e.global_sequence) e;
+        IF low > queue.tail_after AND step.highest = step.run AND cardinality(step.taken) >= least(room, greatest(room - room / 4, 32))
+           AND (behind OR step.others IS NULL
+                OR step.others[1] = ALL (step.others)
+                   AND (q.open = '{}' OR (q.open[1]).event_type = step.others[1] AND (q.open[1]).last_sequence = q.frontier)) THEN
+            taken := CASE WHEN cardinality(step.taken) > room THEN step.taken[1:room] ELSE step.taken END;
+            edge := CASE WHEN cardinality(step.taken) < room THEN step.highest ELSE taken[room] END;
+            IF behind THEN
+                q.open := CASE WHEN edge < (q.open[1]).last_sequence
+                               THEN ARRAY[ROW(edge + 1, (q.open[1]).last_sequence, (q.open[1]).event_type)::headwater_private.open_range]
+                               ELSE '{}' END;
+            ELSE
+                IF edge > q.frontier + cardinality(taken) THEN
+                    q.open := ARRAY[ROW(coalesce((q.open[1]).first_sequence, low), edge, step.others[1])::headwater_private.open_range];
+                ELSE
+                    of_types := NULL;
+                    IF q.open = '{}' THEN
+                        IF coalesce(q.known <= edge, true) THEN
+                            -- The next claim looks whether it goes on like this.
+                            q.known := edge;
+                            q.known_of := take_claims.types;
+                        END IF;
+                    ELSIF (q.open[1]).last_sequence = q.frontier THEN
+                        q.open := ARRAY[ROW((q.open[1]).first_sequence, edge, (q.open[1]).event_type)::headwater_private.open_range];
+                    END IF;
+                END IF;
+                q.frontier := edge;
+            END IF;
+            first_sequence := taken[1];
+            last_sequence := taken[cardinality(taken)];
+            one_table := true;
+            room := 0;
+        END IF;
+    END IF;
+    IF room > 0 AND q.open <> '{}' THEN
         step := headwater_private.take_open(namespace_id, queue.tail_after, queue.tail_from, take_claims.types, take_claims.likes, room,
                                             take_claims.max_scan, q);
         q := step.q;
@@ -127,13 +177,15 @@ BEGIN
             listed := step.listed;
         END IF;
     END IF;
-    IF room > 0 AND NOT more THEN
+    -- Most of what was asked for is enough, as in take_new.
+    IF room > 0 AND NOT more AND coalesce(cardinality(taken) < greatest(3 * room, 32), true) THEN
         IF first_sequence IS NOT NULL THEN
             one := headwater_private.new_claim(namespace_id, take_claims.subscriber_id, take_claims.worker, take_claims.max_attempts, visible);
             made := made || headwater_private.split_claim(one, taken, listed, first_sequence, last_sequence, of_types, one_table, size);
         END IF;
-        IF q.known >= q.frontier + room AND q.frontier >= queue.tail_after AND take_claims.types IS NULL AND take_claims.likes IS NULL THEN
-            -- So far the log was seen without a hole, and no month of it can have been trimmed.
+        IF q.known >= q.frontier + room AND q.frontier >= queue.tail_after
+           AND (take_claims.types IS NULL OR q.known_of <@ take_claims.types AND q.open = '{}') THEN
+            -- So far the log was seen without a hole, and with nothing that is not wanted; and no month of it can have been trimmed.
             first_sequence := q.frontier + 1;
             last_sequence := q.frontier + room;
             q.frontier := last_sequence;

@@ -3,10 +3,10 @@
 -- run needs no proof. At a hole that comes next, or at any if `prove`, the horizon is asked, and the log is read again in a new statement: what is
 -- missing at or below it never comes, the rest goes into the gaps, and then the events that were taken are listed. What is passed and not wanted goes into
 -- the open ranges; one that ends at the frontier grows with it, as long as nothing of its type is taken.
--- Looks on until there is room no more, or something was found and thousands of events were looked at, or the log ends, or max_scan events
+-- Looks on until there is hardly room any more, or something was found and thousands of events were looked at, or the log ends, or max_scan events
 -- were looked at (NULL: no limit): then `more` tells that nothing was found so far. Each look is bounded.
 -- Answers from where to where, NULL if nothing was found; the events, NULL if they are all of these; if not `listed`, of which types they are
--- all of these (NULL: of any type); and whether they are all in one table.
+-- all of these (NULL: of any type); and whether they are all in one table. Notes in `q` how far the next claims need not look.
 -- Raises: WH006. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.take_new(
     namespace text, namespace_id int, tail_after bigint, tail_from timestamptz, types text[], likes text[], room int, prove boolean, max_scan bigint, INOUT q headwater_private.queue_state,
@@ -15,9 +15,11 @@ CREATE OR REPLACE FUNCTION headwater_private.take_new(
 DECLARE
     -- first and last of each
     most_gaps constant int := 2000;
-    enough    constant bigint := 10000;
+    most      constant bigint := 10000;
+    -- Most of what was asked for: another look would cost more than it brings.
+    enough    constant int := least(room, greatest(room - room / 4, 32));
     any_type  constant boolean := types IS NULL AND likes IS NULL;
-    -- Events that are looked at. Most often those that come next are wanted, or are of one other type that nobody here wants.
+    -- Events that are looked at.
     size      bigint := room;
     proof     bigint := 0;
     scanned   bigint := 0;
@@ -54,10 +56,23 @@ BEGIN
             one_table := seen.one_table;
             -- Nobody looks at `known` again but to read from one table.
             q.known := CASE WHEN one_table THEN seen.known ELSE last_sequence END;
+            q.known_of := NULL;
             q.frontier := last_sequence;
             RETURN;
         ELSIF seen.hole IS NULL THEN
             -- The log ends here.
+            RETURN;
+        END IF;
+    ELSIF q.known_of <@ types AND q.known >= q.frontier AND q.open = '{}' AND q.frontier >= tail_after THEN
+        -- Up to here, all was wanted. Where that goes on, the next claims need no look. (Open ranges would have to grow with each of them.)
+        edge := headwater_private.run_of_types(take_new.namespace_id, q.frontier, least(greatest(16 * room::bigint, 64), 2000)::int, types, likes);
+        IF edge >= q.frontier + room THEN
+            first_sequence := q.frontier + 1;
+            last_sequence := q.frontier + room;
+            one_table := true;
+            q.known := edge;
+            q.known_of := types;
+            q.frontier := last_sequence;
             RETURN;
         END IF;
     END IF;
@@ -68,7 +83,7 @@ BEGIN
         IF q.frontier < tail_after THEN
             -- What lies in past months, or in storage of its own, is read page by page.
             IF NOT any_type THEN
-                size := greatest(size, least(greatest(4 * room::bigint, 200), enough));
+                size := greatest(size, least(greatest(4 * room::bigint, 200), most));
             END IF;
             holes := '{}';
             SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
@@ -94,8 +109,8 @@ BEGIN
                                     AND NOT CASE WHEN likes IS NULL THEN o.event_type = ANY (types) ELSE o.event_type LIKE ANY (likes) END);
             END IF;
             expected := CASE WHEN likes IS NULL THEN types || growing ELSE growing END;
-            IF scanned = 0 AND cardinality(growing) > 0 THEN
-                size := least(2 * room::bigint, enough);
+            IF scanned = 0 THEN
+                size := least(greatest(2 * room::bigint, 64), most);
             END IF;
             high := q.frontier + size;
             at_end := false;
@@ -149,7 +164,7 @@ BEGIN
         IF holes IS NOT NULL THEN
             IF q.frontier >= tail_after THEN
                 IF NOT any_type THEN
-                    size := greatest(size, least(greatest(4 * room::bigint, 200), enough));
+                    size := greatest(size, least(greatest(4 * room::bigint, 200), most));
                 END IF;
                 IF (high <= proof) IS NOT TRUE THEN
                     high := 9223372036854775807;
@@ -232,7 +247,7 @@ BEGIN
         END IF;
         scanned := scanned + edge - q.frontier;
         q.frontier := edge;
-        EXIT WHEN any_type OR cardinality(taken) >= room OR cardinality(taken) > 0 AND (scanned >= enough OR at_end);
+        EXIT WHEN any_type OR cardinality(taken) >= enough OR cardinality(taken) > 0 AND (scanned >= most OR at_end);
         IF NOT asked AND cardinality(taken) = 0 AND scanned >= 200
            AND EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.namespace_id = take_new.namespace_id AND n.index <> 'none') THEN
             -- Nothing near: where the namespace has an index by type, it tells what comes next.
@@ -252,8 +267,9 @@ BEGIN
             more := cardinality(taken) = 0;
             EXIT;
         END IF;
-        -- Where what is wanted is rare, most of the log lies between.
-        size := least(greatest(4 * size, 200), 50000);
+        -- As many as hold the rest, if it goes on like this. Where nothing was found, most of the log lies between.
+        size := CASE WHEN cardinality(taken) = 0 THEN least(greatest(4 * size, 200), 50000)
+                     ELSE least(greatest((room - cardinality(taken)) * scanned / cardinality(taken), 64), 50000) END;
     END LOOP;
     IF any_type OR all_mine THEN
         of_types := NULL;

@@ -1,6 +1,6 @@
 -- headwater_private.take_open(namespace_id, tail_after, tail_from, types, likes, room, max_scan, q, taken, of_types, listed, one_table, scanned, more)
 -- Takes up to `room` events out of a queue's open ranges, in the order of the log: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type.
--- What lies in a gap is left to close_gaps, also if it has appeared meanwhile. Looks on until there is room no more, or something was found and
+-- What lies in a gap is left to close_gaps, also if it has appeared meanwhile. Looks on until there is hardly room any more, or something was found and
 -- thousands of sequences were looked at, or all of them, or max_scan (NULL: no limit): then `more` tells that nothing was found so far.
 -- Answers the events, and, if not `listed`, of which types they are all between the first and the last; whether they are all in one table; and how many
 -- sequences were looked at.
@@ -95,7 +95,8 @@ BEGIN
         taken := taken || these;
         at := CASE WHEN cardinality(taken) >= room THEN taken[room] ELSE high END + 1;
         scanned := scanned + at - low;
-        EXIT WHEN cardinality(taken) >= room OR cardinality(taken) > 0 AND scanned >= enough;
+        -- Most of what was asked for is enough, as in take_new.
+        EXIT WHEN cardinality(taken) >= least(room, greatest(room - room / 4, 32)) OR cardinality(taken) > 0 AND scanned >= enough;
         IF NOT asked AND cardinality(taken) = 0 THEN
             -- Nothing near: where the namespace has an index by type, it tells what comes next.
             asked := true;

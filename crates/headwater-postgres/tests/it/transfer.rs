@@ -135,6 +135,26 @@ async fn a_round_trip_keeps_everything_and_goes_on() {
 }
 
 #[tokio::test]
+async fn attempts_that_failed_are_counted_on() {
+    let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
+    let mut session = shop(&db, "sequence").await;
+    let fail = "SELECT f.attempts FROM headwater.lease_partitions('shop', 'mailer', '018f0000-0000-7000-8000-0000000000aa') l,
+                       headwater.fail_events('shop', 'mailer', 0, l.term, ARRAY[1::bigint], 'no answer', max_attempts => 4) f";
+    let attempts: i32 = sqlx::query_scalar(fail).fetch_one(&mut session).await.unwrap();
+    assert_eq!(attempts, 1);
+    let (exported, done) = lines(&db, "shop").await;
+    assert_eq!(import(&other, &exported, None).await.expect("failed to import"), done);
+    let mut there = other.session().await;
+    let errors: String = sqlx::query_scalar("SELECT attempts::text FROM headwater_private.failing_events")
+        .fetch_one(&mut there)
+        .await
+        .unwrap();
+    assert!(errors.contains("no answer"), "{errors}");
+    let attempts: i32 = sqlx::query_scalar(fail).fetch_one(&mut there).await.unwrap();
+    assert_eq!(attempts, 2);
+}
+
+#[tokio::test]
 async fn events_of_past_months_get_their_months_and_are_sealed() {
     let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
     shop(&db, "sequence").await;
