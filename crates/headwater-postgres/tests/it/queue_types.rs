@@ -218,6 +218,79 @@ async fn each_event_once(seed: u64, indexed: bool) {
     assert_eq!(acked, all.iter().map(|sequence| *sequence as u64).collect::<Vec<_>>(), "seed {seed}");
 }
 
+/// Claims of some types are quick where the log has runs of one type, or two types in turn: they remember what they saw of it. Whoever claims in
+/// whatever order gets only what was asked for, and each event goes to one.
+#[tokio::test]
+async fn runs_of_a_type_are_claimed_once_and_by_those_who_want_it() {
+    const ASKED: [&[&str]; 7] = [&[], &["a"], &["b"], &["a", "b"], &["b", "a", "c"], &["a*", "b*"], &["c"]];
+    for seed in 1..=6 {
+        let mut dice = Dice(seed);
+        let mut shop = Shop::open(0).await;
+        let (mut emitted, mut acked) = (0, Vec::new());
+        for step in 0..200 {
+            if dice.roll(3) == 0 {
+                let kind =
+                    ["'a'", "'a'", "'b'", "(ARRAY['a', 'b'])[1 + n % 2]", "(ARRAY['a', 'a', 'b', 'c'])[1 + n % 4]"];
+                let count = 1 + dice.roll(120);
+                let kind = kind[dice.roll(5) as usize];
+                let emit = format!("SELECT headwater.emit('shop', {kind}) FROM generate_series(1, {count}) n");
+                run(&mut shop.session, &emit).await;
+                emitted += count;
+            }
+            // Now and then a claim looks for what has expired, which takes the longer way.
+            if dice.roll(4) > 0 {
+                shop.look_never().await;
+            }
+            // Most often the same ones claim again.
+            let types = ASKED[if dice.roll(4) == 0 { dice.roll(7) } else { seed } as usize];
+            for claim in shop.claim_types(1 + dice.roll(12) as u32 * (1 + dice.roll(6) as u32), types).await {
+                for event in &claim.events {
+                    let wanted = types.iter().any(|wanted| wanted.trim_end_matches('*') == event.event_type);
+                    assert!(types.is_empty() || wanted, "seed {seed}, step {step}: {types:?} got {event:?}");
+                }
+                acked.extend(sequences(&claim));
+                shop.queue.ack(claim.claim_id, None).await.unwrap();
+            }
+        }
+        for types in [&["a", "b"][..], &["c"]] {
+            loop {
+                let claims = shop.claim_types(50, types).await;
+                for claim in &claims {
+                    acked.extend(sequences(claim));
+                    shop.queue.ack(claim.claim_id, None).await.unwrap();
+                }
+                if claims.is_empty() {
+                    break;
+                }
+            }
+        }
+        acked.sort_unstable();
+        let sequences = "SELECT array_agg(global_sequence) FROM headwater.read_log('shop', max_events => 100000)";
+        let all: Vec<i64> = sqlx::query_scalar(sequences).fetch_one(&mut shop.session).await.unwrap();
+        assert_eq!(all.len() as u64, emitted, "seed {seed}");
+        assert_eq!(acked, all.iter().map(|sequence| *sequence as u64).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+/// A late event is left behind for its type, and what comes next of this type too: but not what lies between, which was claimed.
+#[tokio::test]
+async fn what_is_passed_does_not_join_what_was_left_far_behind() {
+    let mut shop = Shop::open(0).await;
+    let mut late = shop.db.session().await;
+    run(&mut late, "BEGIN").await;
+    assert_eq!(emit(&mut late, "shop", "b").await, 1);
+    shop.emit(&["b", "b", "a"]).await;
+    assert_eq!(claim(&mut shop, "NULL", "").await, [Some(2), Some(3), Some(4)]);
+    run(&mut late, "COMMIT").await;
+    assert_eq!(claim(&mut shop, "'{a}'", "").await, []);
+    shop.emit(&["b", "a", "b", "a"]).await;
+    shop.look_never().await;
+    assert_eq!(claim(&mut shop, "'{a}'", ", max_events => 2").await, [Some(6), Some(8)]);
+    shop.look_never().await;
+    assert_eq!(claim(&mut shop, "'{b}'", "").await, [Some(1), Some(5), Some(7)]);
+    assert_eq!(claim(&mut shop, "NULL", "").await, []);
+}
+
 /// What is taken from behind the frontier has every type, whatever type was left behind and is taken first.
 #[tokio::test]
 async fn what_is_new_is_not_narrowed_to_the_type_that_was_left_behind() {
