@@ -16,10 +16,7 @@ $$;
 CREATE OR REPLACE VIEW headwater.subscriber_lag AS SELECT l.* FROM headwater.subscriber_lags() l;
 -- The subscribers of all namespaces. Of one with several partitions, the partition that is furthest behind.
 CREATE OR REPLACE VIEW headwater_private.subscriber_places AS
-SELECT q.namespace_id, q.subscriber_id, q.mode, q.partitions, q.position, q.place, q.paused, q.owner_node FROM headwater_private.queue_places q
- UNION ALL
-SELECT s.namespace_id, s.subscriber_id, s.mode, 1, s.position, s.position, s.paused, s.owner_node
-  FROM headwater_private.subscribers s WHERE s.partitions = 1 AND s.mode <> 'shared'
+SELECT p.namespace_id, p.subscriber_id, p.mode, 1 AS partitions, p.position, p.frontier AS place, p.paused, p.owner_node FROM headwater_private.places p
  UNION ALL
 (SELECT DISTINCT ON (s.namespace_id, s.subscriber_id) s.namespace_id, s.subscriber_id, s.mode, s.partitions, s.position, s.position, s.paused, s.owner_node
    FROM headwater_private.subscribers s WHERE s.partitions > 1
