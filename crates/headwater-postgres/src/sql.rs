@@ -54,7 +54,6 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0037_followed_imports",
     "0038_month_races",
     "0039_known_runs",
-    "0040_partitioned",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.

@@ -1,16 +1,16 @@
--- headwater_private.heads_query(granted)
+-- headwater_private.heads_query(granted, tables)
 -- A query that tells of the namespaces in `granted` (NULL: all) the highest global_sequence that this snapshot shows, as text to EXECUTE. It answers namespace_id,
 -- namespace, ordering, storage and tail_after of each, and
 --   newest    as newest_sequence tells it: also of an event that was trimmed; 0: there never was one
 --   in_tail   the highest that is not in a sealed month; NULL: there is none
--- For a namespace that shares its months, that is a lookup in the index of each table that has events of current months; others: own_heads.
+-- For a namespace that shares its months, that is a lookup in the index of each of `tables`, which have events of current months; others: own_heads.
 -- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater_private.heads_query(granted int[]) RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+CREATE OR REPLACE FUNCTION headwater_private.heads_query(granted int[], tables text[]) RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lookups text;
 BEGIN
     SELECT string_agg(format('(SELECT e.global_sequence FROM %s e WHERE e.namespace_id = n.namespace_id ORDER BY e.global_sequence DESC LIMIT 1)', t.name), ', ')
-      INTO lookups FROM unnest(headwater_private.tail_tables()) AS t(name);
+      INTO lookups FROM unnest(tables) AS t(name);
     -- What is in a sealed month is at or below tail_after. A list of namespaces is joined: to look for each number in a long one takes longer than all else.
     RETURN format(
         'SELECT h.namespace_id, h.namespace, h.ordering, h.storage, h.tail_after, greatest(h.highest, h.tail_after) AS newest,

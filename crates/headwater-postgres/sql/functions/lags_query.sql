@@ -8,12 +8,13 @@
 CREATE OR REPLACE FUNCTION headwater_private.lags_query(subscribers text, granted int[])
 RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    tables  constant text[] := headwater_private.tail_tables();
     lookups text;
 BEGIN
     -- The oldest first: a later month has no older event.
     SELECT string_agg(format('(SELECT e.recorded_at FROM %s e WHERE e.namespace_id = s.namespace_id AND e.global_sequence > s.place
                                 ORDER BY e.global_sequence LIMIT 1)', t.name), ', ')
-      INTO lookups FROM unnest(headwater_private.tail_tables()) AS t(name);
+      INTO lookups FROM unnest(tables) AS t(name);
     RETURN format(
         'SELECT l.*, CASE WHEN l.recorded_at IS NULL THEN 0 ELSE greatest(l.newest - l.place, 1) END AS lag_events,
                 coalesce(greatest(date_part(''epoch'', clock_timestamp() - l.recorded_at), 0), 0) AS lag_seconds
@@ -29,6 +30,6 @@ BEGIN
                                WHERE d.state IN (''dead'', ''parked'', ''redriving'') GROUP BY d.namespace_id, d.subscriber_id) letters
                           ON letters.namespace_id = s.namespace_id AND letters.subscriber_id = s.subscriber_id
                  OFFSET 0) l',
-        coalesce(lookups, 'NULL::timestamptz'), headwater_private.heads_query(lags_query.granted), lags_query.subscribers);
+        coalesce(lookups, 'NULL::timestamptz'), headwater_private.heads_query(lags_query.granted, tables), lags_query.subscribers);
 END
 $$;

@@ -50,7 +50,7 @@ BEGIN
     END;
     RETURN QUERY EXECUTE
         'SELECT h.namespace, h.ordering, h.storage, h.newest, coalesce(w.writers, 0), w.writers IS NOT NULL OR h.namespace_id = ANY ($3)
-           FROM (' || headwater_private.heads_query(headwater_private.only_granted(caller, NULL)) || ') h
+           FROM (' || headwater_private.heads_query(headwater_private.only_granted(caller, NULL), headwater_private.tail_tables()) || ') h
            LEFT JOIN unnest($1, $2) AS w(namespace_id, writers) ON w.namespace_id = h.namespace_id
           ORDER BY h.namespace COLLATE "C"'
         USING writing.ids, writing.counts, locking;

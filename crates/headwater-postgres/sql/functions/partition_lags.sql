@@ -14,7 +14,7 @@ BEGIN
                                                                 WHERE m.namespace_id = s.namespace_id AND m.last_sequence > s.position AND m.trimmed_at IS NULL)
                      THEN h.newest - s.position ELSE 0 END, s.owner_node
            FROM headwater_private.subscribers s
-           JOIN (' || headwater_private.heads_query(headwater_private.only_granted(caller, 'consumer')) || ') h ON h.namespace_id = s.namespace_id
+           JOIN (' || headwater_private.heads_query(headwater_private.only_granted(caller, 'consumer'), headwater_private.tail_tables()) || ') h ON h.namespace_id = s.namespace_id
           WHERE s.mode = ''partitioned''';
 END
 $$;

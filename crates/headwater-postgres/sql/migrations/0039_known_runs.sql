@@ -5,3 +5,6 @@
 -- What the claim named that saw the log up to `known`: all events up to there are of these types, or like one of these patterns. NULL: it
 -- named none.
 ALTER TYPE headwater_private.queue_state ADD ATTRIBUTE known_of text[];
+
+-- It is told which tables there are: who asks it looks them up for itself, too.
+DROP FUNCTION IF EXISTS headwater_private.heads_query(int[]);
