@@ -32,7 +32,7 @@ pub(super) struct Hand {
     pub(super) asked: usize,
     /// one of them acks.
     pub(super) acking: bool,
-    /// The last claim got all that it asked for: there is more.
+    /// The last claim got most of what it asked for, which is where claims of some types end: there is more.
     pub(super) backlog: bool,
     /// Claims that are done, and not acked yet.
     pub(super) acks: Vec<Uuid>,

@@ -275,7 +275,7 @@ impl Shared {
                         asking.pause = FIRST_PAUSE;
                         self.status.set(RunnerState::Live, None);
                         let claimed = urgent + hand.take(claims, extend_at, false);
-                        hand.backlog = claimed >= asked;
+                        hand.backlog = 4 * claimed >= 3 * asked;
                         asking.at = (claimed == 0).then(|| now + jittered(POLL, 0.2, rand::random()));
                     }
                     Err(error) => {
