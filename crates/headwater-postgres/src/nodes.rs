@@ -74,7 +74,7 @@ impl PgNodes {
             let (letters, settled) =
                 calling!(self.database, conn => reap_unhandled(conn, &self.namespace, subscriber_id, grace))?;
             all += letters;
-            if settled < REAPED_AT_ONCE.into() {
+            if settled == 0 {
                 return Ok(all);
             }
         }

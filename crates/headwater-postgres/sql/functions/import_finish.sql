@@ -22,6 +22,16 @@ BEGIN
         PERFORM setval(ns.sequence, greatest(pg_sequence_last_value(ns.sequence), last));
     END IF;
     PERFORM headwater_private.check_imported(ns);
+    SELECT f.subscriber_id, f.partition INTO fault FROM headwater_private.failing_events f
+     WHERE f.namespace_id = ns.namespace_id
+       AND (f.term NOT IN (0, 1) OR jsonb_typeof(f.attempts) <> 'array' OR NOT isfinite(f.retry_at) OR f.sequences = '{}'
+            OR NOT EXISTS (SELECT FROM headwater_private.subscribers s
+                            WHERE s.namespace_id = f.namespace_id AND s.subscriber_id = f.subscriber_id AND s.partition = f.partition))
+     LIMIT 1;
+    IF FOUND THEN
+        PERFORM headwater_private.fail('WH002', format('the export contradicts itself: the attempts of subscriber %L', left(fault.subscriber_id, 80)),
+            to_jsonb(fault) || '{"what": "failing_events"}', 'the file is damaged: export it again');
+    END IF;
     -- A long ledger stands in chunks, as elsewhere.
     UPDATE headwater_private.subscribers s SET pending_gaps = headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)
      WHERE s.namespace_id = ns.namespace_id AND s.pending_gaps <> '{}';

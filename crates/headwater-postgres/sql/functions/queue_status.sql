@@ -28,25 +28,27 @@ $$;
 CREATE OR REPLACE VIEW headwater_private.places AS
 SELECT s.namespace_id, s.subscriber_id, s.mode,
        CASE s.mode WHEN 'shared'
-                   THEN least(coalesce((n.state).frontier, s.position), held.lowest - 1, again.lowest - 1,
-                              CASE WHEN cardinality((n.state).open) > 0 THEN (SELECT min(o.first_sequence) FROM unnest((n.state).open) o) END - 1,
-                              (coalesce((n.state).gaps, s.pending_gaps))[1] - 1)
+                   THEN least(coalesce(c.frontier, s.position), held.lowest - 1, again.lowest - 1,
+                              CASE WHEN cardinality(c.open) > 0 THEN (SELECT min(o.first_sequence) FROM unnest(c.open) o) END - 1,
+                              (coalesce(c.gaps, s.pending_gaps))[1] - 1)
                    ELSE s.position END AS position,
-       coalesce((n.state).frontier, s.position) AS frontier, coalesce(held.claims, 0) AS claims, coalesce(held.events, 0) AS in_flight,
-       coalesce(again.events, 0) AS retries, coalesce((n.state).gaps, s.pending_gaps) AS gaps,
-       CASE WHEN cardinality((n.state).open) > 0 THEN (SELECT array_agg(DISTINCT o.event_type) FROM unnest((n.state).open) o) ELSE '{}' END AS left_behind,
+       coalesce(c.frontier, s.position) AS frontier, coalesce(held.claims, 0) AS claims, coalesce(held.events, 0) AS in_flight,
+       coalesce(again.events, 0) AS retries, coalesce(c.gaps, s.pending_gaps) AS gaps,
+       CASE WHEN cardinality(c.open) > 0 THEN (SELECT array_agg(DISTINCT o.event_type) FROM unnest(c.open) o) ELSE '{}' END AS left_behind,
        s.paused, s.owner_node
   FROM headwater_private.subscribers s
-  LEFT JOIN (SELECT c.namespace_id, c.subscriber_id, max(c.number) AS newest, count(*) FILTER (WHERE NOT c.done) AS claims,
-                    min(coalesce(c.sequences[1], c.first_sequence)) FILTER (WHERE NOT c.done AND NOT c.of_letter) AS lowest,
-                    (sum(coalesce(cardinality(c.sequences), c.last_sequence - c.first_sequence + 1)) FILTER (WHERE NOT c.done))::bigint AS events
-               FROM headwater_private.claims c GROUP BY c.namespace_id, c.subscriber_id) held
+  LEFT JOIN (SELECT DISTINCT ON (c.namespace_id, c.subscriber_id) c.namespace_id, c.subscriber_id,
+                    (c.state).frontier AS frontier, (c.state).gaps AS gaps, (c.state).open AS open
+               FROM headwater_private.claims c ORDER BY c.namespace_id DESC, c.subscriber_id DESC, c.number DESC) c
+         ON c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
+  LEFT JOIN (SELECT c.namespace_id, c.subscriber_id, min(coalesce(c.sequences[1], c.first_sequence)) FILTER (WHERE NOT c.of_letter) AS lowest,
+                    count(*) AS claims, sum(coalesce(cardinality(c.sequences), c.last_sequence - c.first_sequence + 1))::bigint AS events
+               FROM headwater_private.claims c WHERE NOT c.done GROUP BY c.namespace_id, c.subscriber_id) held
          ON held.namespace_id = s.namespace_id AND held.subscriber_id = s.subscriber_id
-  LEFT JOIN headwater_private.claims n ON n.namespace_id = s.namespace_id AND n.subscriber_id = s.subscriber_id AND n.number = held.newest
   LEFT JOIN (SELECT r.namespace_id, r.subscriber_id, min(r.sequences[1]) FILTER (WHERE NOT r.of_letter) AS lowest, sum(cardinality(r.sequences)) AS events
                FROM headwater_private.retries r GROUP BY r.namespace_id, r.subscriber_id) again
          ON again.namespace_id = s.namespace_id AND again.subscriber_id = s.subscriber_id
- WHERE s.partitions = 1 AND s.partition = 0;
+ WHERE s.partition = 0 AND (s.partitions = 1 OR s.mode = 'shared');
 -- What headwater.queue_status answers, of all namespaces.
 CREATE OR REPLACE VIEW headwater_private.queue_positions AS
 SELECT p.namespace_id, p.subscriber_id, p.position, p.frontier, p.claims, p.in_flight, p.retries, p.gaps, p.left_behind, p.paused, p.owner_node

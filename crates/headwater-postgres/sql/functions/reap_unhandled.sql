@@ -8,7 +8,7 @@
 -- namespace's other subscribers.
 -- The time counts from the first call that finds nobody, and anew when none was made for as long, or 10 minutes: where all nodes were down,
 -- their types are not given up because one of them comes back first.
--- Answers how many became letters, and how many were settled in all: if max_events, call again.
+-- Answers how many became letters, and how many were settled in all: call again until nothing is.
 -- Raises: WH001, WH002, WH006. Locks: the queue. Writes: unhandled_types, claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.reap_unhandled(
     namespace text, grace interval DEFAULT '5 minutes', subscriber_id text DEFAULT 'handlers', max_events int DEFAULT 5000,

@@ -115,7 +115,8 @@ BEGIN
         made := step.made;
         ended := ended OR step.ended;
     END IF;
-    IF room > 0 AND NOT care AND take_claims.types IS NOT NULL AND take_claims.likes IS NULL AND cardinality(q.open) <= 1
+    IF room BETWEEN 1 AND 5000 AND NOT care AND take_claims.types IS NOT NULL AND take_claims.likes IS NULL AND cardinality(q.open) <= 1
+       AND coalesce((q.open[1]).first_sequence - 1, q.frontier) >= queue.tail_after AND coalesce(take_claims.max_scan >= 2 * room, true)
        AND (q.known >= q.frontier AND q.known_of <@ take_claims.types AND q.open = '{}') IS NOT TRUE THEN
         -- Most claims of some types take from one open range, or pass one other type at most, and one look is enough. take_open and take_new
         -- do the same for all others, in more steps.
@@ -129,7 +130,7 @@ BEGIN
           FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.tail_events() e
                  WHERE e.namespace_id = queue.namespace_id AND e.global_sequence >= low AND e.global_sequence < edge
                  ORDER BY e.global_sequence) e;
-        IF low > queue.tail_after AND step.highest = step.run AND cardinality(step.taken) >= least(room, greatest(room - room / 4, 32))
+        IF step.highest = step.run AND cardinality(step.taken) >= least(room, greatest(room - room / 4, 32))
            AND (behind OR step.others IS NULL
                 OR step.others[1] = ALL (step.others)
                    AND (q.open = '{}' OR (q.open[1]).event_type = step.others[1] AND (q.open[1]).last_sequence = q.frontier)) THEN
@@ -145,8 +146,8 @@ BEGIN
                 ELSE
                     of_types := NULL;
                     IF q.open = '{}' THEN
-                        IF coalesce(q.known <= edge, true) THEN
-                            -- The next claim looks whether it goes on like this.
+                        IF coalesce(q.known <= edge, true) AND cardinality(take_claims.types) <= 20 THEN
+                            -- The next claim looks whether it goes on like this. Each row of a claim has the list.
                             q.known := edge;
                             q.known_of := take_claims.types;
                         END IF;

@@ -63,9 +63,9 @@ BEGIN
             -- The log ends here.
             RETURN;
         END IF;
-    ELSIF q.known_of <@ types AND q.known >= q.frontier AND q.open = '{}' AND q.frontier >= tail_after THEN
+    ELSIF likes IS NULL AND q.known_of <@ types AND cardinality(types) <= 20 AND q.known >= q.frontier AND q.open = '{}' AND q.frontier >= tail_after THEN
         -- Up to here, all was wanted. Where that goes on, the next claims need no look. (Open ranges would have to grow with each of them.)
-        edge := headwater_private.run_of_types(take_new.namespace_id, q.frontier, least(greatest(16 * room::bigint, 64), 2000)::int, types, likes);
+        edge := headwater_private.run_of_types(take_new.namespace_id, q.frontier, least(greatest(16 * room::bigint, 64), 2000)::int, types);
         IF edge >= q.frontier + room THEN
             first_sequence := q.frontier + 1;
             last_sequence := q.frontier + room;

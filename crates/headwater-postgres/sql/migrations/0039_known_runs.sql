@@ -2,8 +2,8 @@
 -- (functions/run_of_types.sql).
 -- Frozen once shipped.
 
--- What the claim named that saw the log up to `known`: all events up to there are of these types, or like one of these patterns. NULL: it
--- named none.
+-- What the claim named that saw the log up to `known`: all events up to there are of these types, which are no patterns.
+-- NULL: it named none, or too many.
 ALTER TYPE headwater_private.queue_state ADD ATTRIBUTE known_of text[];
 
 -- It is told which tables there are: who asks it looks them up for itself, too.

@@ -291,6 +291,19 @@ async fn what_is_passed_does_not_join_what_was_left_far_behind() {
     assert_eq!(claim(&mut shop, "NULL", "").await, []);
 }
 
+/// What a claim by patterns saw says nothing to one that names a type of the same letters.
+#[tokio::test]
+async fn a_pattern_is_no_type_of_its_letters() {
+    let mut shop = Shop::open(0).await;
+    shop.emit(&["a"; 3]).await;
+    assert_eq!(claim(&mut shop, "'{a}'", ", max_events => 2").await, [Some(1), Some(2)]);
+    shop.look_never().await;
+    shop.emit(&["ab"; 40]).await;
+    assert_eq!(claim(&mut shop, "'{a,a*}'", ", max_events => 2").await, [Some(3), Some(4)]);
+    let of_patterns = "SELECT count(*) FROM headwater_private.claims WHERE 'a*' = ANY ((state).known_of)";
+    assert_eq!(shop.number(of_patterns).await, 0);
+}
+
 /// What is taken from behind the frontier has every type, whatever type was left behind and is taken first.
 #[tokio::test]
 async fn what_is_new_is_not_narrowed_to_the_type_that_was_left_behind() {

@@ -152,6 +152,23 @@ async fn attempts_that_failed_are_counted_on() {
     assert!(errors.contains("no answer"), "{errors}");
     let attempts: i32 = sqlx::query_scalar(fail).fetch_one(&mut there).await.unwrap();
     assert_eq!(attempts, 2);
+
+    // Attempts that say nothing would stop the partition.
+    let at = exported.iter().position(|line| line.contains(r#""kind": "failing_events""#)).unwrap();
+    for (field, value) in [
+        ("attempts", "\"x\""),
+        ("retry_at", "\"infinity\""),
+        ("term", "1000000"),
+        ("partition", "7"),
+        ("sequences", "[]"),
+    ] {
+        let mut damaged = exported.clone();
+        let mut line: serde_json::Value = serde_json::from_str(&damaged[at]).unwrap();
+        line["row"][field] = serde_json::from_str(value).unwrap();
+        damaged[at] = line.to_string();
+        let refused = import(&other, &damaged, Some("damaged")).await.unwrap_err().to_string();
+        assert!(refused.contains("the attempts of subscriber"), "{field}: {refused}");
+    }
 }
 
 #[tokio::test]
