@@ -12,8 +12,7 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::{AssertSqlSafe, Column, Connection, Executor, PgConnection, Row, TypeInfo, ValueRef};
 use uuid::Uuid;
 
-/// Settings under which every answer is as under plain ones. Whoever notifies waits for the one lock that a cluster has for that, also here,
-/// where other tests notify: so no lock_timeout is very short.
+/// Settings under which every answer is as under plain ones.
 const SAME: [&str; 6] = [
     "SET datestyle = 'German, DMY'; SET intervalstyle = 'sql_standard'; SET timezone = 'Asia/Shanghai'; SET lc_time = 'C'; SET lc_numeric = 'C';
      SET lc_monetary = 'C'; SET lc_messages = 'C'",
@@ -21,11 +20,11 @@ const SAME: [&str; 6] = [
      SET bytea_output = 'escape'; SET row_security = off",
     "SET standard_conforming_strings = off; SET escape_string_warning = off; SET backslash_quote = on; SET array_nulls = off;
      SET transform_null_equals = on; SET quote_all_identifiers = on; SET xmloption = 'document'",
-    "SET search_path = ''; SET lock_timeout = '1s'; SET plan_cache_mode = force_custom_plan; SET datestyle = 'Postgres, MDY';
+    "SET search_path = ''; SET lock_timeout = '1ms'; SET plan_cache_mode = force_custom_plan; SET datestyle = 'Postgres, MDY';
      SET intervalstyle = 'postgres_verbose'; SET timezone = 'America/St_Johns'",
     "SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
      SET enable_mergejoin = off; SET enable_sort = off; SET enable_hashagg = off; SET enable_material = off; SET enable_partition_pruning = off;
-     SET plan_cache_mode = force_generic_plan; SET lock_timeout = '1s'; SET jit = off",
+     SET plan_cache_mode = force_generic_plan; SET lock_timeout = '1ms'; SET jit = off",
     "SET enable_nestloop = off; SET from_collapse_limit = 1; SET join_collapse_limit = 1; SET jit = on; SET jit_above_cost = 0; SET jit_optimize_above_cost = -1;
      SET jit_inline_above_cost = -1; SET work_mem = '64kB';
      SET enable_incremental_sort = off; SET default_transaction_deferrable = on",
