@@ -2,7 +2,7 @@
 
 use crate::common::queue::{Shop, sequences};
 use crate::common::subscribers::{Process, advance, fence};
-use crate::common::{emit, run};
+use crate::common::{emit, run, sqlstate_of};
 use headwater_conformance::TestDatabase;
 use headwater_core::{
     AdminError, EventLog, Gap, GapState, LogQuery, ReadError, StartFrom, SubscriberConfig, SubscriberError,
@@ -108,4 +108,68 @@ async fn a_claim_is_settled_by_numbers_that_exist() {
         assert!(is_refused(&refused, number), "{refused:?}");
     }
     shop.queue.ack(claim.claim_id, Some(&sequences(&claim))).await.unwrap();
+}
+
+/// A checkpoint, a ledger and what is settled ahead are lists of sequences, which SQL checks before it stores them.
+#[tokio::test]
+async fn lists_of_sequences_are_in_order_and_in_the_log() {
+    let db = TestDatabase::create().await;
+    db.log("shop").await;
+    db.hand_out("shop", 9).await;
+    let mut session = db.session().await;
+    let check = |list: &str, pairs: bool| {
+        format!(
+            "SELECT headwater_private.check_sequences((SELECT namespace_id FROM headwater_private.namespaces), {list}, {pairs})"
+        )
+    };
+    for (list, pairs) in [
+        ("'{}'", false),
+        ("'{}'", true),
+        ("'{9}'", false),
+        ("'{1,2,9}'", false),
+        ("'{1,1}'", true),
+        ("'{1,9}'", true),
+        ("'{1,2,3,3,5,9}'", true),
+    ] {
+        run(&mut session, &check(list, pairs)).await;
+    }
+    for (list, pairs) in [
+        ("NULL", false),
+        ("NULL", true),
+        ("'{NULL}'", false),
+        ("'{NULL,NULL}'", true),
+        ("'{1,NULL}'", false),
+        ("'{1,NULL,3}'", false),
+        ("'{NULL,3}'", true),
+        ("'{1,2,3,NULL}'", true),
+        ("'{0}'", false),
+        ("'{0,1}'", true),
+        ("'{2,1}'", false),
+        ("'{1,1}'", false),
+        ("'{1,3,2}'", false),
+        ("'{2,1}'", true),
+        ("'{1}'", true),
+        ("'{1,2,3}'", true),
+        ("'{1,2,2,3}'", true),
+        ("'{4,5,1,2}'", true),
+        ("'{1,2,4,3}'", true),
+        ("'[2:3]={1,2}'", false),
+        ("'{{1,2}}'", false),
+        ("'{{1,2}}'", true),
+    ] {
+        assert_eq!(sqlstate_of(&mut session, &check(list, pairs)).await, "WH002", "{list} {pairs}");
+    }
+    for (list, pairs) in [
+        ("'{10}'", false),
+        ("'{1,10}'", false),
+        ("'{1,10}'", true),
+        ("'{10,10}'", true),
+        ("'{9223372036854775807}'", false),
+        ("'{-1}'", false),
+        ("'{-1,2}'", true),
+        ("'{10,9}'", false),
+        ("'{3,10,5}'", false),
+    ] {
+        assert_eq!(sqlstate_of(&mut session, &check(list, pairs)).await, "WH016", "{list} {pairs}");
+    }
 }
