@@ -1,7 +1,7 @@
 -- headwater.export_rows(namespace)
 -- All of a namespace but its events, as lines of an export; the first is its settings, and must be the first of the file. In the list of a SELECT it streams, however many rows there are.
--- What belongs to running programs is left out: nodes, leases, memberships, claims, slots. A queue therefore begins again after the last event up to which all is
--- settled, and its attempts are counted anew. Terms are numbers of this server: a subscriber's is 1, and so is that of a dead letter that was delivered again, or
+-- What belongs to running programs is left out: nodes, leases, memberships, claims, slots. What is claimed comes as retries, as if its worker had handed it back at
+-- once; letters that are delivered again are dead. Terms are numbers of this server: a subscriber's is 1, and so is that of a dead letter that was delivered again, or
 -- of an attempt that failed, since the subscriber began.
 -- Raises: WH001, WH015 (others than the owner). Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.export_rows(namespace text, caller headwater.caller DEFAULT current_user)
@@ -24,14 +24,25 @@ SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
      UNION ALL
     SELECT jsonb_build_object('kind', 'subscribers', 'row', to_jsonb(s) - '{namespace_id,owner_node,owner_incarnation,lease_until,lease,locked,report,handling}'::text[]
                || '{"term": 1, "began_in_term": 1}'
-               || CASE WHEN q.position IS NOT NULL
-                       THEN jsonb_build_object('position', q.position, 'pending_gaps', '[]'::jsonb, 'audit_base', q.position, 'audit_ledger', '[]'::jsonb,
-                                'letters_epoch', s.letters_checked + 1)
-                       -- The row has only the end of a long ledger.
-                       ELSE jsonb_build_object('pending_gaps', headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps))
-                  END)::text
+               -- The row has only the end of a long ledger.
+               || jsonb_build_object('pending_gaps', headwater_private.ledger_of(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)))::text
       FROM ns JOIN headwater_private.subscribers s ON s.namespace_id = ns.namespace_id
-      LEFT JOIN headwater.queue_status(export_rows.namespace) q ON q.subscriber_id = s.subscriber_id AND s.mode = 'shared'
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'queue_states', 'row', jsonb_build_object('subscriber_id', q.subscriber_id, 'frontier', (q.state).frontier,
+               'gaps', (q.state).gaps, 'open', (q.state).open))::text
+      FROM ns JOIN headwater_private.queue_states q ON q.namespace_id = ns.namespace_id
+     WHERE q.number IS NOT NULL
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'retries', 'row', to_jsonb(r) - '{namespace_id,number,event_types}'::text[])::text
+      FROM ns JOIN headwater_private.retries r ON r.namespace_id = ns.namespace_id
+     WHERE NOT r.of_letter
+     UNION ALL
+    SELECT jsonb_build_object('kind', 'retries', 'row', jsonb_build_object('subscriber_id', c.subscriber_id, 'sequences', h.sequences,
+               'attempts', c.attempts - 1, 'uncounted', c.uncounted, 'suspect', c.suspect, 'of_letter', false, 'failures', c.failures,
+               'due_at', clock_timestamp()))::text
+      FROM ns JOIN headwater_private.claims c ON c.namespace_id = ns.namespace_id
+     CROSS JOIN LATERAL headwater_private.claimed_sequences(c.namespace_id, c.first_sequence, c.last_sequence, c.sequences, c.event_types) AS h(sequences)
+     WHERE NOT c.done AND NOT c.of_letter AND h.sequences <> '{}'
      UNION ALL
     SELECT jsonb_build_object('kind', 'settled_ahead', 'row', to_jsonb(a) - 'namespace_id')::text
       FROM ns JOIN headwater_private.settled_ahead a ON a.namespace_id = ns.namespace_id

@@ -1,5 +1,5 @@
 -- headwater.import_finish(namespace, ending, events, rows)
--- Ends an import: `ending` is the last line of the export, which says how many events and other rows it has; as many must have been stored. Positions, gaps and streams must fit the log. The sequence goes on above
+-- Ends an import: `ending` is the last line of the export, which says how many events and other rows it has; as many must have been stored. Positions, gaps, queues and streams must fit the log. The sequence goes on above
 -- all that were ever handed out, past months are sealed, and subscribers begin a new term.
 -- Raises: WH001, WH002 (the export is incomplete, or contradicts itself), WH015 (others than the owner). Locks: past months, as seal_months does. Writes: the namespace, subscribers, months.
 CREATE OR REPLACE FUNCTION headwater.import_finish(
@@ -32,9 +32,9 @@ BEGIN
         PERFORM headwater_private.fail('WH002', format('the export contradicts itself: the attempts of subscriber %L', left(fault.subscriber_id, 80)),
             to_jsonb(fault) || '{"what": "failing_events"}', 'the file is damaged: export it again');
     END IF;
-    -- A long ledger stands in chunks, as elsewhere.
+    -- A long ledger stands in chunks, as elsewhere; where a queue began, in its row.
     UPDATE headwater_private.subscribers s SET pending_gaps = headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)
-     WHERE s.namespace_id = ns.namespace_id AND s.pending_gaps <> '{}';
+     WHERE s.namespace_id = ns.namespace_id AND s.pending_gaps <> '{}' AND s.mode <> 'shared';
     -- Terms of this server: those of the export tell only what came before what.
     UPDATE headwater_private.subscribers s SET term = begun, began_in_term = begun WHERE s.namespace_id = ns.namespace_id;
     UPDATE headwater_private.dead_letters d SET term = begun + d.term - 1 WHERE d.namespace_id = ns.namespace_id;
@@ -52,6 +52,7 @@ BEGIN
         PERFORM headwater.seal_months(import_finish.namespace);
         UPDATE headwater_private.namespaces n SET tail_from = ns.sealed_before WHERE n.namespace_id = ns.namespace_id AND n.tail_from = '-infinity';
     END IF;
+    PERFORM headwater_private.check_imported_queues(ns.namespace_id, import_finish.namespace);
     SELECT f.* INTO fault FROM headwater.faults(import_finish.namespace) f WHERE f.fault <> 'overdue' LIMIT 1;
     IF FOUND THEN
         PERFORM headwater_private.fail('WH002', format('the export contradicts itself: %s', fault.fault), to_jsonb(fault) || '{"what": "export"}',

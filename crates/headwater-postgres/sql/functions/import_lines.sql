@@ -34,7 +34,7 @@ BEGIN
     SELECT l.kind, l.place INTO part
       FROM (SELECT x.line ->> 'kind' AS kind, x.line, x.place FROM jsonb_array_elements(parsed) WITH ORDINALITY AS x(line, place)) l
      WHERE coalesce(l.kind NOT IN ('event', 'streams', 'permanent_gaps', 'subscribers', 'settled_ahead', 'dead_letters', 'failing_events', 'losses', 'states', 'applied_events', 'imports',
-                                   'due_events', 'schedules', 'end'), true)
+                                   'due_events', 'schedules', 'queue_states', 'retries', 'end'), true)
         OR l.kind <> 'end' AND coalesce(jsonb_typeof(l.line -> 'row') <> 'object', true)
      LIMIT 1;
     IF FOUND THEN
@@ -51,6 +51,18 @@ BEGIN
         ELSIF part.kind = 'event' THEN
             PERFORM headwater_private.import_events(ns.namespace_id, part.rows);
             events := part.number;
+        ELSIF part.kind = 'queue_states' THEN
+            rows := rows + part.number;
+            PERFORM headwater_private.import_queue(ns.namespace_id, q.line) FROM jsonb_array_elements(part.rows) AS q(line);
+        ELSIF part.kind = 'retries' THEN
+            rows := rows + part.number;
+            -- Their types are told by the events, when all of these have come.
+            INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter, suspect, uncounted)
+            SELECT ns.namespace_id, r.subscriber_id, nextval('headwater_private.claim_numbers'), r.sequences, '{}', r.attempts, r.failures, r.due_at, r.of_letter,
+                   r.suspect, r.uncounted
+              FROM jsonb_array_elements(part.rows) WITH ORDINALITY AS x(line, place)
+             CROSS JOIN LATERAL jsonb_populate_record(NULL::headwater_private.retries, x.line) r
+             ORDER BY x.place;
         ELSE
             rows := rows + part.number;
             -- What the export does not have takes its default; numbers that this server hands out are its own.

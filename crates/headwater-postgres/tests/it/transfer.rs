@@ -171,6 +171,105 @@ async fn attempts_that_failed_are_counted_on() {
     }
 }
 
+/// A queue whose workers left a type behind, acked out of order, failed, and hold a claim.
+#[tokio::test]
+async fn a_queue_goes_on_where_it_was() {
+    let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
+    let mut session = db.session().await;
+    run(
+        &mut session,
+        "SELECT headwater.create_namespace('shop'), headwater.register_subscriber('shop', 'work', mode => 'shared');
+         SELECT headwater.emit('shop', CASE WHEN i % 4 = 0 THEN 'other' ELSE 'job' END) FROM generate_series(1, 40) i",
+    )
+    .await;
+    let claim = "SELECT c.claim_id, c.global_sequence, c.redelivery_count FROM headwater.claim($1, 'work', max_events => $2, event_types => $3) c ORDER BY 2";
+    let claimed = async |session: &mut PgConnection, namespace: &str, most: i32, types: Option<Vec<&str>>| {
+        let rows: Vec<(sqlx::types::Uuid, i64, i32)> =
+            sqlx::query_as(claim).bind(namespace).bind(most).bind(types).fetch_all(session).await.unwrap();
+        rows
+    };
+    // 1 to 7 without 4 are claimed: 1 fails, 2 is acked, the others are held. Then 9 to 15 are done, and 17 on waits.
+    let first = claimed(&mut session, "shop", 6, Some(vec!["job"])).await;
+    assert_eq!(first.iter().map(|row| row.1).collect::<Vec<_>>(), [1, 2, 3, 5, 6, 7]);
+    run(
+        &mut session,
+        &format!(
+            "SELECT headwater.nack('shop', 'work', '{0}', ARRAY[1::bigint], error => 'no answer');
+             SELECT headwater.ack('shop', 'work', '{0}', ARRAY[2::bigint])",
+            first[0].0
+        ),
+    )
+    .await;
+    let second = claimed(&mut session, "shop", 6, Some(vec!["job"])).await;
+    run(&mut session, &format!("SELECT headwater.ack('shop', 'work', '{}')", second.last().unwrap().0)).await;
+    let held: Vec<i64> = second.iter().filter(|row| row.0 != second.last().unwrap().0).map(|row| row.1).collect();
+    let done: Vec<i64> =
+        second.iter().map(|row| row.1).filter(|sequence| !held.contains(sequence)).chain([2]).collect();
+    let (exported, transferred) = lines(&db, "shop").await;
+    assert_eq!(import(&other, &exported, None).await.expect("failed to import"), transferred);
+
+    let mut there = other.session().await;
+    let problems = "SELECT count(*) FROM headwater.audit_queues('shop')";
+    assert_eq!(sqlx::query_scalar::<_, i64>(problems).fetch_one(&mut there).await.unwrap(), 0);
+    let mut came: Vec<(i64, i32)> = Vec::new();
+    loop {
+        let rows = claimed(&mut there, "shop", 100, None).await;
+        if rows.is_empty() {
+            break;
+        }
+        came.extend(rows.iter().map(|row| (row.1, row.2)));
+    }
+    came.sort_unstable();
+    let expected: Vec<(i64, i32)> = (1..=40)
+        .filter(|sequence| !done.contains(sequence))
+        .map(|sequence| (sequence, i32::from(sequence == 1)))
+        .collect();
+    assert_eq!(came, expected, "done before: {done:?}");
+
+    let damaged = |kind: &str, field: &str, value: &str| {
+        let mut lines = exported.clone();
+        let at = lines.iter().position(|line| line.contains(&format!(r#""kind": "{kind}""#))).unwrap();
+        let mut line: serde_json::Value = serde_json::from_str(&lines[at]).unwrap();
+        line["row"][field] = serde_json::from_str(value).unwrap();
+        lines[at] = line.to_string();
+        lines
+    };
+    for (kind, field, value) in [
+        ("queue_states", "frontier", "-1"),
+        ("queue_states", "frontier", "null"),
+        ("queue_states", "frontier", "\"x\""),
+        ("queue_states", "frontier", "41"),
+        // Events in claims and retries are ahead of it.
+        ("queue_states", "frontier", "2"),
+        ("queue_states", "gaps", "null"),
+        ("queue_states", "gaps", "[3]"),
+        ("queue_states", "gaps", "[50, 60]"),
+        ("queue_states", "open", "null"),
+        ("queue_states", "open", r#"[{"first_sequence": 4, "last_sequence": 3, "event_type": "other"}]"#),
+        ("queue_states", "open", r#"[{"first_sequence": 4, "last_sequence": 99, "event_type": "other"}]"#),
+        ("queue_states", "open", r#"[{"first_sequence": 4, "last_sequence": 8, "event_type": null}]"#),
+        ("queue_states", "open", r#"[{"first_sequence": 1, "last_sequence": 8, "event_type": "job"}]"#),
+        ("queue_states", "subscriber_id", "\"nobody\""),
+        ("queue_states", "subscriber_id", "null"),
+        ("retries", "subscriber_id", "\"nobody\""),
+        ("retries", "sequences", "[]"),
+        ("retries", "sequences", "[3, 1]"),
+        ("retries", "sequences", "[null]"),
+        ("retries", "sequences", "[40]"),
+        ("retries", "attempts", "-1"),
+        ("retries", "failures", "{}"),
+        ("retries", "due_at", "\"infinity\""),
+        ("retries", "of_letter", "true"),
+    ] {
+        let refused = import(&other, &damaged(kind, field, value), Some("damaged")).await;
+        let refused = refused.expect_err(&format!("{kind} {field} {value}")).to_string();
+        assert!(
+            refused.contains("the queue of subscriber") || refused.contains("sequence"),
+            "{kind} {field} {value}: {refused}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn events_of_past_months_get_their_months_and_are_sealed() {
     let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);

@@ -1,0 +1,35 @@
+-- headwater_private.check_imported_queues(namespace_id, name)
+-- Checks that the queues and the retries of an import fit its subscribers and events. Which types a retry has, the events tell; what the log no longer has is left out.
+-- Raises: WH002. Locks: nothing. Writes: retries.
+CREATE OR REPLACE FUNCTION headwater_private.check_imported_queues(namespace_id int, name text)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    wrong text;
+BEGIN
+    SELECT q.subscriber_id INTO wrong
+      FROM (SELECT r.subscriber_id, r.sequences IS NOT NULL AND cardinality(r.sequences) > 0 AND array_position(r.sequences, NULL) IS NULL
+                   AND NOT EXISTS (SELECT FROM generate_series(1, cardinality(r.sequences) - 1) AS i WHERE r.sequences[i] >= r.sequences[i + 1])
+                   AND NOT r.of_letter AND r.attempts BETWEEN 0 AND 1000000 AND r.uncounted BETWEEN 0 AND 1000000 AND isfinite(r.due_at)
+                   AND jsonb_typeof(r.failures) = 'array' AS fits
+              FROM headwater_private.retries r WHERE r.namespace_id = check_imported_queues.namespace_id
+             UNION ALL
+            SELECT c.subscriber_id, true FROM headwater_private.claims c WHERE c.namespace_id = check_imported_queues.namespace_id) q
+      LEFT JOIN headwater_private.subscribers s
+             ON s.namespace_id = check_imported_queues.namespace_id AND s.subscriber_id = q.subscriber_id AND s.partition = 0 AND s.mode = 'shared'
+     WHERE (q.fits AND s.subscriber_id IS NOT NULL) IS NOT TRUE
+     LIMIT 1;
+    IF wrong IS NULL THEN
+        DELETE FROM headwater_private.retries r
+         WHERE r.namespace_id = check_imported_queues.namespace_id
+           AND NOT EXISTS (SELECT FROM headwater_private.events_at(r.namespace_id, r.sequences));
+        UPDATE headwater_private.retries r
+           SET event_types = ARRAY(SELECT DISTINCT e.event_type FROM headwater_private.events_at(r.namespace_id, r.sequences) e)
+         WHERE r.namespace_id = check_imported_queues.namespace_id;
+        SELECT a.subscriber_id INTO wrong FROM headwater.audit_queues(check_imported_queues.name) a LIMIT 1;
+    END IF;
+    IF wrong IS NOT NULL THEN
+        PERFORM headwater_private.fail('WH002', format('the export contradicts itself: the queue of subscriber %L', left(wrong, 80)),
+            jsonb_build_object('what', 'queue_states', 'value', left(wrong, 255)), 'the file is damaged: export it again');
+    END IF;
+END
+$$;
