@@ -1,7 +1,7 @@
--- headwater_private.check_imported_queues(namespace_id, name)
--- Checks that the queues and the retries of an import fit its subscribers and events. Which types a retry has, the events tell; what the log no longer has is left out.
+-- headwater_private.check_imported_queues(namespace_id)
+-- Checks that the queues and retries of an import belong to subscribers that share their events. The events tell which types a retry has; what the log no longer has is left out.
 -- Raises: WH002. Locks: nothing. Writes: retries.
-CREATE OR REPLACE FUNCTION headwater_private.check_imported_queues(namespace_id int, name text)
+CREATE OR REPLACE FUNCTION headwater_private.check_imported_queues(namespace_id int)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wrong text;
@@ -18,18 +18,15 @@ BEGIN
              ON s.namespace_id = check_imported_queues.namespace_id AND s.subscriber_id = q.subscriber_id AND s.partition = 0 AND s.mode = 'shared'
      WHERE (q.fits AND s.subscriber_id IS NOT NULL) IS NOT TRUE
      LIMIT 1;
-    IF wrong IS NULL THEN
-        DELETE FROM headwater_private.retries r
-         WHERE r.namespace_id = check_imported_queues.namespace_id
-           AND NOT EXISTS (SELECT FROM headwater_private.events_at(r.namespace_id, r.sequences));
-        UPDATE headwater_private.retries r
-           SET event_types = ARRAY(SELECT DISTINCT e.event_type FROM headwater_private.events_at(r.namespace_id, r.sequences) e)
-         WHERE r.namespace_id = check_imported_queues.namespace_id;
-        SELECT a.subscriber_id INTO wrong FROM headwater.audit_queues(check_imported_queues.name) a LIMIT 1;
-    END IF;
     IF wrong IS NOT NULL THEN
         PERFORM headwater_private.fail('WH002', format('the export contradicts itself: the queue of subscriber %L', left(wrong, 80)),
             jsonb_build_object('what', 'queue_states', 'value', left(wrong, 255)), 'the file is damaged: export it again');
     END IF;
+    DELETE FROM headwater_private.retries r
+     WHERE r.namespace_id = check_imported_queues.namespace_id
+       AND NOT EXISTS (SELECT FROM headwater_private.events_at(r.namespace_id, r.sequences));
+    UPDATE headwater_private.retries r
+       SET event_types = ARRAY(SELECT DISTINCT e.event_type FROM headwater_private.events_at(r.namespace_id, r.sequences) e)
+     WHERE r.namespace_id = check_imported_queues.namespace_id;
 END
 $$;

@@ -52,9 +52,19 @@ BEGIN
         PERFORM headwater.seal_months(import_finish.namespace);
         UPDATE headwater_private.namespaces n SET tail_from = ns.sealed_before WHERE n.namespace_id = ns.namespace_id AND n.tail_from = '-infinity';
     END IF;
-    PERFORM headwater_private.check_imported_queues(ns.namespace_id, import_finish.namespace);
-    SELECT f.* INTO fault FROM headwater.faults(import_finish.namespace) f WHERE f.fault <> 'overdue' LIMIT 1;
-    IF FOUND THEN
+    PERFORM headwater_private.check_imported_queues(ns.namespace_id);
+    BEGIN
+        SELECT f.* INTO fault
+          FROM (SELECT a.problem AS fault, a.subscriber_id AS name, a.first_sequence, a.last_sequence FROM headwater.audit_queues(import_finish.namespace) a
+                 UNION ALL
+                SELECT f.fault, f.name, f.first_sequence, f.last_sequence FROM headwater.faults(import_finish.namespace) f WHERE f.fault <> 'overdue') f
+         LIMIT 1;
+        -- What a subtransaction locked is free when it ends.
+        RAISE EXCEPTION USING ERRCODE = 'WH099', MESSAGE = 'looked';
+    EXCEPTION WHEN SQLSTATE 'WH099' THEN
+        NULL;
+    END;
+    IF fault.fault IS NOT NULL THEN
         PERFORM headwater_private.fail('WH002', format('the export contradicts itself: %s', fault.fault), to_jsonb(fault) || '{"what": "export"}',
             'the file is damaged: export it again');
     END IF;

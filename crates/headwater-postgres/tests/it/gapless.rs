@@ -198,21 +198,12 @@ async fn a_transaction_writes_the_counter_no_more_often_than_three_times() {
 
 #[tokio::test]
 async fn an_append_that_waited_while_the_namespace_was_dropped_fails() {
-    let (db, mut session, mut other) = ledger().await;
-    let mut third = db.session().await;
-    run(&mut session, "BEGIN").await;
-    emit_next(&mut session).await;
-    let dropping = pid(&mut other).await;
-    let drop =
-        tokio::spawn(
-            async move { run(&mut other, "SELECT headwater.drop_namespace('ledger', confirm => 'ledger')").await },
-        );
-    let mut look = db.session().await;
-    until_it_waits(&mut look, dropping).await;
-    let waiting = pid(&mut third).await;
-    let append = tokio::spawn(async move { sqlstate_of(&mut third, "SELECT headwater.emit('ledger', 'event')").await });
-    until_it_waits(&mut look, waiting).await;
-    run(&mut session, "COMMIT").await;
-    drop.await.unwrap();
+    let (db, mut session, mut dropping) = ledger().await;
+    run(&mut dropping, "BEGIN; SELECT headwater.drop_namespace('ledger', confirm => 'ledger')").await;
+    let waiting = pid(&mut session).await;
+    let append =
+        tokio::spawn(async move { sqlstate_of(&mut session, "SELECT headwater.emit('ledger', 'event')").await });
+    until_it_waits(&mut db.session().await, waiting).await;
+    run(&mut dropping, "COMMIT").await;
     assert_eq!(append.await.unwrap(), "WH001");
 }
