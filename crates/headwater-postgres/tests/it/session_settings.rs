@@ -123,9 +123,11 @@ async fn contents(session: &mut PgConnection) -> String {
     .fetch_all(&mut *session)
     .await
     .unwrap();
-    let hashes =
-        tables.iter().map(|table| format!("SELECT md5(string_agg(t::text, '' ORDER BY t::text)) AS h FROM {table} t"));
-    let all = format!("SELECT md5(string_agg(h, ' ')) FROM ({}) x", hashes.collect::<Vec<_>>().join(" UNION ALL "));
+    let hashes = tables.iter().map(|table| {
+        format!("SELECT '{table}' AS name, md5(string_agg(t::text, '' ORDER BY t::text)) AS hash FROM {table} t")
+    });
+    let hashes = hashes.collect::<Vec<_>>().join(" UNION ALL ");
+    let all = format!("SELECT md5(string_agg(concat(name, hash), ' ' ORDER BY name)) FROM ({hashes}) x");
     sqlx::query_scalar(AssertSqlSafe(all)).fetch_one(session).await.unwrap()
 }
 
