@@ -132,7 +132,7 @@ impl From<AdminError> for Failure {
             AdminError::MonthHeld(message) => Failure::new(Exit::Conflict, message),
             AdminError::NamespaceInUse(message) => Failure::new(Exit::Conflict, message)
                 .help("stop the programs that use it, or give --force: they fail until they use the new name"),
-            AdminError::MoveHeld(message) => Failure::new(Exit::Conflict, message)
+            AdminError::NamespaceHeld(message) => Failure::new(Exit::Conflict, message)
                 .help("run the command again when they have ended: it goes on where it stopped"),
             AdminError::NoPartman(message) => Failure::invalid(message),
             AdminError::Unavailable(unavailable) => fault("", unavailable),

@@ -73,6 +73,11 @@ pub(crate) async fn by_event_type(log: &TestLog) {
     assert_eq!(read(log, all().event_types(["A"])).await, [1, 3, 6]);
     assert_eq!(read(log, all().event_types(["C", "B", "C"])).await, [2, 4, 5]);
     assert_none(read(log, all().event_types(["a", "D"])).await);
+    // In a type, * stands for any characters, and nothing else does.
+    assert_eq!(read(log, all().event_types(["*"])).await.len(), 6);
+    assert_eq!(read(log, all().event_types(["A*", "*C*"])).await, [1, 3, 4, 6]);
+    assert_eq!(read(log, all().event_types(["*B", "D*"]).backwards()).await, [5, 2]);
+    assert_none(read(log, all().event_types(["_", "%", "A*A", ".*"])).await);
     assert_eq!(read(log, all().event_types(Vec::<String>::new())).await.len(), 6);
 }
 

@@ -226,7 +226,7 @@ pub enum AdminError {
     NamespaceInUse(String),
     /// The namespace cannot be moved to other storage at this moment (WH038).
     #[error("{0}")]
-    MoveHeld(String),
+    NamespaceHeld(String),
     /// The database could not be reached, or failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
@@ -251,7 +251,7 @@ impl AdminError {
             AdminError::MonthHeld(_) => Some("WH032"),
             AdminError::NoPartman(_) => Some("WH034"),
             AdminError::NamespaceInUse(_) => Some("WH037"),
-            AdminError::MoveHeld(_) => Some("WH038"),
+            AdminError::NamespaceHeld(_) => Some("WH038"),
             AdminError::Unavailable(_) => None,
         }
     }

@@ -54,7 +54,7 @@ pub use namespace::{
     NamespaceInfo, Ordering, Partitions, SHORTEST_RETENTION, Storage, check_retention,
 };
 pub use node::{NodeInfo, NodeOptions, Registration};
-pub use patterns::EventPattern;
+pub use patterns::{EventPattern, matches_pattern};
 pub use query::{
     DEFAULT_PAGE_SIZE, Direction, LogPage, LogQuery, LongTransactions, Look, LookAhead, MAX_PAGE_SIZE, StreamQuery,
 };

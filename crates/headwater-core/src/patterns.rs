@@ -28,16 +28,21 @@ impl EventPattern {
 
     /// Whether an event type is one of those that it stands for.
     pub fn matches(&self, event_type: &str) -> bool {
-        let Some((front, rest)) = self.0.split_once('*') else { return self.0 == event_type };
-        let Some(event_type) = event_type.strip_prefix(front) else { return false };
-        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-        let Some(mut left) = event_type.strip_suffix(end) else { return false };
-        for part in middle.split('*').filter(|part| !part.is_empty()) {
-            let Some(at) = left.find(part) else { return false };
-            left = &left[at + part.len()..];
-        }
-        true
+        matches_pattern(event_type, &self.0)
     }
+}
+
+/// Whether an event type matches a pattern, in which `*` stands for any characters.
+pub fn matches_pattern(event_type: &str, pattern: &str) -> bool {
+    let Some((front, rest)) = pattern.split_once('*') else { return pattern == event_type };
+    let Some(event_type) = event_type.strip_prefix(front) else { return false };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(mut left) = event_type.strip_suffix(end) else { return false };
+    for part in middle.split('*').filter(|part| !part.is_empty()) {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    true
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What to read: a stream, or the log.
 
 use crate::names::check_stream_id;
+use crate::patterns::matches_pattern;
 use crate::{Event, Gap, Gaps, ReadError, StreamId, Writer};
 
 /// Events fetched at a time when a read does not say otherwise: large enough to spread the cost of a round trip,
@@ -99,7 +100,7 @@ pub struct LogQuery {
     pub after: u64,
     /// Up to this sequence, included.
     pub up_to: Option<u64>,
-    /// Only these event types; empty: all.
+    /// Only these event types, in which `*` stands for any characters; empty: all.
     pub event_types: Vec<String>,
     /// Only this stream.
     pub stream: Option<StreamId>,
@@ -140,7 +141,7 @@ impl LogQuery {
         self
     }
 
-    /// Only these event types.
+    /// Only these event types, in which `*` stands for any characters.
     pub fn event_types(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.event_types = types.into_iter().map(Into::into).collect();
         self
@@ -184,7 +185,8 @@ impl LogQuery {
     /// Whether an event passes the filters.
     pub fn matches(&self, event: &Event) -> bool {
         let stream_id = event.stream_id.as_deref();
-        (self.event_types.is_empty() || self.event_types.contains(&event.event_type))
+        (self.event_types.is_empty()
+            || self.event_types.iter().any(|pattern| matches_pattern(&event.event_type, pattern)))
             && self.stream.as_deref().is_none_or(|stream| stream_id == Some(stream))
             && self.stream_prefix.as_deref().is_none_or(|prefix| stream_id.is_some_and(|id| id.starts_with(prefix)))
     }

@@ -4,8 +4,10 @@ use crate::EmbeddedError;
 
 /// What every server gets. Logical decoding and two-phase commit are on because Headwater's tests and followers use them; each node that follows
 /// the WAL has a slot and a sender.
-const COMMON: [(&str, &str); 11] = [
+const COMMON: [(&str, &str); 12] = [
     ("listen_addresses", "127.0.0.1"),
+    // Not "$user": it is headwater, like the schema that is not for the tables of others.
+    ("search_path", "public"),
     ("wal_level", "logical"),
     ("max_wal_senders", "50"),
     ("max_replication_slots", "50"),

@@ -128,7 +128,7 @@ pub(crate) fn admin_error(error: sqlx::Error) -> AdminError {
         "WH032" => AdminError::MonthHeld(message(raised)),
         "WH034" => AdminError::NoPartman(message(raised)),
         "WH037" => AdminError::NamespaceInUse(message(raised)),
-        "WH038" => AdminError::MoveHeld(message(raised)),
+        "WH038" => AdminError::NamespaceHeld(message(raised)),
         _ => AdminError::Unavailable(fault(error)),
     }
 }

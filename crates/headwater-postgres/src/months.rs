@@ -69,8 +69,7 @@ impl Months {
         let Some(first) = rows.first() else { return Ok(Months::default()) };
         let trimmed_to = sequence(first, "trimmed_to").map_err(read_error)?;
         let sealed = rows.iter().filter_map(|row| month(row).transpose()).collect::<Result<_, _>>();
-        // Infinity is no time of chrono's: it is there as long as nothing is trimmed.
-        let kept_from = (trimmed_to > 0).then(|| first.get("kept_from"));
+        let kept_from = first.try_get("kept_from").map_err(read_error)?;
         Ok(Months { kept_from, trimmed_to, months: sealed.map_err(read_error)? })
     }
 

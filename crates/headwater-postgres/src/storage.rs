@@ -3,7 +3,7 @@
 //! Who has authority: the database. Each step is one statement that commits by itself, and the next call knows where the last one stopped, here or
 //! elsewhere. Whoever is cut off leaves a namespace that works: before the switch it has its old storage, after it the new one. The switch needs a moment
 //! without appends under way. It waits for 200 ms, and is tried again for `patience`, with pauses in which appends go on; then this gives up
-//! with [`AdminError::MoveHeld`], which names who is in the way.
+//! with [`AdminError::NamespaceHeld`], which names who is in the way.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct StorageStep {
 impl Database {
     /// Moves a namespace to tables of its own, or to those that namespaces share, while it is in use; `on_step` is told of each step. Returns when
     /// all its events are in the new place. Only the owner of the tables can. If somebody is in the way for longer than
-    /// `patience`, it is [`AdminError::MoveHeld`]: call it again, which goes on where this one stopped.
+    /// `patience`, it is [`AdminError::NamespaceHeld`]: call it again, which goes on where this one stopped.
     pub async fn set_storage(
         &self,
         name: &str,
@@ -47,12 +47,12 @@ impl Database {
         loop {
             let done = match take_step(&mut conn, name, storage).await {
                 Ok(done) => done,
-                Err(error) if matches!(error, AdminError::MoveHeld(_)) || error.is_retryable() => {
+                Err(error) if matches!(error, AdminError::NamespaceHeld(_)) || error.is_retryable() => {
                     if waiting_since.get_or_insert_with(Instant::now).elapsed() >= patience {
                         return Err(error);
                     }
                     tokio::time::sleep(PAUSE).await;
-                    if !matches!(error, AdminError::MoveHeld(_)) && conn.ping().await.is_err() {
+                    if !matches!(error, AdminError::NamespaceHeld(_)) && conn.ping().await.is_err() {
                         conn = self.session().await.map_err(admin_error)?;
                     }
                     continue;

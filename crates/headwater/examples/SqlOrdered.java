@@ -67,7 +67,7 @@ public class SqlOrdered {
 
         private boolean consume(Connection db, Partition of) throws SQLException {
             List<Event> page = new ArrayList<>();
-            List<Long> bundle = new ArrayList<>();
+            List<Event> bundle = List.of();
             try {
                 String sql = "SELECT cursor, global_sequence, key, actor_id, event_type, data"
                     + " FROM headwater.next_events(?, ?, ?, ?, max_events => 100, scope => 'key_and_actor')";
@@ -77,17 +77,22 @@ public class SqlOrdered {
                     }
                 }
                 db.commit();
-                for (Event event : page) {
-                    bundle.add(event.sequence);
-                    handler.handle(db, event);
-                    if (event.cursor != null) {
-                        String settle = "SELECT headwater.settle(?, ?, ?, ?, ?)";
-                        try (PreparedStatement s = prepare(db, settle, NAMESPACE, SUBSCRIBER, of.number, of.term, event.cursor)) {
-                            s.execute();
-                        }
-                        db.commit();
-                        bundle.clear();
+                for (int from = 0, to = 1; to <= page.size(); to++) {
+                    // The last event of a bundle has a cursor.
+                    String cursor = page.get(to - 1).cursor;
+                    if (cursor == null) {
+                        continue;
                     }
+                    bundle = page.subList(from, to);
+                    from = to;
+                    for (Event event : bundle) {
+                        handler.handle(db, event);
+                    }
+                    try (PreparedStatement s = prepare(db, "SELECT headwater.settle(?, ?, ?, ?, ?)", NAMESPACE, SUBSCRIBER, of.number, of.term, cursor)) {
+                        s.execute();
+                    }
+                    db.commit();
+                    bundle = List.of();
                 }
             } catch (SQLException error) {
                 db.rollback();
@@ -99,7 +104,8 @@ public class SqlOrdered {
                     throw error;
                 }
                 String fail = "SELECT outcome FROM headwater.fail_events(?, ?, ?, ?, ?, error => ?, max_attempts => 2, delay => '0')";
-                Object failed = db.createArrayOf("bigint", bundle.toArray());
+                // All of it was rolled back, so all of it failed. The rest of the page waits behind it.
+                Object failed = db.createArrayOf("bigint", bundle.stream().map(Event::sequence).toArray());
                 try (PreparedStatement f = prepare(db, fail, NAMESPACE, SUBSCRIBER, of.number, of.term, failed, error.getMessage())) {
                     f.execute();
                 }
@@ -128,10 +134,10 @@ public class SqlOrdered {
         return DriverManager.getConnection("jdbc:postgresql://" + url.getHost() + ":" + url.getPort() + url.getPath(), as);
     }
 
-    /** The effect of an event: any SQL. A user that cannot be handled fails. */
+    /** The effect of an event: any SQL. An event that cannot be handled fails. */
     static void handle(Connection db, Event event) throws SQLException {
-        String sql = "INSERT INTO effects (host, username, sequence, handled_in) VALUES (?, ?, ?, pg_current_xact_id()::text)";
-        try (PreparedStatement insert = prepare(db, sql, event.host, event.user, event.sequence)) {
+        String sql = "INSERT INTO effects (host, username, type, sequence, handled_in) VALUES (?, ?, ?, ?, pg_current_xact_id()::text)";
+        try (PreparedStatement insert = prepare(db, sql, event.host, event.user, event.type, event.sequence)) {
             insert.execute();
         }
     }
@@ -152,12 +158,15 @@ public class SqlOrdered {
 
     public static void main(String[] args) throws Exception {
         try (Connection db = connect()) {
-            db.createStatement().execute("CREATE TABLE effects (host text, username text CHECK (username <> 'nobody'), sequence bigint, handled_in text)");
+            db.createStatement().execute("CREATE TABLE effects (host text, username text, type text CHECK (type <> 'Broken'), sequence bigint, handled_in text)");
             prepare(db, "SELECT headwater.create_namespace(?)", NAMESPACE).execute();
             prepare(db, "SELECT headwater.register_subscriber(?, ?, mode => 'partitioned', partitions => 4)", NAMESPACE, SUBSCRIBER).execute();
             String emit = "SELECT headwater.emit(?, 'Changed', key => 'host-' || n % 5, actor_id => ?) FROM generate_series(1, ?) n";
             prepare(db, emit, NAMESPACE, "ada", 250).execute();
-            prepare(db, emit, NAMESPACE, "nobody", 1).execute();
+            // An event in the middle of these cannot be handled.
+            String broken = "SELECT headwater.emit(?, CASE n WHEN 2 THEN 'Broken' ELSE 'Changed' END, key => 'host-1', actor_id => 'nobody')"
+                + " FROM generate_series(1, 3) n";
+            prepare(db, broken, NAMESPACE).execute();
             prepare(db, emit, NAMESPACE, "grace", 250).execute();
 
             AtomicBoolean running = new AtomicBoolean(true);
@@ -178,7 +187,7 @@ public class SqlOrdered {
             expect(500, ask(db, "SELECT count(*) FROM effects"), "effects");
             // Per host and user, what one transaction appended was handled in one transaction.
             expect(10, ask(db, "SELECT count(DISTINCT (host, username, handled_in)) FROM effects"), "transactions");
-            expect(1, ask(db, "SELECT count(*) FROM headwater.read_dead_letters(?, ?)", NAMESPACE, SUBSCRIBER), "dead letters");
+            expect(3, ask(db, "SELECT count(*) FROM headwater.read_dead_letters(?, ?)", NAMESPACE, SUBSCRIBER), "dead letters");
             expect(0, ask(db, "SELECT count(*) FROM headwater.audit_subscribers(?) WHERE in_log <> settled", NAMESPACE), "findings of the audit");
             System.out.println("done");
         }

@@ -43,6 +43,7 @@ def work(url, handle, batch_size=100, lease="2 s", wait=0.2):
         busy = False
         for partition in owned:
             of = [NAMESPACE, SUBSCRIBER, *partition]
+            bundle = None
             try:
                 cursor.execute(
                     "SELECT cursor, global_sequence, key, actor_id, event_type, data"
@@ -50,22 +51,25 @@ def work(url, handle, batch_size=100, lease="2 s", wait=0.2):
                 )
                 page = cursor.fetchall()
                 db.commit()
-                bundle = []
-                for settles, sequence, *event in page:
-                    bundle.append(sequence)
-                    handle(cursor, sequence, *event)
-                    if settles:
-                        cursor.execute("SELECT headwater.settle(%s, %s, %s, %s, %s)", [*of, settles])
-                        db.commit()
-                        bundle = []
                 busy = busy or bool(page)
-            except psycopg2.Error as error:
-                db.rollback()
-                if error.pgcode in ("WH011", "WH050"):
-                    continue  # Another worker owns the partition by now: nothing of ours was kept.
-                if error.pgcode is None or not bundle:
+                for bundle in bundles(page):
+                    for _, *event in bundle:
+                        handle(cursor, *event)
+                    cursor.execute("SELECT headwater.settle(%s, %s, %s, %s, %s)", [*of, bundle[-1][0]])
+                    db.commit()
+                bundle = None
+            except Exception as error:
+                if db.closed:
                     raise
-                cursor.execute("SELECT outcome FROM headwater.fail_events(%s, %s, %s, %s, %s, error => %s)", [*of, bundle, str(error)])
+                db.rollback()
+                if getattr(error, "pgcode", None) in ("WH011", "WH050"):
+                    continue  # Another worker owns the partition by now: nothing of ours was kept.
+                if bundle is None:
+                    raise
+                # All of it was rolled back, so all of it failed. The rest of the page waits behind it.
+                failed = [sequence for _, sequence, *_ in bundle]
+                fail = "SELECT outcome FROM headwater.fail_events(%s, %s, %s, %s, %s, error => %s, max_attempts => 2)"
+                cursor.execute(fail, [*of, failed, str(error)])
                 db.commit()
         if running and not busy:
             select.select([db], [], [], wait)
@@ -75,8 +79,20 @@ def work(url, handle, batch_size=100, lease="2 s", wait=0.2):
     db.commit()
 
 
+def bundles(page):
+    """The events of a page by transaction: the last of each has a cursor."""
+    bundle = []
+    for event in page:
+        bundle.append(event)
+        if event[0]:
+            yield bundle
+            bundle = []
+
+
 def handle(cursor, sequence, host, user, event_type, data):
     """The effect of an event: any SQL."""
+    if event_type == "Broken":
+        raise ValueError("it cannot be handled")
     cursor.execute(
         "INSERT INTO effects (host, username, sequence, by, handled_in) VALUES (%s, %s, %s, %s, pg_current_xact_id()::text)",
         [host, user, sequence, os.getpid()],
@@ -95,6 +111,9 @@ def main(url):
         cursor.execute(emit, [NAMESPACE, 100])
     # An instance is cloned: more events than a batch has, in one transaction.
     cursor.execute("SELECT headwater.emit(%s, 'Cloned', key => 'host-1', actor_id => 'ada') FROM generate_series(1, 250)", [NAMESPACE])
+    # An event in the middle of these cannot be handled.
+    emit_broken = "SELECT headwater.emit(%s, CASE n WHEN 2 THEN 'Broken' ELSE 'Changed' END, key => 'host-9', actor_id => 'nobody') FROM generate_series(1, 3) n"
+    cursor.execute(emit_broken, [NAMESPACE])
 
     workers = [subprocess.Popen([sys.executable, __file__, "worker"]) for _ in range(3)]
     while True:
@@ -121,6 +140,8 @@ def main(url):
     assert effects == events == 2750, (effects, events)
     cursor.execute("SELECT count(DISTINCT handled_in) FROM effects WHERE username = 'ada'")
     assert cursor.fetchone()[0] == 1, "a bundle was split"
+    cursor.execute("SELECT (SELECT count(*) FROM effects WHERE username = 'nobody'), count(*) FROM headwater.read_dead_letters(%s, %s)", [NAMESPACE, SUBSCRIBER])
+    assert cursor.fetchone() == (0, 3), "a bundle that failed was split"
     cursor.execute("SELECT count(*) FROM headwater.audit_subscribers(%s) WHERE in_log <> settled OR sums_differ_by <> 0", [NAMESPACE])
     assert cursor.fetchone()[0] == 0, "the audit found something"
     print("done")

@@ -342,6 +342,12 @@ impl Import {
         };
         let (info, read) = headwater.import_namespace(reader.lines(), self.new_name.as_deref()).await?;
         let (events, rows) = (plural(read.events, "event"), plural(read.rows, "row"));
+        if info.storage == Storage::Own {
+            let shared = format_args!("headwater namespace set-storage {} shared", info.name);
+            eprintln!(
+                "it has tables of its own, since shared months of the past take no more events; to share: {shared}"
+            );
+        }
         output.line(format_args!("namespace {} is there: {events}, and {rows} more", info.name))
     }
 }

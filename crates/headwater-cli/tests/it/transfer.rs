@@ -34,3 +34,21 @@ async fn a_namespace_is_exported_imported_and_renamed() {
         assert_eq!(events.len(), 2_500);
     }
 }
+
+/// Whoever consumes from a namespace that is dropped ends, and says why.
+#[tokio::test]
+async fn consumers_of_a_dropped_namespace_end() {
+    let cli = Cli::with_shop().await;
+    cli.emit(1..=1);
+    let exclusive = cli.consume("one", &["--node", "n1"]);
+    let shared = cli.consume("queue", &["--shared", "--node", "n2"]);
+    let group = cli.consume("group", &["--partitions", "2", "--node", "n3"]);
+    for consumer in [&exclusive, &shared, &group] {
+        assert_eq!(consumer.sequence(), 1);
+    }
+    cli.run(["namespace", "drop", "shop", "--confirm", "shop"]).fails(5, "is in use by node");
+    cli.run(["namespace", "drop", "shop", "--confirm", "shop", "--force"]).ok();
+    for consumer in [exclusive, shared, group] {
+        consumer.wait().fails(4, "it was removed: namespace \"shop\" does not exist");
+    }
+}

@@ -4,7 +4,7 @@
 -- The ordering of a namespace cannot be changed.
 -- index => 'types' switches the index by type on: call headwater.maintain_index until it answers 0 to fill it, or leave that to maintenance.
 -- index => 'none' switches it off. Either waits up to 5 seconds for open transactions that appended or asked for the horizon, and appends wait behind it.
--- Raises: WH001, WH002, 55P03 (those transactions did not end in time: try again). Locks, writes: the namespace's row; see set_index.
+-- Raises: WH001, WH002, WH038 (those transactions did not end in time: try again). Locks, writes: the namespace's row; see set_index.
 CREATE OR REPLACE FUNCTION headwater.alter_namespace(
     namespace         text,
     notify            boolean DEFAULT NULL,

@@ -23,7 +23,7 @@ BEGIN
     SELECT greatest(ns.tail_from, min(l.starts_at)) INTO from_at FROM headwater_private.leaves(ns.namespace_id) l
      WHERE ns.storage = 'own' OR l.ends_at > ns.tail_from;
     IF from_at < this_month THEN
-        PERFORM headwater_private.refuse_move(ns, 'last month is not sealed yet');
+        PERFORM headwater_private.refuse_held(ns, 'moved', 'last month is not sealed yet');
     END IF;
     IF move IS NOT NULL THEN
         PERFORM headwater_private.undo_move(ns);
@@ -35,7 +35,7 @@ BEGIN
           FROM headwater_private.leaving_months v CROSS JOIN LATERAL headwater_private.older_snapshots(v.sealed_below) s
          WHERE v.leaf = target AND v.sealed_below <= pg_snapshot_xmax(pg_current_snapshot());
         IF readers IS NOT NULL THEN
-            PERFORM headwater_private.refuse_move(ns, 'a transaction may still look for its events in its former tables: ' || readers);
+            PERFORM headwater_private.refuse_held(ns, 'moved', 'a transaction may still look for its events in its former tables: ' || readers);
         END IF;
         DELETE FROM headwater_private.leaving_months v WHERE v.leaf = target;
         EXECUTE format('CREATE TABLE headwater_private.%I (LIKE headwater_private.events INCLUDING DEFAULTS INCLUDING CONSTRAINTS)

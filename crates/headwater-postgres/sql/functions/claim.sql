@@ -7,12 +7,12 @@
 --   max_attempts   an event that was delivered so often is not delivered again when it fails: it becomes a dead letter
 --   acks           claims that are done: acked before anything else, all or none
 --   per_claim      new events come in claims of so many at most, which can be worked on side by side (NULL: in one)
---   max_scan       how many events the call may look through (NULL: all)
+--   max_scan       about how many events the call may look through (NULL: all)
 --   with_events    false: answers one row per claim, whose event columns are NULL. Read the events with headwater.read_claims after the
 --                  commit: then other workers claim while you read.
 -- Of some types, a claim that has found three quarters of max_events does not look on for the rest.
--- No rows: there is nothing to claim now, up to the end of the log. Only where max_scan is given and nothing was found in so many events, one row comes whose
--- columns are all NULL: what was looked through is noted, so ask again.
+-- No rows: there is nothing to claim now, up to the end of the log. Where nothing was found in max_scan events, one row comes whose columns are all NULL: what was looked
+-- through is noted, so ask again.
 -- A paused subscriber gets nothing. Until the caller's transaction ends, nobody else claims events of this subscriber.
 -- Raises: WH001, WH002, WH006, WH012, WH013 if the subscriber is not shared, WH014 if one of the acks is lost.
 -- Locks: the queue. Writes: claims, retries, dead letters.
@@ -26,7 +26,7 @@ CREATE OR REPLACE FUNCTION headwater.claim(
     max_attempts  int DEFAULT 4,
     acks          uuid[] DEFAULT NULL,
     per_claim     int DEFAULT NULL,
-    max_scan      bigint DEFAULT NULL,
+    max_scan      bigint DEFAULT 1000000,
     with_events   boolean DEFAULT true,
     caller headwater.caller DEFAULT current_user
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,

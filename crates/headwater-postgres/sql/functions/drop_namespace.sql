@@ -3,7 +3,7 @@
 -- Removes a namespace for good: its events, streams, subscribers, dead letters, schedules, nodes and grants. `confirm` is its name again. The namespace is
 -- gone when this commits. Rows that may be many are deleted afterwards, in batches, and its own tables are dropped, one by one (headwater.purge_dropped). Tables of past months that
 -- it shared are written anew without it (headwater.drop_steps). Its replication slots are left to their owners (headwater.cdc_orphans).
--- Raises: WH001, WH002 (confirm), WH015 (others than the owner), WH037 (nodes of it are alive, and it is not forced), 55P03 (transactions
+-- Raises: WH001, WH002 (confirm), WH015 (others than the owner), WH037 (nodes of it are alive, and it is not forced), WH038 (transactions
 -- that append to it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes; a latch.
 -- Writes: everything that has its number.
 CREATE OR REPLACE FUNCTION headwater.drop_namespace(
@@ -40,12 +40,16 @@ BEGIN
     recent := greatest(coalesce(pg_sequence_last_value(ns.sequence),
                                 (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id)) - ns.tail_after, 1);
     -- Whoever appends holds its sequence, or its counter, until the transaction ends. So nobody adds events after this.
-    IF ns.sequence IS NOT NULL THEN
-        EXECUTE format('DROP SEQUENCE %s', ns.sequence);
-        -- That of before the namespace was moved to other storage.
-        EXECUTE format('DROP SEQUENCE IF EXISTS headwater_private.sequence_n%1$s, headwater_private.sequence_n%1$s_b', ns.namespace_id);
-    END IF;
-    DELETE FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
+    BEGIN
+        IF ns.sequence IS NOT NULL THEN
+            EXECUTE format('DROP SEQUENCE %s', ns.sequence);
+            -- That of before the namespace was moved to other storage.
+            EXECUTE format('DROP SEQUENCE IF EXISTS headwater_private.sequence_n%1$s, headwater_private.sequence_n%1$s_b', ns.namespace_id);
+        END IF;
+        DELETE FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
+    EXCEPTION WHEN lock_not_available THEN
+        PERFORM headwater_private.refuse_held(ns, 'dropped', 'transactions that append to it, or that asked how far its log goes, are open');
+    END;
     PERFORM headwater_private.drop_cron_job(s.task_id) FROM headwater_private.schedules s WHERE s.namespace_id = ns.namespace_id;
     EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
     -- A month of the present may be detached before all its rows are purged. Then it is written anew without them. Whether it has some, purge_dropped tells.

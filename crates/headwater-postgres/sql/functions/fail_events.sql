@@ -24,6 +24,7 @@ DECLARE
     first  uuid;
     settled bigint;
     letter record;
+    wrong  bigint;
 BEGIN
     IF coalesce(cardinality(sequences), 0) NOT BETWEEN 1 AND 1000000 THEN
         PERFORM headwater_private.fail('WH002', 'invalid sequences', jsonb_build_object('what', 'sequences', 'value', cardinality(sequences)),
@@ -73,9 +74,30 @@ BEGIN
         PERFORM headwater_private.partition_lost(fail_events.subscriber_id, fail_events.partition, fail_events.term,
             format('event %s is not ahead of it: it was settled before', settled));
     END IF;
+    IF sub.partitions > 1 THEN
+        SELECT min(p.global_sequence) INTO wrong
+          FROM headwater_private.visible_in(ns.namespace_id, ARRAY(SELECT q FROM unnest(sequences || sequences) q ORDER BY q), cardinality(sequences)) p
+         WHERE headwater.partition_of(coalesce(p.key, p.stream_id, p.event_id::text), sub.partitions) <> sub.partition;
+        IF wrong IS NOT NULL THEN
+            PERFORM headwater_private.fail('WH002', format('event %s is not of partition %s', wrong, fail_events.partition),
+                jsonb_build_object('what', 'sequences', 'value', wrong), 'give events that next_events answered for this partition');
+        END IF;
+    END IF;
     SELECT f.* INTO before FROM headwater_private.failing_events f
      WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition
-       AND f.first_event = first AND f.term >= sub.began_in_term;
+       AND f.term >= sub.began_in_term;
+    -- One failure of a partition is kept. If events behind it failed too, its attempts would be forgotten, and it would be tried for ever.
+    IF before.sequences[1] < sequences[1] AND before.first_event <> first
+       AND (before.sequences[1] > sub.position OR headwater_private.ledger_holds(sub.pending_gaps, ARRAY[before.sequences[1], before.sequences[1]]))
+       AND NOT EXISTS (SELECT FROM headwater_private.settled_ahead a
+                        WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = fail_events.subscriber_id
+                          AND a.partition = fail_events.partition AND before.sequences[1] = ANY (a.sequences)) THEN
+        PERFORM headwater_private.fail('WH002', format('event %s has failed before, and event %s waits behind it', before.sequences[1], sequences[1]),
+            jsonb_build_object('what', 'sequences', 'value', sequences[1]), 'drop the rest of the page after a failure, and call next_events again');
+    END IF;
+    IF before.first_event <> first THEN
+        before.attempts := NULL;
+    END IF;
     tried := coalesce(before.attempts, '[]') || tried;
     attempts := jsonb_array_length(tried);
     outcome := CASE WHEN attempts < max_attempts AND NOT coalesce(permanent, false) THEN 'retry'

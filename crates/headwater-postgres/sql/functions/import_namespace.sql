@@ -15,8 +15,9 @@ BEGIN
     EXCEPTION WHEN data_exception THEN
         given := NULL;
     END;
-    IF coalesce(given ->> 'kind' <> 'namespace' OR given ->> 'format' <> '1' OR given ->> 'head' !~ '^[0-9]{1,18}$' OR given ->> 'trimmed_to' !~ '^[0-9]{1,18}$', true) THEN
-        PERFORM headwater_private.fail('WH002', format('not the first line of an export: %s', left(header, 80)), jsonb_build_object('what', 'header', 'value', left(header, 80)),
+    IF coalesce(given ->> 'kind' <> 'namespace' OR given ->> 'format' <> '1' OR given ->> 'head' !~ '^[0-9]{1,18}$' OR given ->> 'trimmed_to' !~ '^[0-9]{1,18}$'
+                OR coalesce(given ->> 'kept_from' !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+[+]00:00$', false), true) THEN
+        PERFORM headwater_private.fail('WH002', format('not the first line of an export: %s', coalesce(nullif(left(header, 80), ''), 'nothing')), jsonb_build_object('what', 'header', 'value', left(header, 80)),
             'give a file that headwater namespace export wrote');
     END IF;
     name := coalesce(import_namespace.new_name, given ->> 'namespace');
@@ -34,7 +35,7 @@ BEGIN
         PERFORM setval(n.sequence, (given ->> 'head')::bigint) FROM headwater_private.namespaces n WHERE n.namespace_id = made.namespace_id;
     END IF;
     -- Until its months are sealed, every event counts as one of the tail.
-    UPDATE headwater_private.namespaces n SET trimmed_to = (given ->> 'trimmed_to')::bigint, tail_from = CASE n.storage WHEN 'own' THEN '-infinity' ELSE n.tail_from END WHERE n.namespace_id = made.namespace_id;
+    UPDATE headwater_private.namespaces n SET trimmed_to = (given ->> 'trimmed_to')::bigint, kept_from = coalesce((given ->> 'kept_from')::timestamptz, n.kept_from), tail_from = CASE n.storage WHEN 'own' THEN '-infinity' ELSE n.tail_from END WHERE n.namespace_id = made.namespace_id;
     RETURN name;
 END
 $$;

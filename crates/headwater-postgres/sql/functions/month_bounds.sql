@@ -1,5 +1,5 @@
 -- headwater.month_bounds(namespace_id)
--- The sealed months of a namespace, the oldest first, and from where on its events are kept.
+-- The sealed months of a namespace, the oldest first, and from where on its events are kept (NULL: all are).
 -- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.month_bounds(
     namespace_id int, caller headwater.caller DEFAULT current_user
@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION headwater.month_bounds(
 BEGIN
     PERFORM headwater_private.authorize($1, caller, NULL);
     RETURN QUERY
-    SELECT n.kept_from, n.trimmed_to, m.ends_at, m.high_sequence, m.complete_to, m.page_events, m.trimmed_at IS NOT NULL AS trimmed
+    SELECT nullif(n.kept_from, '-infinity'), n.trimmed_to, m.ends_at, m.high_sequence, m.complete_to, m.page_events, m.trimmed_at IS NOT NULL AS trimmed
       FROM headwater_private.namespaces n LEFT JOIN headwater_private.months m ON m.namespace_id = n.namespace_id
      WHERE n.namespace_id = $1
      ORDER BY m.starts_at;

@@ -2,6 +2,7 @@
 -- Public: in docs/sql.md.
 -- Events of the log after a sequence, in order, up to the horizon: whoever reads on from the last event it got misses none,
 -- however late the others commit. Fewer than max_events: the end, or what headwater.writers shows holds the rest back.
+--   event_types  these only, in which * stands for any characters (NULL: all)
 -- Raises: WH001, WH002, WH006. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.read_log(
     namespace      text,

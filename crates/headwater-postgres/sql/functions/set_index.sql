@@ -12,7 +12,7 @@
 --   3. If the switch is rolled back, so is the value.
 -- A gapless namespace has its counter row in place of the sequence: each append locks that row and reads has_index from what it locked; in
 -- REPEATABLE READ it fails (40001) if the row has changed since.
--- Raises: 55P03 if transactions that hold the sequence are open for longer than 5 seconds: try again. Locks: the sequence or the counter row, for
+-- Raises: WH038 if transactions that hold the sequence are open for longer than 5 seconds: try again. Locks: the sequence or the counter row, for
 -- which it waits, and appends behind it; the namespace's row. Writes: the sequence's start value or the counter row, the namespace, index_states.
 CREATE OR REPLACE FUNCTION headwater_private.set_index(ns headwater_private.namespaces, index text)
 RETURNS void LANGUAGE plpgsql SET lock_timeout = '5s' SET search_path = pg_catalog, pg_temp AS $$
@@ -20,13 +20,18 @@ RETURNS void LANGUAGE plpgsql SET lock_timeout = '5s' SET search_path = pg_catal
 DECLARE
     last bigint;
 BEGIN
-    IF ns.sequence IS NULL THEN
-        UPDATE headwater_private.counters c SET has_index = index = 'types' WHERE c.namespace_id = ns.namespace_id;
-        last := headwater_private.counted(ns.namespace_id);
-    ELSE
-        EXECUTE format('ALTER SEQUENCE %s START %s', ns.sequence, CASE index WHEN 'types' THEN 1 ELSE 0 END);
-        last := pg_sequence_last_value(ns.sequence);
-    END IF;
+    BEGIN
+        IF ns.sequence IS NULL THEN
+            UPDATE headwater_private.counters c SET has_index = index = 'types' WHERE c.namespace_id = ns.namespace_id;
+            last := headwater_private.counted(ns.namespace_id);
+        ELSE
+            EXECUTE format('ALTER SEQUENCE %s START %s', ns.sequence, CASE index WHEN 'types' THEN 1 ELSE 0 END);
+            last := pg_sequence_last_value(ns.sequence);
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        PERFORM headwater_private.refuse_held(ns, CASE index WHEN 'types' THEN 'indexed' ELSE 'changed' END,
+            'transactions that append to it, or that asked how far its log goes, are open');
+    END;
     UPDATE headwater_private.namespaces n SET index = set_index.index WHERE n.namespace_id = ns.namespace_id;
     IF index = 'types' THEN
         INSERT INTO headwater_private.index_states AS i (namespace_id, state, fill_to)

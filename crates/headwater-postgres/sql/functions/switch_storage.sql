@@ -47,7 +47,7 @@ BEGIN
             EXECUTE format('ALTER SEQUENCE %s NO CYCLE', old);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
-        PERFORM headwater_private.refuse_move(ns, 'transactions that append to it, or that asked how far its log goes, are open');
+        PERFORM headwater_private.refuse_held(ns, 'moved', 'transactions that append to it, or that asked how far its log goes, are open');
     END;
     -- Statements after the lock see what those have committed who had it before.
     ns := headwater_private.namespace_again(ns.namespace_id);
@@ -56,7 +56,7 @@ BEGIN
                                            WHERE e.namespace_id = $1 AND e.global_sequence > $2 AND e.recorded_at >= $3 LIMIT $4) e', source)
        INTO rest USING ns.namespace_id, move.copied_to, move.from_at, most + 1;
     IF rest > most OR move.from_at < ns.tail_from THEN
-        PERFORM headwater_private.refuse_move(ns, CASE WHEN rest > most THEN 'many events came meanwhile' ELSE 'a month has ended meanwhile' END);
+        PERFORM headwater_private.refuse_held(ns, 'moved', CASE WHEN rest > most THEN 'many events came meanwhile' ELSE 'a month has ended meanwhile' END);
     END IF;
     PERFORM headwater_private.make_leaves(target, move.from_at, ns.leaves_until);
     copied := headwater_private.copy_events(source, target, ns.namespace_id, move.copied_to, NULL, move.from_at, storage = 'shared');

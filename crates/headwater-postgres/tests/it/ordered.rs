@@ -401,6 +401,56 @@ async fn a_bundle_fails_together() {
     assert_eq!(stands(&db, "reader").await, [(4, vec![])]);
 }
 
+/// One failure of a partition is kept: were the next one noted in its place, neither would ever become a dead letter.
+#[tokio::test]
+async fn what_waits_behind_a_failure_cannot_fail() {
+    let db = shop("reader", "").await;
+    let mut worker = Worker::new(&db, "reader").await;
+    emit(&mut db.session().await, &["a", "b", "c"]).await;
+    let of = worker.lease().await[0];
+    let fail = |sequence: i64| {
+        format!(
+            "SELECT headwater.fail_events('shop', 'reader', {}, {}, ARRAY[{sequence}::bigint], delay => '0')",
+            of.0, of.1
+        )
+    };
+    assert_eq!(worker.fail(of, &[2], "delay => '0'").await, ("retry".into(), 1));
+    assert_eq!(sqlstate_of(&mut worker.session, &fail(3)).await, "WH002");
+    assert_eq!(worker.fail(of, &[2], "delay => '0'").await, ("retry".into(), 2), "its attempts are not forgotten");
+    // What comes before it may fail: it goes first.
+    assert_eq!(worker.fail(of, &[1], "permanent => true").await, ("dead".into(), 1));
+    assert_eq!(worker.fail(of, &[2], "delay => '0'").await, ("retry".into(), 1));
+    let page = worker.page(of, "10").await;
+    assert_eq!(worker.settle_all(of, &page).await, [2]);
+    // It is settled: what comes next may fail.
+    assert_eq!(worker.fail(of, &[3], "delay => '0'").await, ("retry".into(), 1));
+}
+
+/// A term of one partition is no term of another.
+#[tokio::test]
+async fn events_of_another_partition_cannot_fail() {
+    let db = shop("reader", ", mode => 'partitioned', partitions => 2").await;
+    let mut worker = Worker::new(&db, "reader").await;
+    emit(&mut db.session().await, &["a", "b", "c", "d", "e", "f"]).await;
+    let owned = worker.lease().await;
+    let theirs = sequences(&worker.page(owned[1], "10").await);
+    let ours = sequences(&worker.page(owned[0], "10").await);
+    assert!(!theirs.is_empty() && !ours.is_empty());
+    for mixed in [vec![theirs[0]], {
+        let mut all = vec![ours[0], theirs[0]];
+        all.sort_unstable();
+        all
+    }] {
+        let fail = format!(
+            "SELECT headwater.fail_events('shop', 'reader', {}, {}, ARRAY{mixed:?}::bigint[], permanent => true)",
+            owned[0].0, owned[0].1
+        );
+        assert_eq!(sqlstate_of(&mut worker.session, &fail).await, "WH002");
+    }
+    assert_eq!(sequences(&worker.page(owned[1], "10").await), theirs);
+    assert_eq!(worker.fail(owned[0], &ours[..1], "permanent => true").await.0, "dead");
+}
+
 #[tokio::test]
 async fn a_parked_key_waits_behind_its_letter() {
     let db = shop("reader", "").await;

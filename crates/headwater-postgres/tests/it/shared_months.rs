@@ -66,6 +66,39 @@ async fn what_is_trimmed_is_physically_gone_though_others_keep_their_month() {
     assert_eq!(standing_alone(&mut session).await, alone);
 }
 
+/// What tables of months take on disk, without and with what is trimmed, dropped or moved away.
+#[tokio::test]
+async fn the_disk_gets_back_what_is_trimmed_or_dropped() {
+    let db = TestDatabase::create().await;
+    let logs = [db.log("short").await, db.log("long").await];
+    for namespace in ["short", "long"] {
+        db.past_months(namespace, 6, 1_000).await;
+    }
+    let mut session = db.session().await;
+    let size = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
+                 WHERE c.relnamespace = 'headwater_private'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^events_'";
+    maintain(&db.database, "long").await;
+    let full = count(&mut session, size).await;
+    db.keep_months("short", 3).await;
+    assert_eq!(maintain(&db.database, "short").await, []);
+    assert_eq!((all(&logs[0]).await, all(&logs[1]).await), (3_000, 6_000));
+    let trimmed = count(&mut session, size).await;
+    // A quarter of the events is gone.
+    assert!(trimmed <= full * 85 / 100, "{trimmed} of {full}");
+    db.database.drop_namespace("short", false).await.unwrap();
+    while count(&mut session, "SELECT headwater.purge_dropped()").await > 0 {}
+    run(
+        &mut session,
+        "UPDATE headwater_private.months SET trimmed_at = trimmed_at - interval '8 days' WHERE trimmed_at IS NOT NULL",
+    )
+    .await;
+    maintain(&db.database, "long").await;
+    let dropped = count(&mut session, size).await;
+    // Half of all there was, but for the newest past month, which stays with the current ones for a month.
+    assert!(dropped <= full * 70 / 100, "{dropped} of {full}");
+    assert_eq!(all(&logs[1]).await, 6_000);
+}
+
 #[tokio::test]
 async fn a_month_that_all_have_trimmed_is_dropped() {
     let db = TestDatabase::create().await;
@@ -242,11 +275,17 @@ async fn a_namespace_is_not_dropped_under_an_open_append() {
         let (mut writer, mut session) = (db.session().await, db.session().await);
         run(&mut writer, "BEGIN").await;
         emit(&mut writer, "shop", "open").await;
-        let dropping =
-            tokio::spawn(
-                async move { sqlstate_of(&mut session, "SELECT headwater.drop_namespace('shop', 'shop')").await },
-            );
-        assert_eq!(dropping.await.unwrap(), "55P03");
+        // Whoever is in the way is named.
+        let pid = crate::common::pid(&mut writer).await;
+        let refused = db.database.drop_namespace("shop", false).await;
+        assert!(
+            matches!(&refused, Err(AdminError::NamespaceHeld(message)) if message.contains(&format!("pid {pid}"))),
+            "{refused:?}"
+        );
+        assert_eq!(
+            sqlstate_of(&mut session, "SELECT headwater.alter_namespace('shop', index => 'types')").await,
+            "WH038"
+        );
         run(&mut writer, "COMMIT").await;
         db.database.drop_namespace("shop", false).await.unwrap();
         assert!(matches!(db.database.namespace("shop").await, Err(AdminError::NamespaceNotFound(_))));

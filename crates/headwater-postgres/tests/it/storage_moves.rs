@@ -640,7 +640,7 @@ async fn the_client_tells_each_step_and_gives_up_after_its_patience() {
     run(&mut writer, "BEGIN").await;
     emit(&mut writer, "shop", "open").await;
     let held = db.database.set_storage("shop", Storage::Own, Duration::ZERO, |_| {}).await;
-    assert!(matches!(held, Err(AdminError::MoveHeld(_))), "{held:?}");
+    assert!(matches!(held, Err(AdminError::NamespaceHeld(_))), "{held:?}");
     run(&mut writer, "COMMIT").await;
     let mut steps = Vec::new();
     let on_step = |step: &StorageStep| steps.push(step.step.clone());

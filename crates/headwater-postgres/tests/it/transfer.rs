@@ -3,7 +3,7 @@
 use crate::common::subscribers::Process;
 use crate::common::{emit, run, sqlstate_of};
 use headwater_conformance::TestDatabase;
-use headwater_core::AdminError;
+use headwater_core::{AdminError, EventLog, LogQuery};
 use headwater_postgres::{TransferError, Transferred};
 use sqlx::PgConnection;
 
@@ -470,6 +470,39 @@ async fn a_long_ledger_comes_along() {
     let wrong =
         "SELECT count(*) FROM headwater.audit_subscribers('shop') WHERE in_log <> settled OR sums_differ_by <> 0";
     assert_eq!(sqlx::query_scalar::<_, i64>(wrong).fetch_one(&mut there).await.unwrap(), 0);
+}
+
+/// A namespace whose oldest months are trimmed is read as before.
+#[tokio::test]
+async fn what_was_trimmed_stays_trimmed() {
+    let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
+    let log = db.log("shop").await;
+    db.past_months("shop", 5, 20).await;
+    db.keep_months("shop", 2).await;
+    db.database.maintain("shop", false).await.unwrap();
+    log.look_up_months().await.unwrap();
+    let kept = crate::common::types_after(&log, 0).await.len();
+    assert!((20..100).contains(&kept), "{kept}");
+    let (exported, done) = lines(&db, "shop").await;
+    assert_eq!(import(&other, &exported, None).await.expect("failed to import"), done);
+    let there = other.database.open_log("shop", Default::default()).await.unwrap();
+    assert_eq!(crate::common::types_after(&there, 0).await.len(), kept);
+    let (here, there) = (log.log_page(&LogQuery::after(0)).await, there.log_page(&LogQuery::after(0)).await);
+    assert_eq!(here.unwrap().gaps, there.unwrap().gaps);
+    let mut session = other.session().await;
+    emit(&mut session, "shop", "next").await;
+    assert_eq!(other.database.maintain("shop", false).await.unwrap().left, []);
+    // An export of before this was noted has no such field.
+    let (front, rest) = exported[0].split_once(r#""kept_from": ""#).expect("it is in the header");
+    let mut older = exported.clone();
+    older[0] = format!("{front}\"other\": \"{rest}");
+    import(&other, &older, Some("older")).await.expect("failed to import");
+    let older = other.database.open_log("older", Default::default()).await.unwrap();
+    assert_eq!(crate::common::types_after(&older, 0).await.len(), kept);
+    let mut damaged = exported.clone();
+    damaged[0] = format!("{front}\"kept_from\": \"infinity\", \"other\": \"{rest}");
+    let refused = import(&other, &damaged, Some("damaged")).await.unwrap_err().to_string();
+    assert!(refused.contains("not the first line of an export"), "{refused}");
 }
 
 #[tokio::test]

@@ -373,6 +373,9 @@ async fn reads_are_the_same_with_and_without_it() {
         &["common", "common"],
         &["none"],
         &["common", "some", "rare"],
+        &["ra*", "*me"],
+        &["*"],
+        &["no*", "_ome"],
     ] {
         for after in [0, 777, 2_990, 5_000] {
             for page_size in [1, 7, 1_000] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use headwater_core::{
     Event, EventLog, EventObserver, HandlerError, Json, NodeOptions, Observed, ReliableDeliveryConfig, Saga, StartFrom,
-    SubscriberMode, SubscriberStore,
+    SubscriberMode, SubscriberStore, matches_pattern,
 };
 use headwater_postgres::{PgLog, PgStateStore};
 use sqlx::PgConnection;
@@ -436,17 +436,22 @@ impl NodeBuilder {
         self
     }
 
-    /// Tells the last subscriber only about these event types.
+    /// Tells the last subscriber only about these event types, in which `*` stands for any characters.
     pub fn event_types(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let types: Vec<String> = types.into_iter().map(Into::into).collect();
         match self.subscriptions.last_mut() {
             Some(subscription) => {
-                let known = &subscription.filter.event_types;
-                if let Some(unknown) = types.iter().find(|name| !known.is_empty() && !known.contains(name)) {
+                let known = &mut subscription.filter.event_types;
+                if known.is_empty() {
+                    *known = types;
+                    return self;
+                }
+                let is_known = |pattern: &&String| known.iter().any(|name| matches_pattern(name, pattern));
+                if let Some(unknown) = types.iter().find(|pattern| !is_known(pattern)) {
                     let id = &subscription.subscriber_id;
                     self.mistakes.push(format!("event type {unknown:?} is none that subscriber {id:?} can be given"));
                 }
-                subscription.filter.event_types = types;
+                known.retain(|name| types.iter().any(|pattern| matches_pattern(name, pattern)));
             }
             None => self.mistakes.push("event_types stands before any subscribe".into()),
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_core::{
-    Event, InstanceMode, OnExhaustion, ReliableDeliveryConfig, SubscriberConfig, SubscriberError, SubscriberMode, names,
+    Event, InstanceMode, OnExhaustion, ReliableDeliveryConfig, SubscriberConfig, SubscriberError, SubscriberMode,
+    matches_pattern, names,
 };
 
 use super::handler::{TransactionScope, Work};
@@ -82,7 +83,8 @@ impl Filter {
         if let Some(handlers) = &self.handlers {
             return handlers.wants(event);
         }
-        (self.event_types.is_empty() || self.event_types.contains(&event.event_type))
+        (self.event_types.is_empty()
+            || self.event_types.iter().any(|pattern| matches_pattern(&event.event_type, pattern)))
             && self
                 .stream_prefix
                 .as_deref()
@@ -143,7 +145,8 @@ impl Subscription {
         for event_type in priority {
             names::check_event_type(event_type)?;
             let known = &self.filter.event_types;
-            if !known.is_empty() && !known.contains(event_type) {
+            let covers = |pattern: &String| pattern == event_type || matches_pattern(event_type, pattern);
+            if !known.is_empty() && !known.iter().any(covers) {
                 return invalid(format!("event type {event_type:?} has priority, and is none that it handles"));
             }
         }

@@ -763,7 +763,7 @@ impl Each for OneByOne<'_> {
 }
 
 fn name_of(writer: &headwater_core::Writer) -> String {
-    let who = writer.application_name.as_deref().unwrap_or("unknown");
+    let who = writer.application_name.as_deref().filter(|name| !name.is_empty()).unwrap_or("unknown");
     // Not its age, which would be that of the last look at a quiet log.
     let since = writer.started_at.map(|at| format!(", since {}", at.format("%F %T UTC"))).unwrap_or_default();
     match writer.pid {

@@ -24,12 +24,15 @@ async fn who_is_far_behind_passes_what_it_did_not_ask_for() {
         .execute(&mut shop.db.session().await)
         .await
         .unwrap();
-    let rare = Recorder::new("rare");
-    let node =
-        shop.shop.node("n1").subscribe(rare.clone()).event_types(["rare"]).config(quick()).start().await.unwrap();
+    let (rare, like) = (Recorder::new("rare"), Recorder::new("like"));
+    let node = shop.shop.node("n1");
+    let node = node.subscribe(rare.clone()).event_types(["rare"]).config(quick());
+    let node = node.subscribe(like.clone()).event_types(["r*e", "none"]).config(quick()).start().await.unwrap();
     rare.handled(2).await;
+    like.handled(2).await;
     node.shutdown().await.unwrap();
     assert_eq!(rare.sequences(), [30_001, 60_001]);
+    assert_eq!(like.sequences(), [30_001, 60_001]);
     assert_eq!(number(&shop, "SELECT count(*) FROM headwater_private.poison_events").await, 0, "it was not read");
     let position = "SELECT position FROM headwater_private.subscribers WHERE subscriber_id = 'rare'";
     assert!(number(&shop, position).await >= 60_001);

@@ -113,7 +113,7 @@ pub(crate) struct Consume {
     /// Where a subscriber that is new starts; SEQUENCE: with what comes after it [default: beginning]
     #[arg(long, value_name = start::PLACE, value_parser = start::parse)]
     from: Option<StartFrom>,
-    /// Only events of this type; may be repeated
+    /// Only events of this type, in which * stands for any characters; may be repeated
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
     /// Only events of streams whose name starts so

@@ -27,7 +27,9 @@ pub(super) async fn narrate(node: &Node, subscribers: &PgSubscribers, subscriber
             }
             let there = match subscribers.subscriber(subscriber_id).await {
                 Ok(there) => there,
-                Err(error @ SubscriberError::NotFound(_)) => return Failure::from(error).at("it was removed"),
+                Err(error @ (SubscriberError::NotFound(_) | SubscriberError::NamespaceNotFound(_))) => {
+                    return Failure::from(error).at("it was removed");
+                }
                 // The node says so itself.
                 Err(_) => continue,
             };

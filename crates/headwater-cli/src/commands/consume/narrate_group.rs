@@ -46,7 +46,9 @@ pub(super) async fn narrate(
         }
         let group = match subscribers.group(subscriber_id).await {
             Ok(group) => group,
-            Err(error @ SubscriberError::NotFound(_)) => return Failure::from(error).at("it was removed"),
+            Err(error @ (SubscriberError::NotFound(_) | SubscriberError::NamespaceNotFound(_))) => {
+                return Failure::from(error).at("it was removed");
+            }
             // The node says so itself.
             Err(_) => continue,
         };

@@ -69,8 +69,8 @@ impl Read {
 
     /// Picks the types here, where the database is not asked to.
     fn picked<'a>(&'a self, events: BoxStream<'a, Result<Event, ReadError>>) -> Items<'a> {
-        let picked = events
-            .try_filter(|event| std::future::ready(self.types.is_empty() || self.types.contains(&event.event_type)));
+        let query = LogQuery::default().event_types(&self.types);
+        let picked = events.try_filter(move |event| std::future::ready(query.matches(event)));
         let limit = self.limit.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX));
         picked.take(limit).map_ok(|event| Item::Event(Box::new(event))).boxed()
     }

@@ -58,7 +58,7 @@ pub(crate) struct Read {
     /// At most so many events
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Only events of this type; may be repeated
+    /// Only events of this type, in which * stands for any characters; may be repeated
     #[arg(long = "type", value_name = "TYPE", conflicts_with = "id")]
     types: Vec<String>,
     /// Only events of streams whose name starts so

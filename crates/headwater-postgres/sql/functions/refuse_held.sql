@@ -1,8 +1,8 @@
--- headwater_private.refuse_move(ns, reason)
--- Says that a namespace cannot be moved to other storage at this moment, and who is in the way: whoever may still commit events, and whoever holds a lock
+-- headwater_private.refuse_held(ns, what, reason)
+-- Says what cannot be done with a namespace at this moment, and who is in the way: whoever may still commit events, and whoever holds a lock
 -- on its sequence, which strangers cannot take.
 -- Raises: WH038. Locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater_private.refuse_move(ns headwater_private.namespaces, reason text)
+CREATE OR REPLACE FUNCTION headwater_private.refuse_held(ns headwater_private.namespaces, what text, reason text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -22,7 +22,7 @@ BEGIN
              UNION
             SELECT h.pid, h.application_name, h.since FROM headwater.holders(ns.namespace) h WHERE h.holds = 'counter') h;
     PERFORM headwater_private.fail('WH038',
-        format('namespace %L cannot be moved now: %s%s', ns.namespace, reason,
+        format('namespace %L cannot be %s now: %s%s', ns.namespace, refuse_held.what, refuse_held.reason,
                (SELECT string_agg(format(', held by %s (pid %s, since %s)', h ->> 'application_name', coalesce(h ->> 'pid', 'none'), h ->> 'since'), '')
                   FROM jsonb_array_elements(holders) h)),
         jsonb_build_object('namespace', ns.namespace, 'holders', coalesce(holders, '[]')), 'try again when they have ended');
