@@ -71,6 +71,21 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let mut appends: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     let mut overlaps: BTreeMap<&'static str, Followed> = BTreeMap::new();
     let load = Load { writers: options.writers, rollbacks: options.rollbacks, seconds: options.seconds_per_round };
+    // Before all else: sessions that stay open tell only later what they have read, which would be counted here.
+    for round in 0..options.rounds {
+        for (name, live) in overlapping().into_iter().filter(|_| wanted("overlap")) {
+            let followed = follow(&server, &mut conn, live, load).await?;
+            eprintln!(
+                "round {} {name:<14} {:>8} events, {:.3} from the WAL, {:.3} rows read an event, {:.3} looks into tables",
+                round + 1,
+                followed.events,
+                followed.share(),
+                followed.rows_per_event(),
+                followed.looks as f64 / followed.events as f64
+            );
+            overlaps.entry(name).or_default().add(followed);
+        }
+    }
     let modes = [Mode::Direct, Mode::Inbox, Mode::Headwater, Mode::Notify, Mode::Poller];
     for round in 0..options.rounds {
         let (front, back) = modes.split_at(round % modes.len());
@@ -86,18 +101,6 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
             eprintln!("round {} {name:<12} {:>8.0} events/s, appended {appended:>8.0}/s", round + 1, sample.rate());
             samples.entry(name).or_default().push(sample);
             appends.entry(name).or_default().push(appended);
-        }
-        for (name, live) in overlapping().into_iter().filter(|_| wanted("overlap")) {
-            let followed = follow(&server, &mut conn, live, load).await?;
-            eprintln!(
-                "round {} {name:<14} {:>8} events, {:.3} from the WAL, {:.3} rows read an event, {:.3} looks into tables",
-                round + 1,
-                followed.events,
-                followed.share(),
-                followed.rows_per_event(),
-                followed.looks as f64 / followed.events as f64
-            );
-            overlaps.entry(name).or_default().add(followed);
         }
     }
     let reads = match wanted("reads") {

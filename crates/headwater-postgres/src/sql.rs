@@ -54,6 +54,7 @@ pub(crate) const MIGRATIONS: &[(&str, &str)] = texts!("migrations":
     "0037_followed_imports",
     "0038_month_races",
     "0039_known_runs",
+    "0040_failures",
 );
 
 /// Functions: replaced whole when [`FUNCTIONS_REVISION`] is above the database's.
@@ -76,6 +77,7 @@ pub(crate) const FUNCTIONS: &[(&str, &str)] = texts!("functions":
     "append_streams",
     "append_writes",
     "apply_grants",
+    "are_attempts",
     "are_readable",
     "are_writes",
     "as_likes",

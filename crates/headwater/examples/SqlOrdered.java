@@ -96,8 +96,7 @@ public class SqlOrdered {
                 }
             } catch (SQLException error) {
                 db.rollback();
-                // Another worker owns the partition by now: nothing of ours was kept.
-                if ("WH011".equals(error.getSQLState()) || "WH050".equals(error.getSQLState())) {
+                if (isLost(error)) {
                     return false;
                 }
                 if (bundle.isEmpty()) {
@@ -108,10 +107,20 @@ public class SqlOrdered {
                 Object failed = db.createArrayOf("bigint", bundle.stream().map(Event::sequence).toArray());
                 try (PreparedStatement f = prepare(db, fail, NAMESPACE, SUBSCRIBER, of.number, of.term, failed, error.getMessage())) {
                     f.execute();
+                    db.commit();
+                } catch (SQLException refused) {
+                    if (!isLost(refused)) {
+                        throw refused;
+                    }
+                    db.rollback();
                 }
-                db.commit();
             }
             return !page.isEmpty();
+        }
+
+        /** Whether another worker owns the partition by now: nothing of ours was kept. */
+        private static boolean isLost(SQLException error) {
+            return "WH011".equals(error.getSQLState()) || "WH050".equals(error.getSQLState());
         }
     }
 

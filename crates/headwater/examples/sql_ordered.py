@@ -62,21 +62,31 @@ def work(url, handle, batch_size=100, lease="2 s", wait=0.2):
                 if db.closed:
                     raise
                 db.rollback()
-                if getattr(error, "pgcode", None) in ("WH011", "WH050"):
-                    continue  # Another worker owns the partition by now: nothing of ours was kept.
+                if is_lost(error):
+                    continue
                 if bundle is None:
                     raise
                 # All of it was rolled back, so all of it failed. The rest of the page waits behind it.
                 failed = [sequence for _, sequence, *_ in bundle]
                 fail = "SELECT outcome FROM headwater.fail_events(%s, %s, %s, %s, %s, error => %s, max_attempts => 2)"
-                cursor.execute(fail, [*of, failed, str(error)])
-                db.commit()
+                try:
+                    cursor.execute(fail, [*of, failed, str(error)])
+                    db.commit()
+                except psycopg2.Error as refused:
+                    if not is_lost(refused):
+                        raise
+                    db.rollback()
         if running and not busy:
             select.select([db], [], [], wait)
             db.poll()
             db.notifies.clear()
     cursor.execute("SELECT headwater.release_partitions(%s, %s, %s)", [NAMESPACE, SUBSCRIBER, worker])
     db.commit()
+
+
+def is_lost(error):
+    """Whether another worker owns the partition by now: nothing of ours was kept."""
+    return getattr(error, "pgcode", None) in ("WH011", "WH050")
 
 
 def bundles(page):

@@ -61,7 +61,7 @@ BEGIN
         SELECT q.subscriber_id, 'frontier_beyond_log', q.frontier
           FROM queues q
          CROSS JOIN (SELECT headwater_private.newest_sequence(ns) AS last) l
-         WHERE q.frontier > greatest(l.last, q.began_at, q.gaps[cardinality(q.gaps)])
+         WHERE q.frontier > greatest(l.last, ns.trimmed_to, q.began_at, q.gaps[cardinality(q.gaps)])
          UNION ALL
         SELECT d.subscriber_id, 'letter_forgotten', d.global_sequence
           FROM queues q

@@ -1,16 +1,15 @@
 -- headwater_private.check_imported_queues(namespace_id)
 -- Checks that the queues and retries of an import belong to subscribers that share their events. The events tell which types a retry has; what the log no longer has is left out.
--- Raises: WH002. Locks: nothing. Writes: retries.
+-- Raises: WH002, WH016. Locks: as require_in_log. Writes: retries.
 CREATE OR REPLACE FUNCTION headwater_private.check_imported_queues(namespace_id int)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wrong text;
 BEGIN
     SELECT q.subscriber_id INTO wrong
-      FROM (SELECT r.subscriber_id, r.sequences IS NOT NULL AND cardinality(r.sequences) > 0 AND array_position(r.sequences, NULL) IS NULL
-                   AND NOT EXISTS (SELECT FROM generate_series(1, cardinality(r.sequences) - 1) AS i WHERE r.sequences[i] >= r.sequences[i + 1])
-                   AND NOT r.of_letter AND r.attempts BETWEEN 0 AND 1000000 AND r.uncounted BETWEEN 0 AND 1000000 AND isfinite(r.due_at)
-                   AND jsonb_typeof(r.failures) = 'array' AS fits
+      FROM (SELECT r.subscriber_id, r.sequences <> '{}' AND NOT r.of_letter AND r.attempts BETWEEN 0 AND 1000000 AND r.uncounted BETWEEN 0 AND 1000000
+                   AND r.due_at BETWEEN '0001-01-01 00:00:00+00' AND clock_timestamp() + interval '1001 years'
+                   AND headwater_private.are_attempts(r.failures) AS fits
               FROM headwater_private.retries r WHERE r.namespace_id = check_imported_queues.namespace_id
              UNION ALL
             SELECT c.subscriber_id, true FROM headwater_private.claims c WHERE c.namespace_id = check_imported_queues.namespace_id) q
@@ -22,6 +21,8 @@ BEGIN
         PERFORM headwater_private.fail('WH002', format('the export contradicts itself: the queue of subscriber %L', left(wrong, 80)),
             jsonb_build_object('what', 'queue_states', 'value', left(wrong, 255)), 'the file is damaged: export it again');
     END IF;
+    PERFORM headwater_private.check_sequences(r.namespace_id, r.sequences, false) FROM headwater_private.retries r
+      WHERE r.namespace_id = check_imported_queues.namespace_id;
     DELETE FROM headwater_private.retries r
      WHERE r.namespace_id = check_imported_queues.namespace_id
        AND NOT EXISTS (SELECT FROM headwater_private.events_at(r.namespace_id, r.sequences));

@@ -4,7 +4,7 @@
 -- gone when this commits. Rows that may be many are deleted afterwards, in batches, and its own tables are dropped, one by one (headwater.purge_dropped). Tables of past months that
 -- it shared are written anew without it (headwater.drop_steps). Its replication slots are left to their owners (headwater.cdc_orphans).
 -- Raises: WH001, WH002 (confirm), WH015 (others than the owner), WH037 (nodes of it are alive, and it is not forced), WH038 (transactions
--- that append to it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes; a latch.
+-- that use it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes; a latch.
 -- Writes: everything that has its number.
 CREATE OR REPLACE FUNCTION headwater.drop_namespace(
     namespace text, confirm text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user
@@ -39,28 +39,28 @@ BEGIN
     -- About how many events it has in months that are not sealed.
     recent := greatest(coalesce(pg_sequence_last_value(ns.sequence),
                                 (SELECT c.last_sequence FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id)) - ns.tail_after, 1);
-    -- Whoever appends holds its sequence, or its counter, until the transaction ends. So nobody adds events after this.
     BEGIN
+        -- Whoever appends holds its sequence, or its counter, until the transaction ends. So nobody adds events after this.
         IF ns.sequence IS NOT NULL THEN
             EXECUTE format('DROP SEQUENCE %s', ns.sequence);
             -- That of before the namespace was moved to other storage.
             EXECUTE format('DROP SEQUENCE IF EXISTS headwater_private.sequence_n%1$s, headwater_private.sequence_n%1$s_b', ns.namespace_id);
         END IF;
         DELETE FROM headwater_private.counters c WHERE c.namespace_id = ns.namespace_id;
+        PERFORM headwater_private.drop_cron_job(s.task_id) FROM headwater_private.schedules s WHERE s.namespace_id = ns.namespace_id;
+        EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
+        -- A month of the present may be detached before all its rows are purged. Then it is written anew without them. Whether it has some, purge_dropped tells.
+        INSERT INTO headwater_private.left_behind (leaf, namespace_id, events)
+        SELECT l.leaf, ns.namespace_id, recent FROM headwater_private.leaves_of('events') l WHERE ns.storage = 'shared' AND l.ends_at > ns.tail_from
+        ON CONFLICT DO NOTHING;
+        UPDATE headwater_private.months m SET trimmed_at = coalesce(m.trimmed_at, clock_timestamp()) WHERE m.namespace_id = ns.namespace_id;
+        INSERT INTO headwater_private.dropped_namespaces (namespace_id) VALUES (ns.namespace_id);
+        FOR rest IN SELECT t.name FROM headwater_private.tables_by_namespace() t WHERE NOT t.large LOOP
+            EXECUTE format('DELETE FROM headwater_private.%I WHERE namespace_id = $1', rest.name) USING ns.namespace_id;
+        END LOOP;
+        DELETE FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id;
     EXCEPTION WHEN lock_not_available THEN
-        PERFORM headwater_private.refuse_held(ns, 'dropped', 'transactions that append to it, or that asked how far its log goes, are open');
+        PERFORM headwater_private.refuse_held(ns, 'dropped', 'transactions that use it are open');
     END;
-    PERFORM headwater_private.drop_cron_job(s.task_id) FROM headwater_private.schedules s WHERE s.namespace_id = ns.namespace_id;
-    EXECUTE format('DROP PUBLICATION IF EXISTS %I', format('headwater_n%s', ns.namespace_id));
-    -- A month of the present may be detached before all its rows are purged. Then it is written anew without them. Whether it has some, purge_dropped tells.
-    INSERT INTO headwater_private.left_behind (leaf, namespace_id, events)
-    SELECT l.leaf, ns.namespace_id, recent FROM headwater_private.leaves_of('events') l WHERE ns.storage = 'shared' AND l.ends_at > ns.tail_from
-    ON CONFLICT DO NOTHING;
-    UPDATE headwater_private.months m SET trimmed_at = coalesce(m.trimmed_at, clock_timestamp()) WHERE m.namespace_id = ns.namespace_id;
-    INSERT INTO headwater_private.dropped_namespaces (namespace_id) VALUES (ns.namespace_id);
-    FOR rest IN SELECT t.name FROM headwater_private.tables_by_namespace() t WHERE NOT t.large LOOP
-        EXECUTE format('DELETE FROM headwater_private.%I WHERE namespace_id = $1', rest.name) USING ns.namespace_id;
-    END LOOP;
-    DELETE FROM headwater_private.namespaces n WHERE n.namespace_id = ns.namespace_id;
 END
 $$;

@@ -49,10 +49,29 @@ BEGIN
     sub := headwater_private.owned_partition(ns.namespace_id, fail_events.subscriber_id, fail_events.partition, fail_events.term);
     tried := jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'node', coalesce(sub.owner_node, ''), 'errors', jsonb_build_array(reason)));
 
+    IF sub.partitions > 1 THEN
+        SELECT min(p.global_sequence) INTO wrong
+          FROM (SELECT v.global_sequence, coalesce(v.key, v.stream_id, v.event_id::text) AS key
+                  FROM headwater_private.visible_in(ns.namespace_id, ARRAY(SELECT q FROM unnest(sequences || sequences) q ORDER BY q), cardinality(sequences)) v
+                 UNION ALL
+                -- The log may not have the event of a letter any more.
+                SELECT d.global_sequence, d.order_key FROM headwater_private.dead_letters d
+                 WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = fail_events.subscriber_id AND d.global_sequence = ANY (sequences)
+                   AND d.state IN ('redriving', 'parked')) p
+         WHERE headwater.partition_of(p.key, sub.partitions) <> sub.partition;
+        IF wrong IS NOT NULL THEN
+            PERFORM headwater_private.fail('WH002', format('event %s is not of partition %s', wrong, fail_events.partition),
+                jsonb_build_object('what', 'sequences', 'value', wrong), 'give events that next_events answered for this partition');
+        END IF;
+    END IF;
     SELECT d.global_sequence, jsonb_array_length(d.attempts) + 1 AS attempts INTO letter FROM headwater_private.dead_letters d
      WHERE d.namespace_id = ns.namespace_id AND d.subscriber_id = fail_events.subscriber_id AND d.global_sequence = fail_events.sequences[1]
        AND d.state IN ('redriving', 'parked') LIMIT 1;
     IF FOUND THEN
+        IF cardinality(sequences) > 1 THEN
+            PERFORM headwater_private.fail('WH002', format('event %s is a dead letter that was delivered again: it fails alone', letter.global_sequence),
+                jsonb_build_object('what', 'sequences', 'value', letter.global_sequence), 'name it alone, as next_events answered it');
+        END IF;
         PERFORM headwater.redriven(ns.namespace_id, fail_events.subscriber_id, fail_events.term, letter.global_sequence, (tried -> 0)::text, reason,
                                    coalesce(sub.owner_node, ''), fail_events.partition);
         outcome := 'dead';
@@ -74,30 +93,9 @@ BEGIN
         PERFORM headwater_private.partition_lost(fail_events.subscriber_id, fail_events.partition, fail_events.term,
             format('event %s is not ahead of it: it was settled before', settled));
     END IF;
-    IF sub.partitions > 1 THEN
-        SELECT min(p.global_sequence) INTO wrong
-          FROM headwater_private.visible_in(ns.namespace_id, ARRAY(SELECT q FROM unnest(sequences || sequences) q ORDER BY q), cardinality(sequences)) p
-         WHERE headwater.partition_of(coalesce(p.key, p.stream_id, p.event_id::text), sub.partitions) <> sub.partition;
-        IF wrong IS NOT NULL THEN
-            PERFORM headwater_private.fail('WH002', format('event %s is not of partition %s', wrong, fail_events.partition),
-                jsonb_build_object('what', 'sequences', 'value', wrong), 'give events that next_events answered for this partition');
-        END IF;
-    END IF;
     SELECT f.* INTO before FROM headwater_private.failing_events f
      WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition
-       AND f.term >= sub.began_in_term;
-    -- One failure of a partition is kept. If events behind it failed too, its attempts would be forgotten, and it would be tried for ever.
-    IF before.sequences[1] < sequences[1] AND before.first_event <> first
-       AND (before.sequences[1] > sub.position OR headwater_private.ledger_holds(sub.pending_gaps, ARRAY[before.sequences[1], before.sequences[1]]))
-       AND NOT EXISTS (SELECT FROM headwater_private.settled_ahead a
-                        WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = fail_events.subscriber_id
-                          AND a.partition = fail_events.partition AND before.sequences[1] = ANY (a.sequences)) THEN
-        PERFORM headwater_private.fail('WH002', format('event %s has failed before, and event %s waits behind it', before.sequences[1], sequences[1]),
-            jsonb_build_object('what', 'sequences', 'value', sequences[1]), 'drop the rest of the page after a failure, and call next_events again');
-    END IF;
-    IF before.first_event <> first THEN
-        before.attempts := NULL;
-    END IF;
+       AND f.first_event = first AND f.term >= sub.began_in_term;
     tried := coalesce(before.attempts, '[]') || tried;
     attempts := jsonb_array_length(tried);
     outcome := CASE WHEN attempts < max_attempts AND NOT coalesce(permanent, false) THEN 'retry'
@@ -106,7 +104,7 @@ BEGIN
         PERFORM headwater_private.bury_events(ns.namespace_id, fail_events.subscriber_id, fail_events.partition, fail_events.term, fail_events.sequences, 'dead',
                                               on_exhaustion = 'park_key', tried);
         DELETE FROM headwater_private.failing_events f
-         WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition;
+         WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition AND f.first_event = first;
         RETURN;
     END IF;
     IF outcome = 'paused' THEN
@@ -114,13 +112,13 @@ BEGIN
             format('event %s failed %s times: %s', sequences[1], attempts, reason), fail_events.partition);
         -- Whoever resumes it wants it to be tried again as often.
         DELETE FROM headwater_private.failing_events f
-         WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition;
+         WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition AND f.first_event = first;
         RETURN;
     END IF;
     retry_in := coalesce(fail_events.delay, least(interval '1 s' * (2 ^ least(attempts - 1, 6)), interval '1 minute'));
     INSERT INTO headwater_private.failing_events AS f (namespace_id, partition, term, retry_at, subscriber_id, sequences, first_event, attempts)
     VALUES (ns.namespace_id, fail_events.partition, fail_events.term, clock_timestamp() + retry_in, fail_events.subscriber_id, fail_events.sequences, first, tried)
-    ON CONFLICT (namespace_id, subscriber_id, partition) DO UPDATE
-       SET term = excluded.term, retry_at = excluded.retry_at, sequences = excluded.sequences, first_event = excluded.first_event, attempts = excluded.attempts;
+    ON CONFLICT (namespace_id, subscriber_id, partition, first_event) DO UPDATE
+       SET term = excluded.term, retry_at = excluded.retry_at, sequences = excluded.sequences, attempts = excluded.attempts;
 END
 $$;

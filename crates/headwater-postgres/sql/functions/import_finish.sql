@@ -24,13 +24,19 @@ BEGIN
     PERFORM headwater_private.check_imported(ns);
     SELECT f.subscriber_id, f.partition INTO fault FROM headwater_private.failing_events f
      WHERE f.namespace_id = ns.namespace_id
-       AND (f.term NOT IN (0, 1) OR jsonb_typeof(f.attempts) <> 'array' OR NOT isfinite(f.retry_at) OR f.sequences = '{}'
+       AND (f.term NOT IN (0, 1) OR NOT headwater_private.are_attempts(f.attempts) OR f.attempts = '[]' OR NOT isfinite(f.retry_at) OR f.sequences = '{}'
             OR NOT EXISTS (SELECT FROM headwater_private.subscribers s
                             WHERE s.namespace_id = f.namespace_id AND s.subscriber_id = f.subscriber_id AND s.partition = f.partition))
      LIMIT 1;
     IF FOUND THEN
         PERFORM headwater_private.fail('WH002', format('the export contradicts itself: the attempts of subscriber %L', left(fault.subscriber_id, 80)),
             to_jsonb(fault) || '{"what": "failing_events"}', 'the file is damaged: export it again');
+    END IF;
+    SELECT d.subscriber_id, d.global_sequence INTO fault FROM headwater_private.dead_letters d
+     WHERE d.namespace_id = ns.namespace_id AND NOT headwater_private.are_attempts(d.attempts) LIMIT 1;
+    IF FOUND THEN
+        PERFORM headwater_private.fail('WH002', format('the export contradicts itself: the attempts of a dead letter of subscriber %L', left(fault.subscriber_id, 80)),
+            to_jsonb(fault) || '{"what": "dead_letters"}', 'the file is damaged: export it again');
     END IF;
     -- A long ledger stands in chunks, as elsewhere; where a queue began, in its row.
     UPDATE headwater_private.subscribers s SET pending_gaps = headwater_private.keep_ledger(s.namespace_id, s.subscriber_id, s.partition, s.pending_gaps)

@@ -43,59 +43,64 @@ BEGIN
     END IF;
     events := 0;
     rows := 0;
-    FOR part IN SELECT l.line ->> 'kind' AS kind, jsonb_agg(l.line ORDER BY l.place) AS lines, jsonb_agg(l.line -> 'row' ORDER BY l.place) AS rows, count(*) AS number
-                  FROM jsonb_array_elements(parsed) WITH ORDINALITY AS l(line, place) GROUP BY 1
-    LOOP
-        IF part.kind = 'end' THEN
-            ending := part.lines -> 0;
-        ELSIF part.kind = 'event' THEN
-            PERFORM headwater_private.import_events(ns.namespace_id, part.rows);
-            events := part.number;
-        ELSIF part.kind = 'queue_states' THEN
-            rows := rows + part.number;
-            PERFORM headwater_private.import_queue(ns.namespace_id, q.line) FROM jsonb_array_elements(part.rows) AS q(line);
-        ELSIF part.kind = 'retries' THEN
-            rows := rows + part.number;
-            -- Their types are told by the events, when all of these have come.
-            INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter, suspect, uncounted)
-            SELECT ns.namespace_id, r.subscriber_id, nextval('headwater_private.claim_numbers'), r.sequences, '{}', r.attempts, r.failures, r.due_at, r.of_letter,
-                   r.suspect, r.uncounted
-              FROM jsonb_array_elements(part.rows) WITH ORDINALITY AS x(line, place)
-             CROSS JOIN LATERAL jsonb_populate_record(NULL::headwater_private.retries, x.line) r
-             ORDER BY x.place;
-        ELSE
-            rows := rows + part.number;
-            -- What the export does not have takes its default; numbers that this server hands out are its own.
-            -- JSON's null becomes NULL on the way, which a column may not be.
-            SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum),
-                   string_agg(CASE WHEN a.atttypid = 'jsonb'::regtype AND a.attnotnull THEN format('coalesce(r.%I, ''null'')', a.attname)
-                                   WHEN part.kind = 'states' AND a.attname = 'state' THEN 'CASE WHEN x.line ? ''state_is_null'' THEN ''null'' ELSE r.state END'
-                                   ELSE format('r.%I', a.attname) END, ', ' ORDER BY a.attnum)
-              INTO names, picked
-              FROM pg_attribute a
-             WHERE a.attrelid = format('headwater_private.%I', part.kind)::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = ''
-               AND (part.rows -> 0 ? a.attname OR a.attname = 'namespace_id');
-            IF part.kind = 'schedules' THEN
-                FOR i IN 0 .. part.number - 1 LOOP
-                    -- Each task has an id of its own in the database, also if this is a copy.
-                    task := (part.rows -> i::int ->> 'task_id')::uuid;
-                    IF EXISTS (SELECT FROM headwater_private.schedules s WHERE s.task_id = task) THEN
-                        task := headwater.uuid_v7();
-                    END IF;
-                    EXECUTE format('INSERT INTO headwater_private.schedules (%s) SELECT %s FROM jsonb_populate_record(NULL::headwater_private.schedules, $1) r', names, picked)
-                      USING part.rows -> i::int || jsonb_build_object('namespace_id', ns.namespace_id, 'task_id', task) ||
-                            CASE WHEN EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_cron') THEN '{}'::jsonb ELSE '{"trigger": "node"}' END;
-                    INSERT INTO headwater_private.schedule_runs
-                    SELECT r.* FROM jsonb_array_elements(part.lines -> i::int -> 'runs') x, jsonb_populate_record(NULL::headwater_private.schedule_runs,
-                           x || jsonb_build_object('task_id', task)) r;
-                    PERFORM headwater_private.set_cron_job(task);
-                END LOOP;
+    BEGIN
+        FOR part IN SELECT l.line ->> 'kind' AS kind, jsonb_agg(l.line ORDER BY l.place) AS lines, jsonb_agg(l.line -> 'row' ORDER BY l.place) AS rows, count(*) AS number
+                      FROM jsonb_array_elements(parsed) WITH ORDINALITY AS l(line, place) GROUP BY 1
+        LOOP
+            IF part.kind = 'end' THEN
+                ending := part.lines -> 0;
+            ELSIF part.kind = 'event' THEN
+                PERFORM headwater_private.import_events(ns.namespace_id, part.rows);
+                events := part.number;
+            ELSIF part.kind = 'queue_states' THEN
+                rows := rows + part.number;
+                PERFORM headwater_private.import_queue(ns.namespace_id, q.line) FROM jsonb_array_elements(part.rows) AS q(line);
+            ELSIF part.kind = 'retries' THEN
+                rows := rows + part.number;
+                -- Their types are told by the events, when all of these have come.
+                INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter, suspect, uncounted)
+                SELECT ns.namespace_id, r.subscriber_id, nextval('headwater_private.claim_numbers'), r.sequences, '{}', r.attempts, r.failures, r.due_at, r.of_letter,
+                       r.suspect, r.uncounted
+                  FROM jsonb_array_elements(part.rows) WITH ORDINALITY AS x(line, place)
+                 CROSS JOIN LATERAL jsonb_populate_record(NULL::headwater_private.retries, x.line) r
+                 ORDER BY x.place;
             ELSE
-                EXECUTE format('INSERT INTO headwater_private.%1$I (%2$s) SELECT %3$s FROM jsonb_array_elements($1) WITH ORDINALITY AS x(line, place)
-                                 CROSS JOIN LATERAL jsonb_populate_record(NULL::headwater_private.%1$I, x.line || $2) r ORDER BY x.place', part.kind, names, picked)
-                  USING part.rows, jsonb_build_object('namespace_id', ns.namespace_id);
+                rows := rows + part.number;
+                -- What the export does not have takes its default; numbers that this server hands out are its own.
+                -- JSON's null becomes NULL on the way, which a column may not be.
+                SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum),
+                       string_agg(CASE WHEN a.atttypid = 'jsonb'::regtype AND a.attnotnull THEN format('coalesce(r.%I, ''null'')', a.attname)
+                                       WHEN part.kind = 'states' AND a.attname = 'state' THEN 'CASE WHEN x.line ? ''state_is_null'' THEN ''null'' ELSE r.state END'
+                                       ELSE format('r.%I', a.attname) END, ', ' ORDER BY a.attnum)
+                  INTO names, picked
+                  FROM pg_attribute a
+                 WHERE a.attrelid = format('headwater_private.%I', part.kind)::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attidentity = ''
+                   AND (part.rows -> 0 ? a.attname OR a.attname = 'namespace_id');
+                IF part.kind = 'schedules' THEN
+                    FOR i IN 0 .. part.number - 1 LOOP
+                        -- Each task has an id of its own in the database, also if this is a copy.
+                        task := (part.rows -> i::int ->> 'task_id')::uuid;
+                        IF EXISTS (SELECT FROM headwater_private.schedules s WHERE s.task_id = task) THEN
+                            task := headwater.uuid_v7();
+                        END IF;
+                        EXECUTE format('INSERT INTO headwater_private.schedules (%s) SELECT %s FROM jsonb_populate_record(NULL::headwater_private.schedules, $1) r', names, picked)
+                          USING part.rows -> i::int || jsonb_build_object('namespace_id', ns.namespace_id, 'task_id', task) ||
+                                CASE WHEN EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_cron') THEN '{}'::jsonb ELSE '{"trigger": "node"}' END;
+                        INSERT INTO headwater_private.schedule_runs
+                        SELECT r.* FROM jsonb_array_elements(part.lines -> i::int -> 'runs') x, jsonb_populate_record(NULL::headwater_private.schedule_runs,
+                               x || jsonb_build_object('task_id', task)) r;
+                        PERFORM headwater_private.set_cron_job(task);
+                    END LOOP;
+                ELSE
+                    EXECUTE format('INSERT INTO headwater_private.%1$I (%2$s) SELECT %3$s FROM jsonb_array_elements($1) WITH ORDINALITY AS x(line, place)
+                                     CROSS JOIN LATERAL jsonb_populate_record(NULL::headwater_private.%1$I, x.line || $2) r ORDER BY x.place', part.kind, names, picked)
+                      USING part.rows, jsonb_build_object('namespace_id', ns.namespace_id);
+                END IF;
             END IF;
-        END IF;
-    END LOOP;
+        END LOOP;
+    EXCEPTION WHEN data_exception OR integrity_constraint_violation THEN
+        PERFORM headwater_private.fail('WH002', format('lines %s to %s do not fit: %s', first_line, first_line + cardinality(lines) - 1, SQLERRM),
+            jsonb_build_object('what', 'line', 'value', first_line), 'the file is damaged: export it again');
+    END;
 END
 $$;

@@ -3,11 +3,12 @@
 -- headwater.import_finish ends it, all in one transaction: nobody sees a part of it. Shared months of the past take no more events, so an export that may have events of past months gets tables of its own.
 -- Raises: WH002 (not an export, or of another format), WH003 (the name is taken), WH015 (others than the owner), WH034 (no pg_partman). Locks, writes: see create_namespace.
 CREATE OR REPLACE FUNCTION headwater.import_namespace(header text, new_name text DEFAULT NULL, caller headwater.caller DEFAULT current_user)
-RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET intervalstyle = 'iso_8601' AS $$
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET intervalstyle = 'iso_8601' SET timezone = 'UTC' AS $$
 DECLARE
     given jsonb;
     name  text;
     made  headwater.namespace;
+    kept  timestamptz;
 BEGIN
     PERFORM headwater_private.require_owner(caller);
     BEGIN
@@ -19,6 +20,15 @@ BEGIN
                 OR coalesce(given ->> 'kept_from' !~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+[+]00:00$', false), true) THEN
         PERFORM headwater_private.fail('WH002', format('not the first line of an export: %s', coalesce(nullif(left(header, 80), ''), 'nothing')), jsonb_build_object('what', 'header', 'value', left(header, 80)),
             'give a file that headwater namespace export wrote');
+    END IF;
+    BEGIN
+        kept := given ->> 'kept_from';
+    EXCEPTION WHEN data_exception THEN
+        kept := 'infinity';
+    END;
+    IF (given ->> 'trimmed_to')::bigint > (given ->> 'head')::bigint OR kept > clock_timestamp() THEN
+        PERFORM headwater_private.fail('WH002', 'the export contradicts itself: what was trimmed', jsonb_build_object('what', 'kept_from', 'value', given -> 'kept_from'),
+            'the file is damaged: export it again');
     END IF;
     name := coalesce(import_namespace.new_name, given ->> 'namespace');
     IF EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.namespace = name) THEN
@@ -35,7 +45,7 @@ BEGIN
         PERFORM setval(n.sequence, (given ->> 'head')::bigint) FROM headwater_private.namespaces n WHERE n.namespace_id = made.namespace_id;
     END IF;
     -- Until its months are sealed, every event counts as one of the tail.
-    UPDATE headwater_private.namespaces n SET trimmed_to = (given ->> 'trimmed_to')::bigint, kept_from = coalesce((given ->> 'kept_from')::timestamptz, n.kept_from), tail_from = CASE n.storage WHEN 'own' THEN '-infinity' ELSE n.tail_from END WHERE n.namespace_id = made.namespace_id;
+    UPDATE headwater_private.namespaces n SET trimmed_to = (given ->> 'trimmed_to')::bigint, kept_from = coalesce(kept, n.kept_from), tail_from = CASE n.storage WHEN 'own' THEN '-infinity' ELSE n.tail_from END WHERE n.namespace_id = made.namespace_id;
     RETURN name;
 END
 $$;

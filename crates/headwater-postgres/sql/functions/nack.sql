@@ -2,7 +2,7 @@
 -- Public: in docs/sql.md.
 -- Hands a claim back, or some of its events: they are delivered again after the delay, or, if they were delivered as often as the
 -- claim allows, or the failure is permanent, become dead letters. What was not even tried does not count as delivered. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
--- claims or hands back events of this subscriber.
+-- claims or hands back events of this subscriber. Without a claim (NULL), does nothing.
 -- A crash of the server must not put them back into the claim, which whoever acks the rest would ack with it: so the transaction waits for the disk, also in a
 -- session with synchronous_commit = off.
 -- Raises: WH001, WH002, WH006, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the claim, retries, dead letters.
@@ -21,6 +21,9 @@ DECLARE
     moment   timestamptz;
     again_at timestamptz;
 BEGIN
+    IF nack.claim_id IS NULL AND nack.sequences IS NULL THEN
+        RETURN;
+    END IF;
     PERFORM headwater_private.check_interval('delay', nack.delay, '0', '1000 years', 'delay is an interval from 0 to 1000 years');
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);

@@ -106,7 +106,8 @@ BEGIN
     END IF;
     SELECT f.* INTO failing FROM headwater_private.failing_events f
      WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = next_events.subscriber_id AND f.partition = next_events.partition
-       AND f.term >= sub.began_in_term AND f.sequences[1] = ANY (page.sequences);
+       AND f.term >= sub.began_in_term AND f.sequences[1] = ANY (page.sequences)
+     ORDER BY f.sequences[1] LIMIT 1;
     bundles := headwater_private.bundle_numbers(next_events.scope, failing.sequences[1], page.sequences, page.keys, page.transaction_ids, page.actors);
 
     -- From the bundle on that failed, or whose events are not all there, the rest waits.

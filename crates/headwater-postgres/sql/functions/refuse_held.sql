@@ -1,6 +1,6 @@
 -- headwater_private.refuse_held(ns, what, reason)
--- Says what cannot be done with a namespace at this moment, and who is in the way: whoever may still commit events, and whoever holds a lock
--- on its sequence, which strangers cannot take.
+-- Says what cannot be done with a namespace at this moment, and who is in the way: whoever may still commit events, whoever holds a lock
+-- on its sequence, which strangers cannot take, and, unless it was to be moved, whoever holds one of its rows.
 -- Raises: WH038. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.refuse_held(ns headwater_private.namespaces, what text, reason text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -20,7 +20,8 @@ BEGIN
              WHERE l.locktype = 'relation' AND l.relation = ns.sequence AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
                AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
              UNION
-            SELECT h.pid, h.application_name, h.since FROM headwater.holders(ns.namespace) h WHERE h.holds = 'counter') h;
+            SELECT h.pid, h.application_name, h.since FROM headwater.holders(ns.namespace) h
+             WHERE h.holds = 'counter' OR refuse_held.what <> 'moved' AND h.pid IS DISTINCT FROM pg_backend_pid()) h;
     PERFORM headwater_private.fail('WH038',
         format('namespace %L cannot be %s now: %s%s', ns.namespace, refuse_held.what, refuse_held.reason,
                (SELECT string_agg(format(', held by %s (pid %s, since %s)', h ->> 'application_name', coalesce(h ->> 'pid', 'none'), h ->> 'since'), '')

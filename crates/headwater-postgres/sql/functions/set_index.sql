@@ -28,17 +28,17 @@ BEGIN
             EXECUTE format('ALTER SEQUENCE %s START %s', ns.sequence, CASE index WHEN 'types' THEN 1 ELSE 0 END);
             last := pg_sequence_last_value(ns.sequence);
         END IF;
+        UPDATE headwater_private.namespaces n SET index = set_index.index WHERE n.namespace_id = ns.namespace_id;
+        IF index = 'types' THEN
+            INSERT INTO headwater_private.index_states AS i (namespace_id, state, fill_to)
+            VALUES (ns.namespace_id, CASE WHEN last > 0 THEN 'building' ELSE 'ready' END, last)
+            ON CONFLICT (namespace_id) DO UPDATE SET state = excluded.state, filled_to = 0, fill_to = excluded.fill_to, swept_to = 0;
+        ELSE
+            UPDATE headwater_private.index_states i SET state = 'removing' WHERE i.namespace_id = ns.namespace_id;
+        END IF;
     EXCEPTION WHEN lock_not_available THEN
         PERFORM headwater_private.refuse_held(ns, CASE index WHEN 'types' THEN 'indexed' ELSE 'changed' END,
-            'transactions that append to it, or that asked how far its log goes, are open');
+            'transactions that use it are open');
     END;
-    UPDATE headwater_private.namespaces n SET index = set_index.index WHERE n.namespace_id = ns.namespace_id;
-    IF index = 'types' THEN
-        INSERT INTO headwater_private.index_states AS i (namespace_id, state, fill_to)
-        VALUES (ns.namespace_id, CASE WHEN last > 0 THEN 'building' ELSE 'ready' END, last)
-        ON CONFLICT (namespace_id) DO UPDATE SET state = excluded.state, filled_to = 0, fill_to = excluded.fill_to, swept_to = 0;
-    ELSE
-        UPDATE headwater_private.index_states i SET state = 'removing' WHERE i.namespace_id = ns.namespace_id;
-    END IF;
 END
 $$;

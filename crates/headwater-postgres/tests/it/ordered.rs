@@ -401,29 +401,37 @@ async fn a_bundle_fails_together() {
     assert_eq!(stands(&db, "reader").await, [(4, vec![])]);
 }
 
-/// One failure of a partition is kept: were the next one noted in its place, neither would ever become a dead letter.
+/// Whoever goes on with a page after a failure may meet another one: each keeps its attempts, and the first waits for its turn.
 #[tokio::test]
-async fn what_waits_behind_a_failure_cannot_fail() {
+async fn every_event_that_fails_keeps_its_attempts() {
     let db = shop("reader", "").await;
     let mut worker = Worker::new(&db, "reader").await;
-    emit(&mut db.session().await, &["a", "b", "c"]).await;
+    emit(&mut db.session().await, &["a", "b", "c", "d"]).await;
     let of = worker.lease().await[0];
-    let fail = |sequence: i64| {
-        format!(
-            "SELECT headwater.fail_events('shop', 'reader', {}, {}, ARRAY[{sequence}::bigint], delay => '0')",
-            of.0, of.1
-        )
-    };
-    assert_eq!(worker.fail(of, &[2], "delay => '0'").await, ("retry".into(), 1));
-    assert_eq!(sqlstate_of(&mut worker.session, &fail(3)).await, "WH002");
-    assert_eq!(worker.fail(of, &[2], "delay => '0'").await, ("retry".into(), 2), "its attempts are not forgotten");
-    // What comes before it may fail: it goes first.
-    assert_eq!(worker.fail(of, &[1], "permanent => true").await, ("dead".into(), 1));
-    assert_eq!(worker.fail(of, &[2], "delay => '0'").await, ("retry".into(), 1));
+    for attempt in [1, 2] {
+        assert_eq!(worker.fail(of, &[2], "max_attempts => 3, delay => '0'").await, ("retry".into(), attempt));
+        assert_eq!(worker.fail(of, &[4], "max_attempts => 3, delay => '1 hour'").await, ("retry".into(), attempt));
+    }
     let page = worker.page(of, "10").await;
-    assert_eq!(worker.settle_all(of, &page).await, [2]);
-    // It is settled: what comes next may fail.
-    assert_eq!(worker.fail(of, &[3], "delay => '0'").await, ("retry".into(), 1));
+    assert_eq!(worker.settle_all(of, &page).await, [1], "2 and what is behind it wait");
+    let page = worker.page(of, "10").await;
+    assert_eq!((page.len(), page[0].1, page[0].2), (1, 3, 2));
+    // A worker that asks for other types does not meet it.
+    run(&mut db.session().await, "SELECT headwater.emit('shop', 'Other')").await;
+    assert_eq!(sequences(&worker.page(of, "10, event_types => '{Other}'").await), [5]);
+    assert_eq!(worker.fail(of, &[5], "permanent => true").await.0, "dead");
+    assert_eq!(worker.fail(of, &[2], "max_attempts => 3").await, ("dead".into(), 3));
+    let page = worker.page(of, "10").await;
+    assert_eq!(worker.settle_all(of, &page).await, [3]);
+    assert!(worker.page(of, "10").await.is_empty(), "4 waits for an hour");
+    assert_eq!(worker.fail(of, &[4], "max_attempts => 3").await, ("dead".into(), 3));
+    assert!(worker.page(of, "10").await.is_empty());
+    assert_eq!(stands(&db, "reader").await, [(5, vec![])]);
+    let left: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater_private.failing_events")
+        .fetch_one(&mut worker.session)
+        .await
+        .unwrap();
+    assert_eq!(left, 0);
 }
 
 /// A term of one partition is no term of another.
@@ -449,6 +457,16 @@ async fn events_of_another_partition_cannot_fail() {
     }
     assert_eq!(sequences(&worker.page(owned[1], "10").await), theirs);
     assert_eq!(worker.fail(owned[0], &ours[..1], "permanent => true").await.0, "dead");
+    // Nor can a letter that is delivered again, which fails alone.
+    run(&mut db.session().await, "SELECT headwater.redrive('shop', 'reader')").await;
+    for (owner, list) in [(owned[1], vec![ours[0]]), (owned[0], ours[..2].to_vec())] {
+        let fail = format!(
+            "SELECT headwater.fail_events('shop', 'reader', {}, {}, ARRAY{list:?}::bigint[], permanent => true)",
+            owner.0, owner.1
+        );
+        assert_eq!(sqlstate_of(&mut worker.session, &fail).await, "WH002");
+    }
+    assert_eq!(worker.fail(owned[0], &ours[..1], "max_attempts => 5").await.0, "dead");
 }
 
 #[tokio::test]

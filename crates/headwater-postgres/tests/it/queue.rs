@@ -438,7 +438,10 @@ async fn what_cannot_be_asked_is_refused() {
         (format!("ack('shop', 'work', '{claim}', '{{7}}')"), "WH002"),
         (format!("ack('shop', 'work', '{claim}', '{{NULL}}')"), "WH002"),
         (format!("ack('shop', 'nobody', '{claim}')"), "WH014"),
-        ("ack('shop', 'work', NULL)".into(), "WH014"),
+        // Only as a whole: what claims answer where they found nothing (queue_types.rs).
+        ("ack('shop', 'work', NULL, '{1}')".into(), "WH014"),
+        ("nack('shop', 'work', NULL, '{1}')".into(), "WH014"),
+        ("ack('nowhere', 'work', NULL)".into(), "WH001"),
         (format!("nack('shop', 'work', '{claim}', delay => '-1 s')"), "WH002"),
         (format!("nack('shop', 'work', '{claim}', delay => NULL)"), "WH002"),
         (format!("extend('shop', 'work', '{claim}', NULL)"), "WH002"),

@@ -338,3 +338,41 @@ async fn a_claim_without_its_events_is_read_later() {
     assert_eq!(read(&mut shop.session, "shop").await.unwrap(), [] as [i64; 0]);
     assert!(read(&mut shop.session, "none").await.is_err());
 }
+
+/// A claim that has looked far and found nothing answers a row without a claim, which can be acked, handed back and extended like any other: so a
+/// call that does both at once is not rolled back, and the next one looks on.
+#[tokio::test]
+async fn what_found_nothing_can_be_acked() {
+    let mut shop = Shop::open(0).await;
+    run(
+        &mut shop.session,
+        "SELECT headwater.emit('shop', CASE i WHEN 30000 THEN 'rare' ELSE 'common' END) FROM generate_series(1, 30000) i",
+    )
+    .await;
+    for settle in [
+        "ack('shop', 'work', c.claim_id)",
+        "nack('shop', 'work', c.claim_id)",
+        "extend('shop', 'work', c.claim_id, '1 minute')",
+    ] {
+        let call = format!(
+            "SELECT c.global_sequence, headwater.{settle}::text FROM headwater.claim('shop', 'work', event_types => '{{rare}}', max_scan => 500) c"
+        );
+        let (sequence, _): (Option<i64>, Option<String>) =
+            sqlx::query_as(sqlx::AssertSqlSafe(call)).fetch_one(&mut shop.session).await.unwrap();
+        assert_eq!(sequence, None);
+    }
+    let call = "SELECT c.global_sequence, headwater.ack('shop', 'work', c.claim_id)::text
+                  FROM headwater.claim('shop', 'work', event_types => '{rare}', max_scan => 500) c";
+    let mut calls = 3;
+    loop {
+        let (sequence, _): (Option<i64>, Option<String>) =
+            sqlx::query_as(call).fetch_one(&mut shop.session).await.unwrap();
+        calls += 1;
+        if sequence == Some(30_000) {
+            break;
+        }
+        assert!(calls < 40, "each goes on where the last one stopped");
+    }
+    let none = sqlx::query(call).fetch_all(&mut shop.session).await.unwrap();
+    assert_eq!(none.len(), 0);
+}

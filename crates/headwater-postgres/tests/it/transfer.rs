@@ -257,6 +257,15 @@ async fn a_queue_goes_on_where_it_was() {
         ("retries", "sequences", "[null]"),
         ("retries", "sequences", "[40]"),
         ("retries", "attempts", "-1"),
+        ("retries", "sequences", "[-5]"),
+        ("retries", "sequences", "[9223372036854775807]"),
+        ("retries", "sequences", "\"x\""),
+        ("retries", "sequences", "null"),
+        ("retries", "attempts", "null"),
+        ("retries", "due_at", "\"290000-01-01T00:00:00+00:00\""),
+        ("retries", "failures", "[1]"),
+        ("retries", "failures", r#"[{"at": "x", "node": "n", "errors": []}]"#),
+        ("retries", "failures", r#"[{"at": "2026-11-19T00:00:00Z", "node": "n", "errors": [1]}]"#),
         ("retries", "failures", "{}"),
         ("retries", "due_at", "\"infinity\""),
         ("retries", "of_letter", "true"),
@@ -264,7 +273,7 @@ async fn a_queue_goes_on_where_it_was() {
         let refused = import(&other, &damaged(kind, field, value), Some("damaged")).await;
         let refused = refused.expect_err(&format!("{kind} {field} {value}")).to_string();
         assert!(
-            refused.contains("contradicts itself") || refused.contains("sequence"),
+            refused.contains("contradicts itself") || refused.contains("sequence") || refused.contains("do not fit"),
             "{kind} {field} {value}: {refused}"
         );
     }
@@ -499,10 +508,45 @@ async fn what_was_trimmed_stays_trimmed() {
     import(&other, &older, Some("older")).await.expect("failed to import");
     let older = other.database.open_log("older", Default::default()).await.unwrap();
     assert_eq!(crate::common::types_after(&older, 0).await.len(), kept);
-    let mut damaged = exported.clone();
-    damaged[0] = format!("{front}\"kept_from\": \"infinity\", \"other\": \"{rest}");
-    let refused = import(&other, &damaged, Some("damaged")).await.unwrap_err().to_string();
-    assert!(refused.contains("not the first line of an export"), "{refused}");
+    for since in ["infinity", "2026-99-99T99:99:99+00:00", "2099-01-01T00:00:00+00:00"] {
+        let mut damaged = exported.clone();
+        damaged[0] = format!("{front}\"kept_from\": \"{since}\", \"other\": \"{rest}");
+        let refused = import(&other, &damaged, Some("damaged")).await.unwrap_err();
+        assert!(matches!(refused, TransferError::Database(AdminError::InvalidInput(_))), "{since}: {refused}");
+    }
+    // Events that nobody would see.
+    let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%S+00:00");
+    for (from, to) in [
+        (r#""kept_from": ""#, format!("\"kept_from\": \"{now}\", \"other\": \"")),
+        (r#""trimmed_to": "#, r#""trimmed_to": 100, "other": "#.to_owned()),
+        (r#""trimmed_to": "#, r#""trimmed_to": 101, "other": "#.to_owned()),
+    ] {
+        let mut damaged = exported.clone();
+        damaged[0] = damaged[0].replacen(from, &to, 1);
+        let refused = import(&other, &damaged, Some("damaged")).await.unwrap_err().to_string();
+        assert!(refused.contains("contradicts itself"), "{to}: {refused}");
+    }
+}
+
+/// A quiet namespace whose events are all trimmed, with a queue that has done them all.
+#[tokio::test]
+async fn a_namespace_that_was_trimmed_to_its_end_comes_along() {
+    let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
+    db.log("shop").await;
+    let mut session = db.session().await;
+    run(&mut session, "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared')").await;
+    db.past_months("shop", 3, 10).await;
+    run(&mut session, "SELECT headwater.ack('shop', 'work', c.claim_id) FROM (SELECT DISTINCT claim_id FROM headwater.claim('shop', 'work', max_events => 100)) c").await;
+    db.keep_months("shop", 0).await;
+    db.database.maintain("shop", false).await.unwrap();
+    run(&mut session, "SELECT headwater.alter_namespace('shop', keep_for_ever => true)").await;
+    let (exported, done) = lines(&db, "shop").await;
+    assert_eq!(done.events, 0);
+    assert_eq!(import(&other, &exported, None).await.expect("failed to import"), done);
+    let mut there = other.session().await;
+    assert_eq!(emit(&mut there, "shop", "next").await, 31);
+    let claimed = "SELECT array_agg(global_sequence) FROM headwater.claim('shop', 'work', max_events => 100)";
+    assert_eq!(sqlx::query_scalar::<_, Vec<i64>>(claimed).fetch_one(&mut there).await.unwrap(), [31]);
 }
 
 #[tokio::test]

@@ -10,29 +10,43 @@ use crate::logging::CONSUME;
 const LOOK: Duration = Duration::from_millis(250);
 /// Looks between questions to the database while standing by.
 const ASK_EVERY: u32 = 8;
+/// Answers in a row that there is no such namespace, after which it counts as gone. To a role whose grant was taken back
+/// it is not there either, and it may get the grant again.
+pub(super) const GONE: u32 = 5;
 
 /// For as long as the subscriber is there.
 pub(super) async fn narrate(node: &Node, subscribers: &PgSubscribers, subscriber_id: &str) -> Failure {
     let mut said = RunnerState::CatchingUp;
     let mut owner = None;
     let mut look = 0_u32;
+    let mut gone = 0;
     loop {
         look = look.wrapping_add(1);
         tokio::time::sleep(LOOK).await;
         let Some(status) = node.status().subscribers.pop() else { continue };
         let state = status.report.state;
-        if state == RunnerState::StandingBy {
+        if matches!(state, RunnerState::StandingBy | RunnerState::Disconnected) {
             if said == state && !look.is_multiple_of(ASK_EVERY) {
                 continue;
             }
             let there = match subscribers.subscriber(subscriber_id).await {
                 Ok(there) => there,
-                Err(error @ (SubscriberError::NotFound(_) | SubscriberError::NamespaceNotFound(_))) => {
-                    return Failure::from(error).at("it was removed");
+                Err(error @ SubscriberError::NotFound(_)) => return Failure::from(error).at("it was removed"),
+                Err(error @ SubscriberError::NamespaceNotFound(_)) => {
+                    gone += 1;
+                    said = state;
+                    match gone < GONE {
+                        true => continue,
+                        false => return Failure::from(error).at("it was removed, or is not granted any more"),
+                    }
                 }
                 // The node says so itself.
-                Err(_) => continue,
+                Err(_) => {
+                    said = state;
+                    continue;
+                }
             };
+            gone = 0;
             let others = there.owner.filter(|owner| owner != node.instance()).map(|owner| owner.node);
             if others.is_some() && others != owner {
                 owner = others;

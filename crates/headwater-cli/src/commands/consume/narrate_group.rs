@@ -6,6 +6,7 @@ use headwater::{
     GroupInfo, Instance, Node, PgSubscribers, RunnerState, SubscriberError, SubscriberStatus, SubscriberStore,
 };
 
+use super::narrate::GONE;
 use crate::commands::groups::view::{live_owner, numbers};
 use crate::failure::Failure;
 use crate::logging::CONSUME;
@@ -27,6 +28,7 @@ pub(super) async fn narrate(
     let mut asked_with = None;
     let mut said = String::new();
     let mut was_held = false;
+    let mut gone = 0;
     loop {
         look = look.wrapping_add(1);
         tokio::time::sleep(LOOK).await;
@@ -46,12 +48,19 @@ pub(super) async fn narrate(
         }
         let group = match subscribers.group(subscriber_id).await {
             Ok(group) => group,
-            Err(error @ (SubscriberError::NotFound(_) | SubscriberError::NamespaceNotFound(_))) => {
-                return Failure::from(error).at("it was removed");
+            Err(error @ SubscriberError::NotFound(_)) => return Failure::from(error).at("it was removed"),
+            Err(error @ SubscriberError::NamespaceNotFound(_)) => {
+                gone += 1;
+                asked_with = Some(owned);
+                match gone < GONE {
+                    true => continue,
+                    false => return Failure::from(error).at("it was removed, or is not granted any more"),
+                }
             }
             // The node says so itself.
             Err(_) => continue,
         };
+        gone = 0;
         let is_paused = owned.is_empty() && seats.iter().any(|seat| seat.report.state == RunnerState::Paused);
         let line = match is_paused {
             true => "paused: `headwater subscribers resume` lets it go on".into(),

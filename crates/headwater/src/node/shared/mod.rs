@@ -280,11 +280,9 @@ impl Shared {
                     }
                     Err(error) => {
                         tracing::warn!(subscriber_id = self.id(), %error, "failed to claim events, trying again");
-                        // Whoever watches sees then that the subscriber, or its namespace, was removed.
+                        // Whoever watches sees then that the subscriber was removed.
                         let state = match error {
-                            SubscriberError::NotFound(_) | SubscriberError::NamespaceNotFound(_) => {
-                                RunnerState::StandingBy
-                            }
+                            SubscriberError::NotFound(_) => RunnerState::StandingBy,
                             _ => RunnerState::Disconnected,
                         };
                         self.status.set(state, Some(error.to_string()));
