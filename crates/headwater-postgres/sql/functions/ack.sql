@@ -11,7 +11,7 @@ DECLARE
     claim headwater_private.claims;
     rest  bigint[] := '{}';
 BEGIN
-    IF ack.claim_id IS NULL AND ack.sequences IS NULL THEN
+    IF ack.claim_id IS NULL AND coalesce(array_remove(ack.sequences, NULL), '{}') = '{}' THEN
         RETURN;
     END IF;
     IF ack.sequences IS NULL THEN

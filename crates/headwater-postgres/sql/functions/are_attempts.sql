@@ -2,7 +2,7 @@
 -- Whether a JSON value lists attempts that failed, as every reader can read them: each with `at`, `node` and `errors`.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.are_attempts(attempts jsonb)
-RETURNS boolean LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     attempt jsonb;
 BEGIN
@@ -15,10 +15,13 @@ BEGIN
            IS NOT TRUE THEN
             RETURN false;
         END IF;
+        PERFORM (attempt ->> 'at')::timestamptz;
         IF EXISTS (SELECT FROM jsonb_array_elements(attempt -> 'errors') e WHERE jsonb_typeof(e) <> 'string') THEN
             RETURN false;
         END IF;
     END LOOP;
     RETURN true;
+EXCEPTION WHEN data_exception THEN
+    RETURN false;
 END
 $$;

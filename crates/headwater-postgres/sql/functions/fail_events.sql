@@ -115,6 +115,11 @@ BEGIN
          WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition AND f.first_event = first;
         RETURN;
     END IF;
+    -- What other owners have settled, which do not look here.
+    DELETE FROM headwater_private.failing_events f
+     WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = fail_events.subscriber_id AND f.partition = fail_events.partition
+       AND (f.term < sub.began_in_term
+            OR f.sequences[1] <= sub.position AND NOT headwater_private.ledger_holds(sub.pending_gaps, ARRAY[f.sequences[1], f.sequences[1]]));
     retry_in := coalesce(fail_events.delay, least(interval '1 s' * (2 ^ least(attempts - 1, 6)), interval '1 minute'));
     INSERT INTO headwater_private.failing_events AS f (namespace_id, partition, term, retry_at, subscriber_id, sequences, first_event, attempts)
     VALUES (ns.namespace_id, fail_events.partition, fail_events.term, clock_timestamp() + retry_in, fail_events.subscriber_id, fail_events.sequences, first, tried)

@@ -21,7 +21,7 @@ DECLARE
     moment   timestamptz;
     again_at timestamptz;
 BEGIN
-    IF nack.claim_id IS NULL AND nack.sequences IS NULL THEN
+    IF nack.claim_id IS NULL AND coalesce(array_remove(nack.sequences, NULL), '{}') = '{}' THEN
         RETURN;
     END IF;
     PERFORM headwater_private.check_interval('delay', nack.delay, '0', '1000 years', 'delay is an interval from 0 to 1000 years');

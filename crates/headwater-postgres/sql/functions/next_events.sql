@@ -104,11 +104,16 @@ BEGIN
         page.transaction_ids := page.transaction_ids || more.more_transaction_ids;
         held := more.held;
     END IF;
+    bundles := headwater_private.bundle_numbers(next_events.scope,
+        (SELECT min(f.sequences[1]) FROM headwater_private.failing_events f
+          WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = next_events.subscriber_id AND f.partition = next_events.partition
+            AND f.term >= sub.began_in_term AND f.sequences[1] = ANY (page.sequences)),
+        page.sequences, page.keys, page.transaction_ids, page.actors);
+    -- Of the first bundle that failed, what is tried again last.
     SELECT f.* INTO failing FROM headwater_private.failing_events f
      WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = next_events.subscriber_id AND f.partition = next_events.partition
        AND f.term >= sub.began_in_term AND f.sequences[1] = ANY (page.sequences)
-     ORDER BY f.sequences[1] LIMIT 1;
-    bundles := headwater_private.bundle_numbers(next_events.scope, failing.sequences[1], page.sequences, page.keys, page.transaction_ids, page.actors);
+     ORDER BY bundles[array_position(page.sequences, f.sequences[1])], f.retry_at DESC LIMIT 1;
 
     -- From the bundle on that failed, or whose events are not all there, the rest waits.
     keep := (SELECT min(b.bundle) - 1 FROM unnest(page.keys, bundles) AS b(key, bundle) WHERE b.bundle IS NOT NULL AND b.key = ANY (held));

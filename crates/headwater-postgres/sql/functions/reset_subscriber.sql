@@ -42,6 +42,8 @@ BEGIN
                settled_events = 0, settled_sum = 0, late_events = 0, late_sum = 0, updated_at = clock_timestamp()
          WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reset_subscriber.subscriber_id AND s.partition = kept.partition;
     END LOOP;
+    DELETE FROM headwater_private.failing_events f
+     WHERE f.namespace_id = ns.namespace_id AND f.subscriber_id = reset_subscriber.subscriber_id;
     DELETE FROM headwater_private.settled_ahead a
      WHERE a.namespace_id = ns.namespace_id AND a.subscriber_id = reset_subscriber.subscriber_id;
     -- They are to change states again.

@@ -434,6 +434,26 @@ async fn every_event_that_fails_keeps_its_attempts() {
     assert_eq!(left, 0);
 }
 
+/// Of several bundles that failed, the first one decides, wherever in it the event is that failed.
+#[tokio::test]
+async fn a_bundle_waits_though_a_later_event_of_it_failed() {
+    let db = shop("reader", "").await;
+    let mut worker = Worker::new(&db, "reader").await;
+    emit(&mut db.session().await, &["a", "b", "b", "a"]).await;
+    let of = worker.lease().await[0];
+    assert_eq!(worker.fail(of, &[4], "delay => '1 hour'").await, ("retry".into(), 1));
+    assert_eq!(worker.fail(of, &[2, 3], "delay => '0'").await, ("retry".into(), 1));
+    assert!(worker.page(of, "10, scope => 'key'").await.is_empty(), "1 and 4 wait, and 2 is behind them");
+    run(&mut db.session().await, "UPDATE headwater_private.failing_events SET retry_at = clock_timestamp()").await;
+    let page = worker.page(of, "10, scope => 'key'").await;
+    assert_eq!(page.iter().map(|given| (given.2, given.1)).collect::<Vec<_>>(), [(1, 1), (4, 2)]);
+    worker.settle_all(of, &page).await;
+    let page = worker.page(of, "10, scope => 'key'").await;
+    assert_eq!(page.iter().map(|given| (given.2, given.1)).collect::<Vec<_>>(), [(2, 2), (3, 2)]);
+    worker.settle_all(of, &page).await;
+    assert_eq!(stands(&db, "reader").await, [(4, vec![])]);
+}
+
 /// A term of one partition is no term of another.
 #[tokio::test]
 async fn events_of_another_partition_cannot_fail() {

@@ -351,6 +351,7 @@ async fn what_found_nothing_can_be_acked() {
     .await;
     for settle in [
         "ack('shop', 'work', c.claim_id)",
+        "ack('shop', 'work', c.claim_id, ARRAY[c.global_sequence])",
         "nack('shop', 'work', c.claim_id)",
         "extend('shop', 'work', c.claim_id, '1 minute')",
     ] {
@@ -363,7 +364,7 @@ async fn what_found_nothing_can_be_acked() {
     }
     let call = "SELECT c.global_sequence, headwater.ack('shop', 'work', c.claim_id)::text
                   FROM headwater.claim('shop', 'work', event_types => '{rare}', max_scan => 500) c";
-    let mut calls = 3;
+    let mut calls = 4;
     loop {
         let (sequence, _): (Option<i64>, Option<String>) =
             sqlx::query_as(call).fetch_one(&mut shop.session).await.unwrap();

@@ -265,6 +265,8 @@ async fn a_queue_goes_on_where_it_was() {
         ("retries", "due_at", "\"290000-01-01T00:00:00+00:00\""),
         ("retries", "failures", "[1]"),
         ("retries", "failures", r#"[{"at": "x", "node": "n", "errors": []}]"#),
+        ("retries", "failures", r#"[{"at": "2026-02-31T00:00:00Z", "node": "n", "errors": []}]"#),
+        ("retries", "failures", r#"[{"at": "2026-02-01T00:00:00+99:99", "node": "n", "errors": []}]"#),
         ("retries", "failures", r#"[{"at": "2026-11-19T00:00:00Z", "node": "n", "errors": [1]}]"#),
         ("retries", "failures", "{}"),
         ("retries", "due_at", "\"infinity\""),

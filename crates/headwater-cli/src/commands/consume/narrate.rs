@@ -56,6 +56,7 @@ pub(super) async fn narrate(node: &Node, subscribers: &PgSubscribers, subscriber
             }
             continue;
         }
+        gone = 0;
         if said == RunnerState::StandingBy && status.owned {
             owner = None;
             tracing::info!(target: CONSUME, "took over after position {}", status.position.unwrap_or_default());
