@@ -101,11 +101,12 @@ impl Gate {
     /// A gap is passed only if it was still there `hold_for` after it was first seen: a process that was stopped in between has to look
     /// again.
     pub fn admit(&mut self, segment: &Segment, ledger: &Gaps, now: Instant) -> (Vec<Admitted>, Option<Hold>) {
-        let now = segment.as_of.map_or(now, |as_of| as_of.min(now));
         if segment.after > self.position {
             return (Vec::new(), None);
         }
-        self.note_pending(segment, now);
+        // What came from the WAL is newer than the last look, and so is a gap in it.
+        self.note_pending(segment, segment.visible_by.or(segment.as_of).map_or(now, |seen| seen.min(now)));
+        let now = segment.as_of.map_or(now, |as_of| as_of.min(now));
         let mut room = MAX_PASSED.saturating_sub(ledger.len());
         let start = segment.events.partition_point(|event| sequence(event) <= self.position);
         let mut admitted = Vec::with_capacity(segment.events.len() - start);
@@ -150,6 +151,9 @@ impl Gate {
     }
 
     fn passes_at(&self, first: u64, now: Instant) -> Option<Instant> {
+        if self.hold_for.is_zero() {
+            return Some(now);
+        }
         let at = self.pending.partition_point(|gap| gap.1 < first);
         let since = self.pending.get(at).filter(|gap| gap.0 <= first).map_or(now, |gap| gap.2);
         since.checked_add(self.hold_for)
@@ -280,6 +284,25 @@ mod tests {
         assert_eq!((admitted.len(), hold.unwrap().until), (0, Some(start + hold_for)));
         seen.as_of = Some(later);
         assert_eq!(gate.admit(&seen, &Gaps::new(), later).0.len(), 1);
+    }
+
+    /// The WAL brings events between two looks, which may be far apart.
+    #[test]
+    fn a_gap_in_what_came_after_the_last_look_is_not_as_old_as_that_look() {
+        let looked_at = Instant::now();
+        let came_at = looked_at + Duration::from_secs(60);
+        let mut seen = segment(0, [2], 0);
+        (seen.as_of, seen.visible_by) = (Some(looked_at), Some(came_at));
+        let mut gate = Gate::new(0, SECOND);
+        let (admitted, hold) = gate.admit(&seen, &Gaps::new(), came_at);
+        assert_eq!((admitted.len(), hold.unwrap().until), (0, Some(came_at + SECOND)));
+        for (later, passed) in [(SECOND / 2, 0), (SECOND, 1)] {
+            seen.as_of = Some(came_at + later);
+            assert_eq!(gate.admit(&seen, &Gaps::new(), came_at + later).0.len(), passed);
+        }
+        // Whoever never waits does not wait for a look.
+        (seen.as_of, seen.visible_by) = (Some(looked_at), Some(came_at));
+        assert_eq!(Gate::new(0, Duration::ZERO).admit(&seen, &Gaps::new(), came_at).0.len(), 1);
     }
 
     #[test]
