@@ -71,7 +71,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let mut appends: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     let mut overlaps: BTreeMap<&'static str, Followed> = BTreeMap::new();
     let load = Load { writers: options.writers, rollbacks: options.rollbacks, seconds: options.seconds_per_round };
-    // Before all else: sessions that stay open tell only later what they have read, which would be counted here.
+    // Before all else: sessions that stay open tell only later what they have read, which would be
+    // counted here.
     for round in 0..options.rounds {
         for (name, live) in overlapping().into_iter().filter(|_| wanted("overlap")) {
             let followed = follow(&server, &mut conn, live, load).await?;

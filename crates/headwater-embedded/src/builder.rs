@@ -19,7 +19,8 @@ const PORT_ATTEMPTS: usize = 5;
 /// What kind of server to start, and where.
 ///
 /// Every server has the superuser `headwater` with a generated password, a database `headwater` beside `postgres`, UTF8 with the C locale,
-/// the time zone UTC, the search path `public`, `wal_level = logical`, 200 connections, 10 WAL senders, 10 replication slots and 16
+/// the time zone UTC, the search path `public`, `wal_level = logical`, 200 connections, 10 WAL
+/// senders, 10 replication slots and 16
 /// prepared transactions; [`ServerBuilder::setting`] changes what is a setting.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]

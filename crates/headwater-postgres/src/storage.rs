@@ -33,7 +33,8 @@ pub struct StorageStep {
 impl Database {
     /// Moves a namespace to tables of its own, or to those that namespaces share, while it is in use; `on_step` is told of each step. Returns when
     /// all its events are in the new place. Only the owner of the tables can. If somebody is in the way for longer than
-    /// `patience`, it is [`AdminError::NamespaceHeld`]: call it again, which goes on where this one stopped.
+    /// `patience`, it is [`AdminError::NamespaceHeld`]: call it again, which goes on where this one
+    /// stopped.
     pub async fn set_storage(
         &self,
         name: &str,

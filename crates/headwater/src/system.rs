@@ -70,7 +70,8 @@ impl Headwater {
     }
 
     /// Moves a namespace to tables of its own, or to those that namespaces share, while it is in use; `on_step` is told of each step. If transactions
-    /// are in the way for longer than `patience`, it is [`AdminError::NamespaceHeld`]: call it again, which goes on where this one stopped.
+    /// are in the way for longer than `patience`, it is [`AdminError::NamespaceHeld`]: call it
+    /// again, which goes on where this one stopped.
     pub async fn set_storage(
         &self,
         name: &str,

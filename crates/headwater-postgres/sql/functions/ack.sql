@@ -1,7 +1,8 @@
 -- headwater.ack(namespace, subscriber_id, claim_id, sequences)
 -- Public: in docs/sql.md.
 -- Finishes a claim, or some of its events: they are not delivered again. In the caller's transaction: with a rollback they stay claimed.
--- Naming events that were settled before does nothing, nor does a claim that is NULL, as headwater.claim answers it where it has looked far and found nothing.
+-- Naming events that were settled before does nothing, nor does a claim that is NULL, as
+-- headwater.claim answers it where it has looked far and found nothing.
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the claim. Writes: the claim, a redriven dead letter.
 CREATE OR REPLACE FUNCTION headwater.ack(namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off

@@ -1,5 +1,6 @@
 -- headwater_private.are_attempts(attempts)
--- Whether a JSON value lists attempts that failed, as every reader can read them: each with `at`, `node` and `errors`.
+-- Whether a JSON value lists attempts that failed, as every reader can read them: each with `at`,
+-- `node` and `errors`.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.are_attempts(attempts jsonb)
 RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

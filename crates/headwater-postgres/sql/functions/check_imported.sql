@@ -1,6 +1,7 @@
 -- headwater_private.check_imported(ns)
 -- Checks that the events of an import fit together, before its months are sealed: each stream has a row with its last
--- version, its versions have no hole and none comes twice, no event id comes twice, and none is among what was trimmed. Reads all events once.
+-- version, its versions have no hole and none comes twice, no event id comes twice, and none is
+-- among what was trimmed. Reads all events once.
 -- Raises: WH002. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.check_imported(ns headwater_private.namespaces)
 RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

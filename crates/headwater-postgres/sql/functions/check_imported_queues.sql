@@ -1,5 +1,6 @@
 -- headwater_private.check_imported_queues(namespace_id)
--- Checks that the queues and retries of an import belong to subscribers that share their events. The events tell which types a retry has; what the log no longer has is left out.
+-- Checks that the queues and retries of an import belong to subscribers that share their events.
+-- The events tell which types a retry has; what the log no longer has is left out.
 -- Raises: WH002, WH016. Locks: as require_in_log. Writes: retries.
 CREATE OR REPLACE FUNCTION headwater_private.check_imported_queues(namespace_id int)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

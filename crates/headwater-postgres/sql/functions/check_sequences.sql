@@ -1,7 +1,9 @@
 -- headwater_private.check_sequences(namespace_id, sequences, pairs)
--- Refuses a list of sequences that is not in order, begins below 1, or goes beyond the head of the log; with pairs, a list
+-- Refuses a list of sequences that is not in order, begins below 1, or goes beyond the head of the
+-- log; with pairs, a list
 -- of ranges: first, last, first, last.
--- Compares by subscripts: a window function over the elements takes three times as long. A list with a NULL is refused
+-- Compares by subscripts: a window function over the elements takes three times as long. A list
+-- with a NULL is refused
 -- before that, since each subscript would walk over its bitmap.
 -- Raises: WH002, WH016. Locks: as require_in_log. Writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.check_sequences(namespace_id int, sequences bigint[], pairs boolean)

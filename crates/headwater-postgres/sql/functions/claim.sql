@@ -11,7 +11,8 @@
 --   with_events    false: answers one row per claim, whose event columns are NULL. Read the events with headwater.read_claims after the
 --                  commit: then other workers claim while you read.
 -- Of some types, a claim that has found three quarters of max_events does not look on for the rest.
--- No rows: there is nothing to claim now, up to the end of the log. Where nothing was found in max_scan events, one row comes whose columns are all NULL: what was looked
+-- No rows: there is nothing to claim now, up to the end of the log. Where nothing was found in
+-- max_scan events, one row comes whose columns are all NULL: what was looked
 -- through is noted, so ask again.
 -- A paused subscriber gets nothing. Until the caller's transaction ends, nobody else claims events of this subscriber.
 -- Raises: WH001, WH002, WH006, WH012, WH013 if the subscriber is not shared, WH014 if one of the acks is lost.

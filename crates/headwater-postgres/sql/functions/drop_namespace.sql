@@ -4,7 +4,8 @@
 -- gone when this commits. Rows that may be many are deleted afterwards, in batches, and its own tables are dropped, one by one (headwater.purge_dropped). Tables of past months that
 -- it shared are written anew without it (headwater.drop_steps). Its replication slots are left to their owners (headwater.cdc_orphans).
 -- Raises: WH001, WH002 (confirm), WH015 (others than the owner), WH037 (nodes of it are alive, and it is not forced), WH038 (transactions
--- that use it are open for longer than 5 seconds). Locks: its sequence or counter, for which it waits; what it deletes; a latch.
+-- that use it are open for longer than 5 seconds). Locks: its sequence or counter, for which it
+-- waits; what it deletes; a latch.
 -- Writes: everything that has its number.
 CREATE OR REPLACE FUNCTION headwater.drop_namespace(
     namespace text, confirm text, force boolean DEFAULT false, caller headwater.caller DEFAULT current_user

@@ -1,7 +1,9 @@
 -- headwater.export_rows(namespace)
 -- All of a namespace but its events, as lines of an export; the first is its settings, and must be the first of the file. In the list of a SELECT it streams, however many rows there are.
--- What belongs to running programs is left out: nodes, leases, memberships, claims, slots. What is claimed comes as retries, as if its worker had handed it back at
--- once; letters that are delivered again are dead. Terms are numbers of this server: a subscriber's is 1, and so is that of a dead letter that was delivered again, or
+-- What belongs to running programs is left out: nodes, leases, memberships, claims, slots. What is
+-- claimed comes as retries, as if its worker had handed it back at
+-- once; letters that are delivered again are dead. Terms are numbers of this server: a subscriber's
+-- is 1, and so is that of a dead letter that was delivered again, or
 -- of an attempt that failed, since the subscriber began.
 -- Raises: WH001, WH015 (others than the owner). Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.export_rows(namespace text, caller headwater.caller DEFAULT current_user)

@@ -1,6 +1,7 @@
 -- headwater.extend(namespace, subscriber_id, claim_id, visibility)
 -- Public: in docs/sql.md.
--- Keeps a claim for `visibility` from now on; never shorter than it is. Answers when it expires. Without a claim (NULL), does nothing.
+-- Keeps a claim for `visibility` from now on; never shorter than it is. Answers when it expires.
+-- Without a claim (NULL), does nothing.
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks, writes: the claim.
 CREATE OR REPLACE FUNCTION headwater.extend(namespace text, subscriber_id text, claim_id uuid, visibility interval, caller headwater.caller DEFAULT current_user)
 RETURNS timestamptz LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off

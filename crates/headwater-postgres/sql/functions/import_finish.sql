@@ -1,5 +1,7 @@
 -- headwater.import_finish(namespace, ending, events, rows)
--- Ends an import: `ending` is the last line of the export, which says how many events and other rows it has; as many must have been stored. Positions, gaps, queues and streams must fit the log. The sequence goes on above
+-- Ends an import: `ending` is the last line of the export, which says how many events and other
+-- rows it has; as many must have been stored. Positions, gaps, queues and streams must fit the log.
+-- The sequence goes on above
 -- all that were ever handed out, past months are sealed, and subscribers begin a new term.
 -- Raises: WH001, WH002 (the export is incomplete, or contradicts itself), WH015 (others than the owner). Locks: past months, as seal_months does. Writes: the namespace, subscribers, months.
 CREATE OR REPLACE FUNCTION headwater.import_finish(

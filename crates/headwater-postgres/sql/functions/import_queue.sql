@@ -1,5 +1,6 @@
 -- headwater_private.import_queue(namespace_id, given)
--- Brings in where a queue stood: a line `queue_states` of an export. The queue goes on from there. Its open claims come as retries.
+-- Brings in where a queue stood: a line `queue_states` of an export. The queue goes on from there.
+-- Its open claims come as retries.
 -- Raises: WH002, WH016. Locks: as require_in_log. Writes: claims.
 CREATE OR REPLACE FUNCTION headwater_private.import_queue(namespace_id int, given jsonb)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,7 @@
 -- headwater.log_page(namespace_id, after_sequence, up_to_sequence, max_events, event_types, stream, stream_prefix, from_at, until_at)
 -- One page of what this snapshot shows of the log, in order: no proof that nothing is missing. headwater.read_log gives
--- that. NULL: no limit, no filter. In a type, * stands for any characters. from_at and until_at are those of headwater_private.log_bounds, or NULL: no other months are opened.
+-- that. NULL: no limit, no filter. In a type, * stands for any characters. from_at and until_at are
+-- those of headwater_private.log_bounds, or NULL: no other months are opened.
 -- Raises: WH015 if the caller may not read it. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.log_page(
     namespace_id int, after_sequence bigint, up_to_sequence bigint, max_events int,

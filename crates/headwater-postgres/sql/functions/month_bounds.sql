@@ -1,5 +1,6 @@
 -- headwater.month_bounds(namespace_id)
--- The sealed months of a namespace, the oldest first, and from where on its events are kept (NULL: all are).
+-- The sealed months of a namespace, the oldest first, and from where on its events are kept (NULL:
+-- all are).
 -- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.month_bounds(
     namespace_id int, caller headwater.caller DEFAULT current_user

@@ -2,7 +2,8 @@
 -- How a page that asks for some event types reads them. In a type, * stands for any characters.
 --   types    the types, or patterns of LIKE
 --   likes    they are patterns
---   indexed  the namespace has an index by type that is ready, and the types are whole: to be used in this snapshot
+--   indexed  the namespace has an index by type that is ready, and the types are whole: to be used
+--            in this snapshot
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.page_types(namespace_id int, event_types text[], OUT types text[], OUT likes boolean, OUT indexed boolean)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,5 +1,7 @@
 -- headwater.pass_types(namespace_id, after_sequence, up_to_sequence, event_types)
--- What a subscriber that asks for some types (in which * stands for any characters) may pass at once, where the namespace has an index by type: up to `reach` there is none of these types after after_sequence. Checkpoints
+-- What a subscriber that asks for some types (in which * stands for any characters) may pass at
+-- once, where the namespace has an index by type: up to `reach` there is none of these types after
+-- after_sequence. Checkpoints
 -- count what they pass: so many events, with this sum of their sequences. The log is known to be settled up to up_to_sequence. No row: read on, since one of
 -- these types is near, or there is no index.
 -- Raises: WH015 if the caller may not read it. Locks, writes: nothing.

@@ -1,6 +1,8 @@
 -- headwater_private.refuse_held(ns, what, reason)
--- Says what cannot be done with a namespace at this moment, and who is in the way: whoever may still commit events, whoever holds a lock
--- on its sequence, which strangers cannot take, and, unless it was to be moved, whoever holds one of its rows.
+-- Says what cannot be done with a namespace at this moment, and who is in the way: whoever may
+-- still commit events, whoever holds a lock
+-- on its sequence, which strangers cannot take, and, unless it was to be moved, whoever holds one
+-- of its rows.
 -- Raises: WH038. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.refuse_held(ns headwater_private.namespaces, what text, reason text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

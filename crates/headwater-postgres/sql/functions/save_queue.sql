@@ -2,8 +2,10 @@
 -- Writes claims that were made, and with them where the queue stands: in the newest row, which a done claim is written for if none was made. `newest`
 -- is the number of the claim that has the state by now: if it has `ended`, it goes. The caller holds the queue's lock.
 -- The view headwater_private.queue_states tells the state: what the newest claim carries, or, if there is no claim yet, where the subscriber began; with the
--- number of that claim, and whether nothing of it is left to do. A view, so that it becomes part of the statement that asks. Besides these two, these know that the newest claim has
--- the state, each since a call would cost more than what it does: take_claims, is_idle, end_claim, and the view places (in queue_status.sql).
+-- number of that claim, and whether nothing of it is left to do. A view, so that it becomes part of
+-- the statement that asks. Besides these two, these know that the newest claim has
+-- the state, each since a call would cost more than what it does: take_claims, is_idle, end_claim,
+-- and the view places (in queue_status.sql).
 -- Raises, locks: nothing. Writes: claims.
 CREATE OR REPLACE FUNCTION headwater_private.save_queue(
     namespace_id int, subscriber_id text, newest bigint, ended boolean, made headwater_private.claims[], q headwater_private.queue_state

@@ -1,4 +1,5 @@
--- Several events of a partition may have failed and wait for their next attempt: each keeps its attempts.
+-- Several events of a partition may have failed and wait for their next attempt: each keeps its
+-- attempts.
 -- Frozen once shipped.
 
 ALTER TABLE headwater_private.failing_events DROP CONSTRAINT failing_events_pkey;

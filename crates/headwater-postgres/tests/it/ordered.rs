@@ -401,7 +401,8 @@ async fn a_bundle_fails_together() {
     assert_eq!(stands(&db, "reader").await, [(4, vec![])]);
 }
 
-/// Whoever goes on with a page after a failure may meet another one: each keeps its attempts, and the first waits for its turn.
+/// Whoever goes on with a page after a failure may meet another one: each keeps its attempts, and
+/// the first waits for its turn.
 #[tokio::test]
 async fn every_event_that_fails_keeps_its_attempts() {
     let db = shop("reader", "").await;

@@ -339,7 +339,8 @@ async fn a_claim_without_its_events_is_read_later() {
     assert!(read(&mut shop.session, "none").await.is_err());
 }
 
-/// A claim that has looked far and found nothing answers a row without a claim, which can be acked, handed back and extended like any other: so a
+/// A claim that has looked far and found nothing answers a row without a claim, which can be acked,
+/// handed back and extended like any other: so a
 /// call that does both at once is not rolled back, and the next one looks on.
 #[tokio::test]
 async fn what_found_nothing_can_be_acked() {

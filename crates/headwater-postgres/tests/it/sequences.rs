@@ -110,7 +110,8 @@ async fn a_claim_is_settled_by_numbers_that_exist() {
     shop.queue.ack(claim.claim_id, Some(&sequences(&claim))).await.unwrap();
 }
 
-/// A checkpoint, a ledger and what is settled ahead are lists of sequences, which SQL checks before it stores them.
+/// A checkpoint, a ledger and what is settled ahead are lists of sequences, which SQL checks before
+/// it stores them.
 #[tokio::test]
 async fn lists_of_sequences_are_in_order_and_in_the_log() {
     let db = TestDatabase::create().await;

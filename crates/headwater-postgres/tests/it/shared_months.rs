@@ -94,7 +94,8 @@ async fn the_disk_gets_back_what_is_trimmed_or_dropped() {
     .await;
     maintain(&db.database, "long").await;
     let dropped = count(&mut session, size).await;
-    // Half of all there was, but for the newest past month, which stays with the current ones for a month.
+    // Half of all there was, but for the newest past month, which stays with the current ones for a
+    // month.
     assert!(dropped <= full * 70 / 100, "{dropped} of {full}");
     assert_eq!(all(&logs[1]).await, 6_000);
 }

@@ -188,7 +188,8 @@ async fn a_queue_goes_on_where_it_was() {
             sqlx::query_as(claim).bind(namespace).bind(most).bind(types).fetch_all(session).await.unwrap();
         rows
     };
-    // 1 to 7 without 4 are claimed: 1 fails, 2 is acked, the others are held. Then 9 to 15 are done, and 17 on waits.
+    // 1 to 7 without 4 are claimed: 1 fails, 2 is acked, the others are held. Then 9 to 15 are
+    // done, and 17 on waits.
     let first = claimed(&mut session, "shop", 6, Some(vec!["job"])).await;
     assert_eq!(first.iter().map(|row| row.1).collect::<Vec<_>>(), [1, 2, 3, 5, 6, 7]);
     run(

@@ -436,7 +436,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Tells the last subscriber only about these event types, in which `*` stands for any characters.
+    /// Tells the last subscriber only about these event types, in which `*` stands for any
+    /// characters.
     pub fn event_types(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let types: Vec<String> = types.into_iter().map(Into::into).collect();
         match self.subscriptions.last_mut() {

@@ -10,7 +10,8 @@ use crate::logging::CONSUME;
 const LOOK: Duration = Duration::from_millis(250);
 /// Looks between questions to the database while standing by.
 const ASK_EVERY: u32 = 8;
-/// Answers in a row that there is no such namespace, after which it counts as gone. To a role whose grant was taken back
+/// Answers in a row that there is no such namespace, after which it counts as gone. To a role whose
+/// grant was taken back
 /// it is not there either, and it may get the grant again.
 pub(super) const GONE: u32 = 5;
 
