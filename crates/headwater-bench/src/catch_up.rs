@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use headwater::{CheckpointMode, Node, NodeBuilder, ReliableDeliveryConfig, StartFrom, SubscriberStore};
+use headwater::delivery::{CheckpointMode, OperatorStore, ReliableDeliveryConfig, StartFrom};
+use headwater::node::NodeBuilder;
+use headwater::{Node, Subscription};
 use serde::{Deserialize, Serialize};
 use sqlx::PgConnection;
 use tokio::process::Command;
@@ -139,25 +141,22 @@ impl Bench<'_> {
         let last = StartFrom::After(self.head - one_by_one);
         match name {
             BATCHES => {
-                let node = idle_batches(node, id.clone()).config(batches());
+                let node = node.run(idle_batches(&id).config(batches()));
                 self.until_caught_up(node, &id, self.options.events).await
             }
             BARE => timed(self.options.events, BareSelect::new(&self.server, &mut self.conn).read()).await,
             PGMQ => self.pgmq(one_by_one).await,
             name if name.starts_with("command") => self.command(name, &id).await,
             ONE_BY_ONE | ALONE => {
-                let node = node.subscribe(Idle(id.clone())).config(singly(last));
+                let node = node.run(Subscription::of(Idle(id.clone())).config(singly(last)));
                 self.until_caught_up(node, &id, one_by_one).await
             }
             _ => {
                 let (fails, sleeps) = (format!("{id}-fails"), format!("{id}-sleeps"));
                 let node = node
-                    .subscribe(AlwaysFails(fails.clone()))
-                    .start_from(last)
-                    .subscribe(Sleeps(sleeps.clone()))
-                    .start_from(last)
-                    .subscribe(Idle(id.clone()))
-                    .config(singly(last));
+                    .run(Subscription::of(AlwaysFails(fails.clone())).start_from(last))
+                    .run(Subscription::of(Sleeps(sleeps.clone())).start_from(last))
+                    .run(Subscription::of(Idle(id.clone())).config(singly(last)));
                 let sample = self.until_caught_up(node, &id, one_by_one).await?;
                 for neighbour in [fails, sleeps] {
                     self.server.namespace.subscribers().remove(&neighbour, true).await?;
@@ -273,7 +272,8 @@ pub(crate) async fn run_child(options: ChildOptions) -> anyhow::Result<()> {
     let namespace = headwater.namespace(NAMESPACE).await?;
     let started = Instant::now();
     let ids: Vec<_> = (0..options.subscribers).map(|number| format!("memory-{number}")).collect();
-    let node = ids.iter().fold(namespace.node("memory").config(batches()), |node, id| idle_batches(node, id.clone()));
+    let node =
+        ids.iter().fold(namespace.node("memory").default_config(batches()), |node, id| node.run(idle_batches(id)));
     let node = node.start().await?;
     for id in &ids {
         node.wait_for(id, options.head).await?;

@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use headwater::{Append, CdcMode, CdcOptions, Headwater, Live, LiveState, Node, StartFrom, SubscriberStore};
+use headwater::cdc::{CdcMode, CdcOptions, Live, LiveState};
+use headwater::delivery::{OperatorStore, StartFrom};
+use headwater::log::Append;
+use headwater::{Headwater, Node};
 use sqlx::PgConnection;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -156,8 +159,8 @@ async fn streaming(node: &Node) {
 
 /// How fast a subscriber handles what producers append as fast as they can; and how fast they did.
 async fn keep_up(server: &BenchServer, live: Live, events: u64) -> anyhow::Result<(Sample, f64)> {
-    let builder = server.namespace.node("keep-up").start_from(StartFrom::Now).live(live);
-    let node = idle_batches(builder, "keep-up".into()).start().await?;
+    let builder = server.namespace.node("keep-up").live(live);
+    let node = builder.run(idle_batches("keep-up").start_from(StartFrom::Now)).start().await?;
     streaming(&node).await;
     let started = Instant::now();
     let mut producers = JoinSet::new();
@@ -228,10 +231,11 @@ async fn reads(server: &BenchServer, monitor: &mut PgConnection, options: &Optio
     for node in 0..NODES {
         let headwater = Headwater::builder().application_name(APPLICATION).connect(&server.url).await?;
         let name = format!("{APPLICATION}-{node}");
-        let builder = headwater.namespace(NAMESPACE).await?.node(&name).start_from(StartFrom::Now);
+        let builder = headwater.namespace(NAMESPACE).await?.node(&name);
         let ids: Vec<_> = (0..SUBSCRIBERS / NODES).map(|number| format!("{name}-{number}")).collect();
         let builder = builder.live(Live::Cdc(CdcOptions::default()));
-        let node = ids.iter().fold(builder, |node, id| idle_batches(node, id.clone())).start().await?;
+        let node =
+            ids.iter().fold(builder, |node, id| node.run(idle_batches(id).start_from(StartFrom::Now))).start().await?;
         streaming(&node).await;
         nodes.push((headwater, node, ids));
     }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Args;
-use headwater::{Headwater, StartFrom, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{OperatorStore, StartFrom};
 use sqlx::PgConnection;
 
 use crate::handlers::idle_batches;
@@ -119,9 +120,10 @@ impl Bench<'_> {
         let namespace = headwater.namespace(NAMESPACE).await?;
         let before = self.rows().await?;
         let ids: Vec<_> = (0..subscribers).map(|number| format!("fanout-{}-{number}", self.number)).collect();
-        let builder = namespace.node("fanout").start_from(start_from);
+        let builder = namespace.node("fanout");
         let started = Instant::now();
-        let node = ids.iter().fold(builder, |node, id| idle_batches(node, id.clone())).start().await?;
+        let node =
+            ids.iter().fold(builder, |node, id| node.run(idle_batches(id).start_from(start_from))).start().await?;
         while !node.status().subscribers.iter().all(|one| one.owned) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -6,15 +6,12 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use async_trait::async_trait;
 use clap::Args;
-use headwater::{
-    CheckpointMode, Event, EventObserver, HandlerError, Headwater, ReliableDeliveryConfig, StartFrom, SubscriberStore,
-};
+use headwater::delivery::{CheckpointMode, GroupStore, OperatorStore, ReliableDeliveryConfig, StartFrom};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Subscription};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -119,7 +116,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 async fn fill(server: &BenchServer, events: u64) -> anyhow::Result<()> {
     let payloads = Payloads::new();
     for first in (0..events).step_by(5_000) {
-        let append = (first..events.min(first + 5_000)).fold(headwater::Append::new(), |append, number| {
+        let append = (first..events.min(first + 5_000)).fold(headwater::log::Append::new(), |append, number| {
             let key = Some(format!("customer-{}", number % KEYS));
             append.event(Event { key, ..payloads.event(number) })
         });
@@ -279,13 +276,12 @@ struct Worker {
     takes: Duration,
 }
 
-#[async_trait]
 impl EventObserver for Worker {
     fn subscriber_id(&self) -> &str {
         &self.subscriber
     }
 
-    async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
         if !*self.go.borrow() {
             _ = self.go.clone().wait_for(|go| *go).await;
         }
@@ -308,12 +304,12 @@ pub(crate) async fn run_child(options: ChildOptions) -> anyhow::Result<()> {
         start_from: options.after.map_or(StartFrom::Now, StartFrom::After),
         ..ReliableDeliveryConfig::default()
     };
-    let node = namespace.node(&options.node);
-    let node = match options.partitions {
-        Some(partitions) => node.subscribe_partitioned(&options.subscriber, partitions, worker),
-        None => node.subscribe(worker),
+    let subscription = Subscription::of(worker).config(config);
+    let subscription = match options.partitions {
+        Some(partitions) => subscription.partitions(partitions),
+        None => subscription,
     };
-    let _node = node.config(config).start().await?;
+    let _node = namespace.node(&options.node).run(subscription).start().await?;
     println!("ready");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while lines.next_line().await?.is_some() {

@@ -1,21 +1,19 @@
 //! Handlers that do nothing, or too little.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use headwater::{Event, EventObserver, HandlerError, Json, NodeBuilder};
+use headwater::delivery::Batch;
+use headwater::{Delivery, EventObserver, HandlerError, Subscription};
 
 /// Does nothing.
 pub(crate) struct Idle(pub(crate) String);
 
-#[async_trait]
 impl EventObserver for Idle {
     fn subscriber_id(&self) -> &str {
         &self.0
     }
 
-    async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
         Ok(())
     }
 }
@@ -23,13 +21,12 @@ impl EventObserver for Idle {
 /// Never succeeds.
 pub(crate) struct AlwaysFails(pub(crate) String);
 
-#[async_trait]
 impl EventObserver for AlwaysFails {
     fn subscriber_id(&self) -> &str {
         &self.0
     }
 
-    async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
         Err(HandlerError::message("it always fails"))
     }
 }
@@ -37,19 +34,18 @@ impl EventObserver for AlwaysFails {
 /// Takes a second for each event.
 pub(crate) struct Sleeps(pub(crate) String);
 
-#[async_trait]
 impl EventObserver for Sleeps {
     fn subscriber_id(&self) -> &str {
         &self.0
     }
 
-    async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         Ok(())
     }
 }
 
-/// A subscriber that takes batches and does nothing with them.
-pub(crate) fn idle_batches(node: NodeBuilder, subscriber_id: String) -> NodeBuilder {
-    node.subscribe_batch(subscriber_id, |_: Vec<Arc<Event<Json>>>| async { Ok(()) })
+/// A subscription that takes batches and does nothing with them.
+pub(crate) fn idle_batches(subscriber_id: &str) -> Subscription<Batch> {
+    Subscription::new(subscriber_id).batch(|_: Vec<Delivery>| async { Ok(()) })
 }

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use headwater::{Namespace, NamespaceConfig, Node, ReliableDeliveryConfig, SubscriberStore};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig};
+use headwater::{Namespace, Node};
 use sqlx::postgres::types::Oid;
 use sqlx::{PgConnection, Row};
 
@@ -130,7 +132,7 @@ async fn settle(conn: &mut PgConnection) -> anyhow::Result<()> {
 
 async fn start(namespace: &Namespace) -> anyhow::Result<Node> {
     let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, ..ReliableDeliveryConfig::default() };
-    Ok(idle_batches(namespace.node("bench"), SUBSCRIBER.to_owned()).config(config).start().await?)
+    Ok(namespace.node("bench").run(idle_batches(SUBSCRIBER).config(config)).start().await?)
 }
 
 /// Measures the time and the CPU time of a run.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use headwater::{Headwater, Namespace};
+use headwater::{Headwater, Namespace, Subscription};
 use sqlx::PgConnection;
 
 use crate::handlers::Idle;
@@ -50,7 +50,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let headwater = Headwater::connect(&server.url).await?;
     let namespace = headwater.namespace(NAMESPACE).await?;
     let ids = (0..options.subscribers).map(|number| format!("idle-{number}"));
-    let node = ids.fold(namespace.node("idle"), |node, id| node.subscribe(Idle(id))).start().await?;
+    let node = ids.fold(namespace.node("idle"), |node, id| node.run(Subscription::of(Idle(id)))).start().await?;
     tokio::time::sleep(SETTLE).await;
     let (per_second, of_each) = match by_statement {
         true => statements(&mut monitor, options.seconds).await?,

@@ -6,15 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use async_trait::async_trait;
 use clap::{Args, ValueEnum};
-use headwater::{
-    CdcMode, CdcOptions, Event, EventObserver, HandlerError, Headwater, Live, LiveState, StartFrom, SubscriberStore,
-};
+use headwater::cdc::{CdcMode, CdcOptions, Live, LiveState};
+use headwater::delivery::{OperatorStore, StartFrom};
+use headwater::{Delivery, EventObserver, HandlerError, Headwater, Subscription};
 use sqlx::postgres::{PgConnectOptions, PgListener};
 use sqlx::{ConnectOptions, PgConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -284,13 +282,12 @@ pub(crate) async fn run_child(options: ChildOptions) -> anyhow::Result<()> {
 
 struct Reporter(String);
 
-#[async_trait]
 impl EventObserver for Reporter {
     fn subscriber_id(&self) -> &str {
         &self.0
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         println!("{} {}", event.global_sequence.unwrap_or_default(), now_ns());
         Ok(())
     }
@@ -305,7 +302,7 @@ async fn follow(options: &ChildOptions) -> anyhow::Result<()> {
         Mode::Inbox => Live::Cdc(CdcOptions { mode: CdcMode::inbox(), ..CdcOptions::default() }),
         _ => Live::Wake,
     };
-    let builder = namespace.node(&options.node).subscribe(reporter).start_from(StartFrom::Now).live(live);
+    let builder = namespace.node(&options.node).run(Subscription::of(reporter).start_from(StartFrom::Now)).live(live);
     let node = builder.start().await?;
     let alone = options.subscriber.starts_with(SUBSCRIBER);
     loop {

@@ -5,7 +5,8 @@ use std::fs;
 use anyhow::Context;
 use clap::Args;
 use futures::TryStreamExt;
-use headwater::{Headwater, LogQuery};
+use headwater::Headwater;
+use headwater::log::LogQuery;
 use serde::{Deserialize, Serialize};
 
 use crate::read::Seen;

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use clap::Args;
-use headwater::{EventLog, LogQuery, Namespace, NamespaceConfig};
+use headwater::Namespace;
+use headwater::admin::NamespaceConfig;
+use headwater::log::{EventLog, LogQuery};
 use sqlx::{PgConnection, Row};
 
 use crate::payload::Payloads;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
-use headwater::{StartFrom, SubscriberMode, SubscriberStore};
+use headwater::delivery::{GroupStore, OperatorStore, StartFrom, SubscriberMode};
 use headwater_core::SubscriberConfig;
 use sqlx::PgConnection;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -243,8 +243,7 @@ impl Bench<'_> {
         match system {
             System::Node | System::Claims | System::Typed | System::HalfOfTypes => {
                 let start_from = StartFrom::After(self.server.head().await? as u64 - waiting);
-                let config =
-                    SubscriberConfig { subscriber_id: subscriber_id.clone(), start_from, mode: SubscriberMode::Shared };
+                let config = SubscriberConfig::new(&subscriber_id, start_from, SubscriberMode::Shared);
                 self.server.namespace.subscribers().register(&config).await?;
             }
             System::Pgmq => {

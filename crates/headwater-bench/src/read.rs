@@ -6,7 +6,8 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 use clap::Args;
 use futures::TryStreamExt;
-use headwater::{Event, LogQuery};
+use headwater::RecordedEvent;
+use headwater::log::LogQuery;
 use sqlx::PgConnection;
 use tokio::process::Command;
 
@@ -118,7 +119,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn note(&mut self, event: &Event) -> anyhow::Result<()> {
+    pub(crate) fn note(&mut self, event: &RecordedEvent) -> anyhow::Result<()> {
         let sequence = event.global_sequence.context("a stored event has a sequence")?;
         ensure!(sequence > self.last, "{sequence} came after {}", self.last);
         self.last = sequence;

@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use headwater::{Headwater, Live, LiveState, Node, StartFrom, SubscriberStore};
+use headwater::cdc::{Live, LiveState};
+use headwater::delivery::{OperatorStore, StartFrom};
+use headwater::{Headwater, Node};
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -81,8 +83,8 @@ pub(crate) async fn follow(
 /// Events that were committed, and how many of these were taken from the WAL.
 async fn handled(server: &BenchServer, live: Live, load: Load) -> anyhow::Result<(u64, u64)> {
     let headwater = Headwater::builder().application_name(APPLICATION).connect(&server.url).await?;
-    let builder = headwater.namespace(NAMESPACE).await?.node(APPLICATION).start_from(StartFrom::Now).live(live);
-    let node = idle_batches(builder, APPLICATION.into()).start().await?;
+    let builder = headwater.namespace(NAMESPACE).await?.node(APPLICATION).live(live);
+    let node = builder.run(idle_batches(APPLICATION).start_from(StartFrom::Now)).start().await?;
     while !(streams(&node) && node.status().subscribers.iter().all(|one| one.owned)) {
         sleep(Duration::from_millis(10)).await;
     }

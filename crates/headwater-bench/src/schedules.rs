@@ -1,13 +1,11 @@
 //! `headwater-bench schedules`: how late schedules are fired that are all due at once.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use async_trait::async_trait;
 use chrono::{DateTime, DurationRound, TimeDelta, Timelike, Utc};
 use clap::Args;
-use headwater::{Event, EventObserver, HandlerError, Headwater, Json, Task};
+use headwater::{Delivery, EventObserver, HandlerError, Headwater, Json, RecordedEvent, Subscription, Task};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -87,13 +85,13 @@ async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> an
         ensure!(made.next_due_at.is_some_and(|next| next.to_utc() == due), "the schedules took too long to make");
     }
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
-    let mut running = vec![namespace.node("jitter").subscribe(Arrivals(arrived)).start().await?];
+    let mut running = vec![namespace.node("jitter").run(Subscription::of(Arrivals(arrived))).start().await?];
     let mut elsewhere = Vec::new();
     for number in 1..nodes {
         // As in a process of its own: with its own connections.
         let headwater = Headwater::connect(&server.url).await?;
         let node = headwater.namespace(NAMESPACE).await?.node(format!("jitter-{number}"));
-        running.push(node.subscribe(Idle(format!("jitter-{number}"))).start().await?);
+        running.push(node.run(Subscription::of(Idle(format!("jitter-{number}")))).start().await?);
         elsewhere.push(headwater);
     }
 
@@ -132,16 +130,15 @@ async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> an
 }
 
 /// Says what came, and when.
-struct Arrivals(mpsc::UnboundedSender<(Event, DateTime<Utc>)>);
+struct Arrivals(mpsc::UnboundedSender<(RecordedEvent, DateTime<Utc>)>);
 
-#[async_trait]
 impl EventObserver for Arrivals {
     fn subscriber_id(&self) -> &str {
         "jitter"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
-        let told = self.0.send((Event::clone(&event), Utc::now()));
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
+        let told = self.0.send((RecordedEvent::clone(&event), Utc::now()));
         told.map_err(|_| HandlerError::message("nobody measures any more"))
     }
 }

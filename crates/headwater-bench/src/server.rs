@@ -2,7 +2,8 @@
 
 use anyhow::{Context, ensure};
 use futures::future::try_join_all;
-use headwater::{GrantKind, Headwater, Namespace, NamespaceConfig};
+use headwater::admin::{GrantKind, NamespaceConfig};
+use headwater::{Headwater, Namespace};
 use headwater_embedded::Server;
 use serde::Serialize;
 use sqlx::postgres::types::Oid;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use headwater::{NamespaceConfig, Ordering};
+use headwater::admin::{NamespaceConfig, Ordering};
 use sqlx::{Connection, PgConnection};
 
 use crate::report::{Figure, Report, Target};

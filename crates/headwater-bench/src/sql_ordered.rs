@@ -1,13 +1,11 @@
 //! Ordered consuming by SQL, from Python, against the Rust node: both handle the same backlog in transactions of a hundred events, with one row as the effect of each event.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use headwater::{
-    Event, ReliableDeliveryConfig, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore, TransactionScope,
-};
+use headwater::delivery::{GroupStore, ReliableDeliveryConfig, StartFrom, SubscriberConfig, SubscriberMode};
+use headwater::{Delivery, Subscription, Transaction};
 use tokio::process::Command;
 
 use crate::report::{Report, Target};
@@ -61,15 +59,17 @@ async fn by_node(server: &BenchServer, subscriber: &str, events: u64, last: u64)
     let node = server
         .namespace
         .node("bench")
-        .subscribe_transactional(subscriber, |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                let effect = sqlx::query("INSERT INTO effects (global_sequence) VALUES ($1)");
-                effect.bind(event.global_sequence.map(u64::cast_signed)).execute(tx).await?;
-                Ok(())
-            })
-        })
-        .transaction_per(TransactionScope::Batch)
-        .config(config)
+        .run(
+            Subscription::new(subscriber)
+                .transactional_batch(|events: Vec<Delivery>, mut tx: Transaction| async move {
+                    for event in events {
+                        let effect = sqlx::query("INSERT INTO effects (global_sequence) VALUES ($1)");
+                        effect.bind(event.global_sequence.map(u64::cast_signed)).execute(&mut *tx).await?;
+                    }
+                    Ok(())
+                })
+                .config(config),
+        )
         .start()
         .await?;
     node.wait_for(subscriber, last).await?;
@@ -79,11 +79,7 @@ async fn by_node(server: &BenchServer, subscriber: &str, events: u64, last: u64)
 }
 
 async fn by_sql(server: &BenchServer, python: &str, subscriber: &str) -> anyhow::Result<Sample> {
-    let config = SubscriberConfig {
-        subscriber_id: subscriber.to_owned(),
-        start_from: StartFrom::Beginning,
-        mode: SubscriberMode::Exclusive,
-    };
+    let config = SubscriberConfig::new(subscriber, StartFrom::Beginning, SubscriberMode::Exclusive);
     server.namespace.subscribers().register(&config).await?;
     let script = include_str!("../python/ordered_consume.py");
     let arguments = ["-c", script, server.url.as_str(), NAMESPACE, subscriber, &PAGE.to_string()];

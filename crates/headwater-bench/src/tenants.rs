@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::Args;
 use futures::future::try_join_all;
-use headwater::{Append, Event, EventLog, Json, LogQuery, Namespace};
+use headwater::log::{Append, EventLog, LogQuery};
+use headwater::{Event, Json, Namespace};
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use crate::partitions;

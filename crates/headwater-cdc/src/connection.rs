@@ -1,4 +1,5 @@
-//! A connection that speaks the replication protocol: connect, prove who we are, run commands.
+//! A connection that speaks the replication protocol: it connects, authenticates, and runs
+//! commands.
 
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use pgwire_replication::protocol::framing::{
     MessageReader, write_password_message, write_query, write_startup_message,
 };
 use pgwire_replication::protocol::messages::{auth, parse_auth_request};
-use pgwire_replication::tls::rustls::maybe_upgrade_to_tls;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -19,18 +19,20 @@ use crate::{CdcError, Endpoint};
 
 /// A connect, or a command, that takes longer has failed: its answer may be lost.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A slot is made when the transactions have ended that were open: the server gives up sooner than we do, so that nobody waits there for a client that has gone.
+/// The server creates a slot only after the open transactions have ended. It gives up sooner than
+/// we do, so that no session waits there for a client that is gone.
 const PATIENCE_FOR_SLOTS: Duration = Duration::from_secs(60);
 const PROTOCOL_3_0: i32 = 196_608;
 const READ_BUFFER: usize = 128 * 1024;
-/// The text of values depends on the session's settings, and theirs on the role's: these are what [`crate::fields`] reads.
+/// The text of values depends on the session's settings, whose defaults come from the role. These
+/// settings are what [`crate::fields`] reads.
 const SESSION: &str =
     "-c DateStyle=ISO,YMD -c TimeZone=UTC -c IntervalStyle=postgres -c bytea_output=hex -c lock_timeout=50s";
 
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// Each value as text.
+/// Rows of values, each as text.
 type Rows = Vec<Vec<Option<String>>>;
 
 pub(crate) struct Connection {
@@ -39,7 +41,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, in replication mode.
+    /// Connects in replication mode.
     pub(crate) async fn open(endpoint: &Endpoint) -> Result<Self, CdcError> {
         within(PATIENCE, Connection::connect(endpoint)).await
     }
@@ -50,7 +52,7 @@ impl Connection {
             Place::Tcp { host, port, tls } => {
                 let tcp = TcpStream::connect((&**host, *port)).await?;
                 tcp.set_nodelay(true)?;
-                Box::new(maybe_upgrade_to_tls(tcp, tls, host).await?)
+                crate::tls::secure(tcp, tls, host).await?
             }
         };
         let mut connection =
@@ -125,12 +127,12 @@ impl Connection {
         Ok(write_password_message(&mut self.stream, &answer).await?)
     }
 
-    /// Runs a command and answers with its rows.
+    /// Runs a command and returns its rows.
     pub(crate) async fn query(&mut self, command: &str, doing: Doing<'_>) -> Result<Rows, CdcError> {
         within(PATIENCE, self.ask(command, doing)).await
     }
 
-    /// The same for a command that makes a slot.
+    /// The same for a command that creates a slot.
     pub(crate) async fn make_slot(&mut self, command: &str, doing: Doing<'_>) -> Result<Rows, CdcError> {
         within(PATIENCE_FOR_SLOTS, self.ask(command, doing)).await
     }
@@ -142,7 +144,7 @@ impl Connection {
         loop {
             let message = match self.reader.read(&mut self.stream).await {
                 Ok(message) => message,
-                // What the server said last counts for more than that it closed the connection.
+                // The server's last error says more than that it closed the connection.
                 Err(closed) => return Err(failed.unwrap_or_else(|| closed.into())),
             };
             match message.tag {
@@ -212,12 +214,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An identifier in a command, whatever it holds.
+/// Quotes an identifier for a command, whatever it holds.
 pub(crate) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A text in a command, whatever it holds.
+/// Quotes a text for a command, whatever it holds.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

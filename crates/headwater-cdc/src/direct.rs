@@ -1,19 +1,22 @@
-//! Each node its own stream: a temporary slot, a feed.
+//! Each node has its own stream: a temporary slot and a feed.
 //!
-//! Who has authority: the log. A stream only brings sooner what a read of the log would show, so it may break at any time. States:
-//! starting (the first try), streaming, degraded (it failed: a pause, which grows), recovering (the next try). Whatever fails ends
-//! the stream, empties the feed, has the tail read the log, and is said once in the log and for as long as it lasts in the status. The slot goes
-//! with the connection: nothing is left behind that could retain WAL.
+//! Who has authority: the log. A stream only brings sooner what a read of the log would show, so it
+//! may break at any time. States: starting (the first try), streaming, degraded (it failed: a
+//! pause, which grows), recovering (the next try). Every failure ends the stream, empties the feed,
+//! and makes the tail read the log. It is logged once, and stays in the status while it lasts. The
+//! slot goes with the connection: nothing is left behind that could retain WAL.
 //!
-//! The server sends a transaction once its commit is on disk, which is before others can see it. So the feed gets it only after a snapshot has
-//! shown that it has ended ([`seen_by_all`]): what comes from the WAL can be read, like all that the tail hands on.
+//! The server sends a transaction once its commit is on disk, which is before others can see it. So
+//! the feed gets the transaction only after a snapshot has shown that it has ended
+//! ([`seen_by_all`]): what comes from the WAL can then be read, like everything that the tail hands
+//! on.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headwater_core::{History, NamespaceInfo, jittered};
+use headwater_core::{Backoff, History, NamespaceInfo};
 use headwater_postgres::Database;
 use tokio::time::{Instant, sleep};
 
@@ -21,10 +24,7 @@ use crate::pump::{Sink, endpoint, plugin_options, pump, seen_by_all};
 use crate::replication::Replication;
 use crate::{CdcError, CdcOptions, Feed, LiveState, SlotKind, Transaction, orphans};
 
-/// Between tries, doubling from the one to the other.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A stream that lived for so long was well: the pauses begin anew.
+/// A stream that lived this long was healthy: the pauses start from the first again.
 const WELL: Duration = Duration::from_secs(10);
 
 /// Streams a namespace's new events into a feed.
@@ -38,7 +38,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// For a node of this name.
+    /// Creates the stream for a node of this name.
     pub fn new(database: Database, info: NamespaceInfo, node: &str, options: CdcOptions, feed: Arc<Feed>) -> Self {
         Direct { database, info, node: node.to_owned(), options, feed }
     }
@@ -49,7 +49,7 @@ impl Direct {
     }
 
     async fn stream_for_ever(&self) {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Backoff::for_database();
         let mut said = None;
         self.feed.enter(LiveState::Starting, None, None);
         loop {
@@ -59,7 +59,7 @@ impl Direct {
                 Err(error) => error,
             };
             if begun.elapsed() >= WELL {
-                pause = FIRST_PAUSE;
+                pauses.reset();
             }
             let reason = error.to_string();
             if said.as_ref() != Some(&reason) {
@@ -72,10 +72,9 @@ impl Direct {
             self.feed.enter(LiveState::Degraded, None, Some(reason.clone()));
             said = Some(reason);
             if error.needs_operator() {
-                pause = LONGEST_PAUSE;
+                pauses.give_time();
             }
-            sleep(jittered(pause, 0.5, rand::random())).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(pauses.jittered(rand::random())).await;
             self.feed.enter(LiveState::Recovering, None, None);
         }
     }
@@ -83,7 +82,8 @@ impl Direct {
     async fn stream(&self, said: &mut Option<String>) -> Result<Infallible, CdcError> {
         let endpoint = endpoint(&self.database, &self.info, &self.node, &self.options).await?;
         let plugin = self.options.plugin;
-        // Before the stream begins: should the server be another by then, what comes is taken for older than it is, and nobody takes it.
+        // Read the history before the stream begins. If the server is replaced in between, what
+        // comes counts as older than it is, and nobody takes it.
         let history = self.database.history().await?;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
         let slot = format!("headwater_n{}_{:016x}", self.info.id, rand::random::<u64>());

@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 use crate::CdcError;
 
-/// Where the server is, and as whom to come.
+/// The server to connect to, and the user.
 #[derive(Clone)]
 pub struct Endpoint {
     pub(crate) place: Place,
@@ -27,15 +27,16 @@ pub(crate) enum Place {
 }
 
 impl Endpoint {
-    /// The server of a url.
+    /// Parses the server of a url.
     pub fn parse(url: &str) -> Result<Self, CdcError> {
         let options = PgConnectOptions::from_str(url).map_err(|error| CdcError::InvalidInput(error.to_string()))?;
         Endpoint::of(&options)
     }
 
-    /// The server of a pool.
+    /// Returns the server of a pool.
     pub fn of(options: &PgConnectOptions) -> Result<Self, CdcError> {
-        // The password and the certificates are to be had from the url only, and not every name makes a url.
+        // Only the url reveals the password and the certificates, and not every name makes a valid
+        // url.
         let url = options.clone().username("u").host("h").to_url_lossy();
         let password = url.password().map(|encoded| percent_decode_str(encoded).decode_utf8_lossy().into_owned());
         let user = options.get_username().to_owned();
@@ -46,7 +47,7 @@ impl Endpoint {
                 Place::Unix(PathBuf::from(options.get_host()).join(format!(".s.PGSQL.{}", options.get_port())))
             }
             None => {
-                // As the driver prints them: a path behind this word, or the certificate itself.
+                // The driver prints a path behind this word, or the certificate itself.
                 let certificate = |name: &str| {
                     let pair = url.query_pairs().find(|(key, _)| key == name);
                     pair.map(|(_, value)| match value.strip_prefix("file: ") {
@@ -60,7 +61,7 @@ impl Endpoint {
                 let mode = match options.get_ssl_mode() {
                     PgSslMode::Disable => SslMode::Disable,
                     PgSslMode::Allow | PgSslMode::Prefer => SslMode::Prefer,
-                    // As libpq and the driver have it: a root certificate is there to be checked against.
+                    // Like libpq and the driver: if there is a root certificate, check against it.
                     PgSslMode::Require if ca_pem_path.is_some() => SslMode::VerifyCa,
                     PgSslMode::Require => SslMode::Require,
                     PgSslMode::VerifyCa => SslMode::VerifyCa,
@@ -85,14 +86,14 @@ impl Endpoint {
         })
     }
 
-    /// What the session calls itself.
+    /// Sets the application_name of the session.
     pub fn application_name(mut self, name: impl Into<String>) -> Self {
         self.application_name = name.into();
         self
     }
 }
 
-/// Without the password.
+/// Prints no password.
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Endpoint")

@@ -1,10 +1,11 @@
-//! What can go wrong between the WAL and us, told apart by what to do about it.
+//! What can go wrong between the WAL and us, split by what to do about it.
 
 use headwater_core::ReadError;
-use pgwire_replication::PgWireError;
-use pgwire_replication::protocol::ErrorFields;
+#[cfg(feature = "replication")]
+use pgwire_replication::{PgWireError, protocol::ErrorFields};
 
-/// Why events do not come from the WAL. None of it stops delivery: the log is polled meanwhile.
+/// Why events do not come from the WAL. None of these errors stops delivery: in the meantime the
+/// log is polled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CdcError {
@@ -27,7 +28,7 @@ pub enum CdcError {
     NotOwner {
         /// The slot.
         slot: String,
-        /// Who owns it, or did so last.
+        /// The node that owns it, or owned it last.
         owner: String,
     },
     /// The slot is gone, or the WAL that it needs.
@@ -52,9 +53,9 @@ pub enum CdcError {
     /// Any other error that the server raised.
     #[error("the server refused: {message} (SQLSTATE {code})")]
     Server {
-        /// SQLSTATE.
+        /// The SQLSTATE.
         code: String,
-        /// What it said.
+        /// What the server said.
         message: String,
     },
     /// The url, or what it asks for, cannot be used for replication.
@@ -63,10 +64,10 @@ pub enum CdcError {
     /// The connection could not be made, or broke.
     #[error("failed to replicate: {0}")]
     Connection(String),
-    /// A message that is not as it should be.
+    /// A message from the server that is not valid.
     #[error("unexpected message from the server: {0}")]
     Protocol(String),
-    /// The database could not be asked.
+    /// A query of the database failed.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -79,7 +80,8 @@ pub(crate) struct Doing<'a> {
 }
 
 impl CdcError {
-    /// From an ErrorResponse, by SQLSTATE.
+    /// Converts an ErrorResponse, by SQLSTATE.
+    #[cfg(feature = "replication")]
     pub(crate) fn from_server(payload: &[u8], doing: Doing<'_>) -> Self {
         let fields = ErrorFields::parse(payload);
         let (code, message) = (fields.code.unwrap_or_default(), fields.message.unwrap_or_default());
@@ -87,16 +89,17 @@ impl CdcError {
         match &*code {
             "42501" | "28000" | "28P01" => CdcError::NotAllowed(message),
             "55006" => CdcError::SlotBusy { slot, message },
-            // 55000: it was invalidated (wal_level is looked at before); 42704: there is no such slot, or no such publication.
+            // 55000: it was invalidated (wal_level was checked before); 42704: there is no such
+            // slot, or no such publication.
             "55000" | "42704" => CdcError::SlotLost { slot, message },
             "53400" | "53300" => CdcError::Exhausted(message),
-            // 58P01: there is no such library; 22023: an option that it does not know.
+            // 58P01: there is no such library; 22023: an option that the plugin does not know.
             "58P01" | "22023" => CdcError::Plugin { plugin: doing.plugin, message },
             _ => CdcError::Server { code, message },
         }
     }
 
-    /// Whether nothing but an operator can mend it, so that trying often is of no use.
+    /// Returns whether only an operator can fix it, so that trying often is useless.
     pub fn needs_operator(&self) -> bool {
         matches!(
             self,
@@ -105,6 +108,7 @@ impl CdcError {
     }
 }
 
+#[cfg(feature = "replication")]
 impl From<PgWireError> for CdcError {
     fn from(error: PgWireError) -> Self {
         match error {

@@ -1,17 +1,21 @@
-//! Between the WAL and a node's tail: events that have come, by their place in the log.
+//! Between the WAL and a node's tail: events that have arrived, by their place in the log.
 //!
-//! Events come in the order of their commits and are taken in the order of the log. Who takes says how far it has come, and what it misses up to there: it gets
-//! what it misses and what follows, and the rest is dropped. Behind a hole it gets something only if it says so, since the hole may just have been overtaken.
+//! Events arrive in commit order and are taken in log order. The taker says how far it has come,
+//! and which holes it has up to there. It gets what fills the holes and what follows, and the rest
+//! is dropped. It gets something behind a new hole only if it asks for that, because the event in
+//! the hole may still be on its way.
 //!
-//! The feed never says that something is missing for ever. It only tells of commits, and it may lack one: a row that could not be decoded, a table that is
-//! not published. Whoever takes proves holes by the log itself. The feed is bounded: beyond, the lowest are dropped, and the log has to be read.
+//! The feed never says that something is missing forever. It only reports commits, and it may lack
+//! one: a row that could not be decoded, or a table that is not published. The taker proves holes
+//! with the log itself. The feed is bounded: when it is full, the lowest events are dropped, and
+//! the log has to be read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::OccupiedEntry;
 use std::sync::Mutex;
 
 use chrono::Utc;
-use headwater_core::{Event, Gaps, History};
+use headwater_core::{Gaps, History, RecordedEvent};
 use tokio::sync::watch;
 
 use crate::transactions::weight;
@@ -32,50 +36,50 @@ pub struct Feed {
 
 #[derive(Debug, Default)]
 struct Buffer {
-    events: BTreeMap<u64, Event>,
+    events: BTreeMap<u64, RecordedEvent>,
     bytes: usize,
-    /// Something is not here that should be: the log has to be read.
+    /// Whether something is missing here: then the log has to be read.
     incomplete: bool,
     /// The history in which the events were committed.
     history: Option<History>,
 }
 
-/// How far to take.
+/// How far to take events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Only what fills holes that are known.
+    /// Only events that fill known holes.
     Holes,
-    /// Also what follows without a hole.
+    /// Also events that follow without a hole.
     Run,
-    /// Also what lies behind a hole.
+    /// Also events that lie behind a hole.
     All,
 }
 
-/// What there was to take.
+/// The result of [`Feed::take`].
 #[derive(Debug, Default, PartialEq)]
 pub struct Taken {
-    /// What was missing, in order.
-    pub filled: Vec<Event>,
-    /// What follows, in order.
-    pub events: Vec<Event>,
-    /// What is left.
+    /// Events that filled holes, in order.
+    pub filled: Vec<RecordedEvent>,
+    /// Events that follow, in order.
+    pub events: Vec<RecordedEvent>,
+    /// What is left to take.
     pub rest: Rest,
 }
 
 /// What is left to take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing.
+    /// Nothing is left.
     #[default]
     Nothing,
-    /// More that follows.
+    /// More events follow.
     More,
-    /// Events are here, but the next is not.
+    /// Events are here, but the next one is not.
     BehindHole,
 }
 
 impl Feed {
-    /// An empty one.
+    /// Creates an empty feed.
     pub fn new(options: &CdcOptions) -> Self {
         Feed {
             buffer: Mutex::default(),
@@ -91,7 +95,7 @@ impl Feed {
         self.changed.subscribe()
     }
 
-    /// What the source is doing.
+    /// Returns what the source is doing.
     pub fn status(&self) -> LiveStatus {
         self.status.borrow().clone()
     }
@@ -101,13 +105,14 @@ impl Feed {
         self.status.subscribe()
     }
 
-    /// Whether events come from the WAL at present, so that other wake-ups are not needed.
+    /// Returns whether events come from the WAL at present, so that other wake-ups are not needed.
     pub fn is_streaming(&self) -> bool {
         self.status.borrow().state == LiveState::Streaming
     }
 
-    /// Takes what is in `holes` and what follows `after`, for somebody who reads the log in a history and has everything else up to `after`. What was
-    /// committed in another history is dropped. `None`: the log has to be read, since the stream has begun or ended, or something was not kept.
+    /// Takes what is in `holes` and what follows `after`, for a reader of the log in a history that
+    /// has everything else up to `after`. Events of another history are dropped. `None`: the log
+    /// has to be read, because the stream has begun or ended, or something was not kept.
     pub fn take(&self, after: u64, holes: &Gaps, reach: Reach, history: Option<History>) -> Option<Taken> {
         let mut buffer = self.lock();
         if buffer.history != history {
@@ -142,12 +147,12 @@ impl Feed {
         Some(Taken { filled, events, rest })
     }
 
-    /// The history in which its events were committed; `None`: no stream has begun yet.
+    /// Returns the history in which its events were committed; `None`: no stream has begun yet.
     pub fn history(&self) -> Option<History> {
         self.lock().history
     }
 
-    /// Adds what was committed, and can be seen by all by now.
+    /// Adds transactions that were committed, and that everybody can see by now.
     pub fn add(&self, transactions: Vec<Transaction>) {
         let (mut received, mut overflowed) = (0, false);
         let mut buffer = self.lock();
@@ -157,8 +162,7 @@ impl Feed {
             overflowed |= transaction.left_out > 0;
             for event in transaction.events {
                 let bytes = weight(&event);
-                let Some(sequence) = event.global_sequence else { continue };
-                if let Some(same) = buffer.events.insert(sequence, event) {
+                if let Some(same) = buffer.events.insert(event.sequence().get(), event) {
                     buffer.bytes -= weight(&same);
                 }
                 buffer.bytes += bytes;
@@ -178,7 +182,7 @@ impl Feed {
         self.wake();
     }
 
-    /// Says how much WAL is sent and not safe yet.
+    /// Records how much WAL is sent and not safe yet.
     pub(crate) fn lag(&self, bytes: u64) {
         self.status.send_if_modified(|status| {
             status.lag_bytes = Some(bytes);
@@ -186,7 +190,7 @@ impl Feed {
         });
     }
 
-    /// Forgets everything: it may be of another history.
+    /// Forgets everything: it may belong to another history.
     pub fn clear(&self) {
         let mut buffer = self.lock();
         *buffer = Buffer { incomplete: true, history: buffer.history, ..Buffer::default() };
@@ -194,13 +198,14 @@ impl Feed {
         self.wake();
     }
 
-    /// A stream has begun, in a history that was asked for before.
+    /// Records that a stream has begun, in a history that was read before.
     pub(crate) fn stream(&self, slot: &str, history: History) {
         self.lock().history = Some(history);
         self.enter(LiveState::Streaming, Some(slot), None);
     }
 
-    /// Says what the source does. Whoever takes has to read the log whenever it begins or ceases to stream.
+    /// Records what the source does. When it begins or stops to stream, the taker has to read the
+    /// log.
     pub(crate) fn enter(&self, state: LiveState, slot: Option<&str>, error: Option<String>) {
         let mut before = state;
         self.status.send_modify(|status| {
@@ -220,7 +225,7 @@ impl Feed {
         }
     }
 
-    /// Says what may go wrong.
+    /// Records what may go wrong.
     pub(crate) fn warn(&self, warnings: Vec<String>) {
         self.status.send_if_modified(|status| {
             let changed = status.warnings != warnings;
@@ -242,6 +247,7 @@ impl Feed {
 mod tests {
     use std::collections::BTreeSet;
 
+    use headwater_core::Event;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -250,10 +256,11 @@ mod tests {
     /// What may happen between the WAL and the tail.
     #[derive(Debug, Clone)]
     enum Step {
-        /// A transaction of these comes, perhaps not for the first time; perhaps with more than is kept.
+        /// A transaction with these events arrives, perhaps not for the first time, perhaps with
+        /// more than is kept.
         Add(Vec<u64>, bool),
         Take(Reach),
-        /// The tail reads the log, and so many beyond what the feed gave it.
+        /// The tail reads the log, and this many events beyond what the feed gave it.
         Read(u64),
         /// The stream breaks, and begins anew.
         Break,
@@ -269,8 +276,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes how often in which order: what is handed over was missing, and has come; without being asked for it, nothing behind a hole; and an
-        /// event that came after the log was last read is handed over, or the log is asked to be read.
+        /// Whatever arrives, in any order and any number of times: what is handed over was missing,
+        /// and has arrived; nothing behind a hole is handed over unless it was asked for; and an
+        /// event that arrived after the last read of the log is handed over, or the feed asks for a
+        /// read of the log.
         #[test]
         fn nothing_is_handed_over_twice_and_nothing_is_missed(steps in vec(step(), 1..60)) {
             let feed = Feed::new(&CdcOptions { max_buffered_events: 12, ..CdcOptions::default() });
@@ -283,11 +292,11 @@ mod tests {
                     }
                     Step::Take(reach) => match feed.take(seen, &holes, reach, None) {
                         Some(Taken { filled, events, rest }) => {
-                            for sequence in filled.iter().filter_map(|event| event.global_sequence) {
+                            for sequence in filled.iter().map(|event| event.sequence().get()) {
                                 prop_assert!(come.contains(&sequence) && holes.contains(sequence));
                                 holes.remove(sequence, sequence);
                             }
-                            for sequence in events.iter().filter_map(|event| event.global_sequence) {
+                            for sequence in events.iter().map(|event| event.sequence().get()) {
                                 prop_assert!(come.contains(&sequence) && sequence > seen);
                                 prop_assert!(sequence == seen + 1 || reach == Reach::All);
                                 holes.insert(seen + 1, sequence - 1);
@@ -304,7 +313,7 @@ mod tests {
                             prop_assert!(reach != Reach::All || rest == Rest::Nothing);
                             prop_assert!(come.range(..=seen).all(|sequence| !holes.contains(*sequence)));
                         }
-                        // As the log shows it: all that has come, at the least.
+                        // What the log shows: at least everything that has arrived.
                         None => read(&come, &mut holes, &mut seen, 0),
                     },
                     Step::Read(beyond) => read(&come, &mut holes, &mut seen, beyond),
@@ -320,7 +329,7 @@ mod tests {
         }
     }
 
-    /// What somebody knows who reads the log, and so many beyond.
+    /// Updates what a reader of the log knows that reads this many events beyond.
     fn read(come: &BTreeSet<u64>, holes: &mut Gaps, seen: &mut u64, beyond: u64) {
         let last = come.last().copied().unwrap_or(0).max(*seen);
         let missing = (*seen + 1..=last).filter(|sequence| !come.contains(sequence));
@@ -329,10 +338,10 @@ mod tests {
         *seen = last + beyond;
     }
 
-    fn event(sequence: u64) -> Event {
+    fn event(sequence: u64) -> RecordedEvent {
         let mut event = Event::raw("tested", serde_json::json!({}));
-        event.global_sequence = Some(sequence);
-        event
+        (event.global_sequence, event.recorded_at) = (Some(sequence), Some(Utc::now()));
+        RecordedEvent::new(event).unwrap()
     }
 
     fn transaction(sequences: impl IntoIterator<Item = u64>) -> Transaction {
@@ -347,8 +356,8 @@ mod tests {
         feed.take(after, &Gaps::new(), Reach::Run, None)
     }
 
-    fn sequences(events: &[Event]) -> Vec<u64> {
-        events.iter().filter_map(|event| event.global_sequence).collect()
+    fn sequences(events: &[RecordedEvent]) -> Vec<u64> {
+        events.iter().map(|event| event.sequence().get()).collect()
     }
 
     fn run(taken: Option<Taken>) -> (Vec<u64>, Rest) {

@@ -1,19 +1,20 @@
-//! An event from the texts of a row's columns: field for field what a read of the log gives (`headwater-postgres/src/row.rs`).
+//! Builds an event from the texts of a row's columns: field for field what a read of the log gives
+//! (`headwater-postgres/src/log/row.rs`).
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use headwater_core::{Event, Json, Sequence, StreamId};
+use headwater_core::{Event, Json, RecordedEvent, Sequence, StreamId};
 
-/// A row of an event table, each column as text. Columns that are not known are left out.
+/// A row of an event table, each column as text. Unknown columns are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fields {
     columns: BTreeMap<&'static str, String>,
-    /// What is wrong with a column: then it is no event.
+    /// What is wrong with a column: then the row is not an event.
     broken: Option<String>,
 }
 
-/// The columns that make an event, and the one that says whose it is.
+/// The columns that make an event, and the column that names its namespace.
 pub(crate) const COLUMNS: [&str; 16] = [
     "global_sequence",
     "stream_version",
@@ -34,14 +35,14 @@ pub(crate) const COLUMNS: [&str; 16] = [
 ];
 
 impl Fields {
-    /// Notes a column that is not NULL.
+    /// Stores a column that is not NULL.
     pub(crate) fn set(&mut self, column: &str, text: String) {
         if let Some(known) = COLUMNS.iter().find(|known| **known == column) {
             self.columns.insert(known, text);
         }
     }
 
-    /// Notes a column whose value is no text.
+    /// Stores that a column's value is not text.
     pub(crate) fn set_broken(&mut self, column: &str, error: impl std::fmt::Display) {
         if COLUMNS.contains(&column) {
             self.broken.get_or_insert_with(|| format!("{column}: {error}"));
@@ -52,7 +53,7 @@ impl Fields {
         self.columns.get(column).map(String::as_str)
     }
 
-    /// The row's place in its log, if that much can be told.
+    /// Returns the row's place in its log, if that is readable.
     pub(crate) fn global_sequence(&self) -> Option<u64> {
         self.sequence("global_sequence").ok().flatten()
     }
@@ -61,14 +62,14 @@ impl Fields {
         self.get("namespace_id")?.parse().ok()
     }
 
-    /// The bytes of all texts.
+    /// Returns the bytes of all texts.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.columns.values().map(String::len).sum()
     }
 
-    /// The event, or which column is not as it should be.
-    pub(crate) fn into_event(mut self) -> Result<Event, String> {
+    /// Returns the event, or which column is wrong.
+    pub(crate) fn into_event(mut self) -> Result<RecordedEvent, String> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -77,7 +78,7 @@ impl Fields {
             Some(headers) => Json::from_trusted(headers).decode().map_err(|error| format!("headers: {error}"))?,
             None => BTreeMap::new(),
         };
-        Ok(Event {
+        let event = Event {
             global_sequence: Some(required(self.sequence("global_sequence")?, "global_sequence")?),
             id: required(self.parse("event_id")?, "event_id")?,
             stream_version: self.sequence("stream_version")?,
@@ -93,7 +94,8 @@ impl Fields {
             key: self.columns.remove("key"),
             actor_id: self.columns.remove("actor_id"),
             headers,
-        })
+        };
+        RecordedEvent::new(event).map_err(|error| error.to_string())
     }
 
     fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(&self, column: &'static str) -> Result<Option<T>, String> {
@@ -116,7 +118,8 @@ fn required<T>(value: Option<T>, column: &str) -> Result<T, String> {
     value.ok_or_else(|| format!("there is no {column}"))
 }
 
-/// `2026-11-15 18:00:43.123456+00`, years of any length, ` BC` behind them: DateStyle ISO in UTC.
+/// Parses `2026-11-15 18:00:43.123456+00`, with years of any length and ` BC` at the end: DateStyle
+/// ISO in UTC.
 fn timestamptz(text: &str) -> Option<DateTime<Utc>> {
     let (text, before_christ) = match text.strip_suffix(" BC") {
         Some(text) => (text, true),

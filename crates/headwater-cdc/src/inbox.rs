@@ -1,21 +1,29 @@
-//! One stream for all nodes: a durable slot, an inbox.
+//! One stream for all nodes: a durable slot and an inbox.
 //!
-//! Who has authority: the slot's row in the database (`headwater_private.cdc_slots`), by the database's clock. It names the owner, which alone receives, until when, and in which term; each
-//! stream has a term of its own. An owner keeps its lease; the others stand by, and take the slot when its lease is over, or as soon as nobody reads it though its owner had begun to.
-//! Whatever an owner writes carries its term: one that was replaced without knowing it (paused, cut off) stores nothing, and so acknowledges nothing. Whoever takes over ends the session that reads
-//! the slot still, since the server lets one session at a time read it (55006); a role that may not do that waits until the server does, after wal_sender_timeout, and says so.
+//! Who has authority: the slot's row in the database (`headwater_private.cdc_slots`), by the
+//! database's clock. It names the owner, which alone receives, until when, and in which term; each
+//! stream has its own term. An owner keeps its lease. The others stand by, and take the slot when
+//! its lease is over, or as soon as nobody reads the slot although its owner had begun to. Every
+//! write of an owner carries its term. An owner that was replaced without knowing it (paused, cut
+//! off) stores nothing, and so acknowledges nothing. A new owner ends the session that still reads
+//! the slot, because the server lets only one session read it at a time (55006). A role that may
+//! not do that waits until the server does it, after wal_sender_timeout, and says so.
 //!
-//! What was received is stored, then acknowledged: an owner that dies in between leaves what the next one receives again, and the inbox has it once
-//! (slot, end of the commit, place in the transaction). Each node dispatches for itself, from a cursor of its own, into its feed; the log stays the truth, so a
-//! cursor is kept nowhere, and begins at the inbox's end.
+//! What was received is stored, then acknowledged. If an owner dies in between, the next one
+//! receives it again, and the inbox has it once (slot, end of the commit, place in the
+//! transaction). Each node dispatches for itself, from its own cursor, into its feed. The log stays
+//! the truth, so the cursor is stored nowhere, and begins at the end of the inbox.
 //!
-//! States of a node: streaming while the owner reads the slot and has caught up; recovering while it is at a backlog (left by whoever had the slot before, or since it
-//! stores more slowly than others append), for then what commits now lies behind it; else degraded. In both, the log is read. A slot that is lost (dropped, or invalidated
-//! because it retained too much) is made anew: what was missed is read from the log. If the server is another than before (promoted, restored), what
-//! is in the inbox is of another history, and goes.
+//! States of a node: streaming while the owner reads the slot and has caught up; recovering while
+//! the owner works on a backlog (left by the previous owner, or because the owner stores more
+//! slowly than others append), for then what commits now lies behind the backlog; otherwise
+//! degraded. While it is recovering or degraded, the log is read. A slot that is lost (dropped, or
+//! invalidated because it retained too much) is created again: what was missed is read from the
+//! log. If the server is another one than before (promoted, restored), the inbox belongs to another
+//! history, and is emptied.
 //!
-//! A row that cannot be turned into an event is read from the table; if that cannot be either, it is POISON in the inbox, with the error, and a
-//! permanent gap in the log.
+//! A row that cannot be turned into an event is read from the table. If that cannot be either, it
+//! is POISON in the inbox, with the error, and a permanent gap in the log.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -34,24 +42,24 @@ use crate::replication::{Opened, Replication};
 use crate::slot_watch::warnings;
 use crate::{CdcError, CdcMode, CdcOptions, Feed, LiveState, SlotKind, Transaction, orphans};
 
-/// Between looks whether the slot can be had.
+/// The pause between checks whether the slot can be taken.
 const STAND_BY: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often an owner keeps its lease, looks how far it is behind, and tidies.
+/// How often an owner renews its lease, checks how far it is behind, and tidies.
 const KEEP: Duration = Duration::from_secs(1);
-/// Between tries to have a slot that a former owner's session reads.
+/// The pause between tries to take a slot that a former owner's session reads.
 const EVICT: Duration = Duration::from_millis(50);
 const EVICT_AGAIN: Duration = Duration::from_secs(1);
-/// How often to ask what becomes of the slot.
+/// How often to check the state of the slot.
 const ASK: Duration = Duration::from_secs(1);
-/// While the inbox is of no use.
+/// The pause between tries while the inbox cannot be used.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// How often to look what the slot retains.
+/// How often to check how much WAL the slot retains.
 const WATCH: Duration = Duration::from_secs(5);
-/// Rows that are read at once.
+/// Rows per read.
 const PAGE: u32 = 1_000;
 
-/// Brings a namespace's new events into a feed, by way of the inbox.
+/// Brings a namespace's new events into a feed, through the inbox.
 #[derive(Debug)]
 pub struct Inbox {
     database: Database,
@@ -70,7 +78,7 @@ pub struct Inbox {
 type Unread = (LiveState, String);
 
 impl Inbox {
-    /// For a run of a node.
+    /// Creates the inbox for one incarnation of a node.
     pub fn new(
         database: Database,
         info: NamespaceInfo,
@@ -104,7 +112,7 @@ impl Inbox {
             };
             let reason = error.to_string();
             let pause = match &error {
-                // Another node has it, as it should be.
+                // Another node owns it, as it should be.
                 CdcError::NotOwner { .. } => {
                     said = None;
                     *self.error() = None;
@@ -116,13 +124,13 @@ impl Inbox {
                         error = reason,
                         "the slot is made anew: what was missed is read from the log"
                     );
-                    // By the role that replicates: the pool's may not be allowed to.
+                    // As the role that replicates: the pool's role may not be allowed to.
                     if let Err(error) = self.drop_slot(slot).await {
                         tracing::warn!(namespace = self.info.name, %error, "failed to drop the slot");
                     }
                     Duration::from_millis(50)
                 }
-                // It worked for a while: whatever broke it may be over.
+                // It worked for a while, so the cause may be over.
                 error if begun.elapsed() > LONGEST_PAUSE && !error.needs_operator() => STAND_BY,
                 CdcError::Connection(_) | CdcError::Read(_) => STAND_BY,
                 _ => LONGEST_PAUSE,
@@ -157,10 +165,11 @@ impl Inbox {
         if !head.is_takeable {
             return Err(not_owner());
         }
-        // What cannot be done at all is found out before the slot is another's no more.
+        // Check that we can replicate before we take the slot from its owner.
         let endpoint = endpoint(&self.database, &self.info, &self.instance.node, &self.options).await?;
         let plugin = self.options.plugin;
-        // Before the stream begins: should the server be another by then, it refuses what comes.
+        // Read the history before the stream begins. If the server is replaced in between, it
+        // refuses what comes.
         let history = self.database.history().await?;
         let options = plugin_options(&self.database, &self.info, plugin).await?;
         let opened = Opened::open(&endpoint, slot, plugin).await?;
@@ -172,7 +181,8 @@ impl Inbox {
             lost = owner.keep() => lost,
             never = owner.tidy_for_ever() => match never {},
         };
-        // Another may be able to do what this node could not. If it cannot be said, the lease will end.
+        // Another node may be able to do what this one could not. If the release fails, the lease
+        // will end.
         _ = self.inbox.release(term).await;
         ended
     }
@@ -186,7 +196,7 @@ impl Inbox {
         let mut wake_ups = woken.as_ref().map(WakeUps::count);
         loop {
             let (state, reason) = match self.dispatch(wake_ups.as_mut()).await {
-                // In another term: at once.
+                // The term has changed: dispatch again at once.
                 Ok(None) => continue,
                 Ok(Some(unread)) => unread,
                 Err(error) => (LiveState::Degraded, error.to_string()),
@@ -199,7 +209,8 @@ impl Inbox {
         }
     }
 
-    /// Dispatches for as long as the owner reads the slot and has caught up. Answers why not, or that it is in another term.
+    /// Dispatches while the owner reads the slot and has caught up. Returns why it stopped, or
+    /// `None` if the term has changed.
     async fn dispatch(&self, mut wake_ups: Option<&mut watch::Receiver<u64>>) -> Result<Option<Unread>, CdcError> {
         let history = self.database.history().await?;
         let head = self.inbox.head(&self.instance).await?;
@@ -224,7 +235,7 @@ impl Inbox {
             let after = self.dispatched.load(Ordering::Acquire);
             let page = self.inbox.page(Some(history), after, PAGE).await?;
             if page.term != Some(head.term) {
-                // The slot may have been made anew: what was in between, nobody stored.
+                // The slot may have been created again: nobody stored what came in between.
                 return Ok(None);
             }
             let full = page.more;
@@ -233,7 +244,7 @@ impl Inbox {
                 for received in page.rows {
                     match received.event {
                         Some(event) => all.events.push(event),
-                        // Poison, or more than was kept: the log knows.
+                        // Poison, or more than was kept: the log has it.
                         None => all.left_out += 1,
                     }
                 }
@@ -252,7 +263,7 @@ impl Inbox {
         }
     }
 
-    /// Warns of what may become of the slot, whoever owns it.
+    /// Logs what may happen to the slot, no matter which node owns it.
     async fn watch_for_ever(&self) {
         let mut said = Vec::new();
         loop {
@@ -262,7 +273,8 @@ impl Inbox {
                     let found = health
                         .map(|health| warnings(slot, &health, self.options.warn_retained_bytes))
                         .unwrap_or_default();
-                    // How much is retained changes: said again when the kinds of warnings do.
+                    // The retained amount changes all the time. So warn again only when the kinds
+                    // of warnings change.
                     let kinds: Vec<_> = found.iter().map(|warning| kind(warning)).collect();
                     if said != kinds {
                         for warning in found.iter().filter(|warning| !said.contains(&kind(warning))) {
@@ -294,12 +306,12 @@ impl Inbox {
     }
 }
 
-/// What a warning is about, without its figures.
+/// Returns what a warning is about, without its figures.
 fn kind(warning: &str) -> String {
     warning.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-/// Waits for a wake-up, which it says, until then.
+/// Waits until then, or for a wake-up. Returns whether there was a wake-up.
 async fn wait_until(until: Instant, wake_ups: Option<&mut watch::Receiver<u64>>) -> bool {
     let woken = async {
         if let Some(wake_ups) = wake_ups
@@ -316,11 +328,12 @@ async fn wait_until(until: Instant, wake_ups: Option<&mut watch::Receiver<u64>>)
 struct Owner<'a> {
     inbox: &'a Inbox,
     term: i64,
-    /// In which the stream began.
+    /// The history in which the stream began.
     history: History,
     /// How far the stream has come, once it has begun.
     lag: Mutex<Option<Lag>>,
-    /// Whether it was said to have caught up: one says so at a time, so that what is said last is so.
+    /// Whether the owner last reported that it has caught up. Only one task reports at a time, so
+    /// that the last report is true.
     said: tokio::sync::Mutex<bool>,
 }
 
@@ -342,7 +355,8 @@ impl Owner<'_> {
         pump(&mut replication, self.inbox.options.plugin, info.id, self).await
     }
 
-    /// Starts to read the slot; who reads it without owning it is sent away. One that was made with another plugin cannot be read by this one, and is made anew.
+    /// Starts to read the slot, and ends the session that reads it without owning it. A slot that
+    /// was created with another plugin cannot be read with this one, and is created again.
     async fn start(&self, mut opened: Opened, options: &[(&'static str, String)]) -> Result<Replication, CdcError> {
         let mut told = false;
         loop {
@@ -386,12 +400,12 @@ impl Owner<'_> {
         }
     }
 
-    /// Who the slot was made for; `None`: it is not there.
+    /// Returns the plugin of the slot; `None`: there is no slot.
     async fn plugin_of_slot(&self) -> Result<Option<String>, CdcError> {
         Ok(self.inbox.inbox.health().await?.and_then(|health| health.plugin))
     }
 
-    /// Keeps the lease, and looks how far the stream is behind, until the slot is another's.
+    /// Keeps the lease, and checks how far the stream is behind, until another node owns the slot.
     async fn keep(&self) -> Result<Infallible, CdcError> {
         let Inbox { inbox, instance, options, info, .. } = self.inbox;
         loop {
@@ -413,13 +427,14 @@ impl Owner<'_> {
                         owner: "another node".into(),
                     });
                 }
-                // What is written meanwhile is fenced; if the database is gone, so is the stream.
+                // What is written in the meantime is fenced. If the database is gone, so is the
+                // stream.
                 Err(error) => tracing::debug!(namespace = info.name, %error, "failed to keep the slot's lease"),
             }
         }
     }
 
-    /// Says whether it has caught up, if that is not what was said.
+    /// Reports whether it has caught up, if that has changed.
     async fn say(&self) -> Result<(), CdcError> {
         let mut said = self.said.lock().await;
         let caught_up = self.lag().as_ref().is_some_and(Lag::caught_up);
@@ -469,7 +484,7 @@ impl Sink for Owner<'_> {
                 (transaction.end_lsn, nth)
             };
             for event in transaction.events {
-                let global_sequence = event.global_sequence;
+                let global_sequence = Some(event.sequence().get());
                 rows.push(InboxRow { place: place(), global_sequence, event: Some(event), error: None });
             }
             for poison in transaction.poison {

@@ -1,15 +1,17 @@
-//! Whether a stream keeps up: by what it has passed of the WAL, and where that ended a while ago.
+//! Decides whether a stream keeps up: it compares what the stream has passed of the WAL with where
+//! the WAL ended a while ago.
 
-/// Looks between the end of the WAL and the place that must have been passed by then. More than one: the server says every second how far it is.
+/// How many looks lie between the end of the WAL and the moment by which the stream must have
+/// passed it. More than one, because the server reports only once a second how far it is.
 const LOOKS: usize = 2;
 
 /// How far a stream has come.
 #[derive(Debug, Default)]
 pub(crate) struct Lag {
     passed: u64,
-    /// What lies before it is the backlog.
+    /// Everything before this place is the backlog.
     target: u64,
-    /// Where the WAL ended at the last looks, the oldest first.
+    /// Where the WAL ended at the last looks, oldest first.
     ends: Vec<u64>,
     caught_up: bool,
 }
@@ -20,12 +22,12 @@ impl Lag {
         Lag { target: wal_end, ..Lag::default() }
     }
 
-    /// Whether what commits is passed at once.
+    /// Returns whether the stream passes commits at once.
     pub(crate) fn caught_up(&self) -> bool {
         self.caught_up
     }
 
-    /// The stream has passed a place. Answers whether it has caught up by that.
+    /// Records that the stream has passed a place. Returns whether it has caught up by that.
     pub(crate) fn pass(&mut self, lsn: u64) -> bool {
         self.passed = self.passed.max(lsn);
         let now = !self.caught_up && self.passed >= self.target;
@@ -33,7 +35,8 @@ impl Lag {
         now
     }
 
-    /// The WAL ends here. Answers whether the stream has fallen behind: it has not passed where the WAL ended some looks ago.
+    /// Records where the WAL ends. Returns whether the stream has fallen behind: it has not passed
+    /// where the WAL ended some looks ago.
     pub(crate) fn look(&mut self, wal_end: u64) -> bool {
         self.ends.push(wal_end);
         if self.ends.len() <= LOOKS {

@@ -1,21 +1,21 @@
-//! What can be chosen.
+//! The options for following the WAL.
 
 use std::time::Duration;
 
 use headwater_core::AdminError;
 
-/// Who turns the WAL into messages, in the server.
+/// The server's plugin that turns the WAL into messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Plugin {
-    /// PostgreSQL's own; needs a publication, which is made.
+    /// PostgreSQL's own plugin. It needs a publication, which is created.
     #[default]
     Pgoutput,
-    /// wal2json, where it is installed (Debian: `postgresql-15-wal2json`); needs no publication.
+    /// wal2json, where it is installed (Debian: `postgresql-15-wal2json`). It needs no publication.
     Wal2json,
 }
 
 impl Plugin {
-    /// As the server calls it.
+    /// The server's name for the plugin.
     pub fn name(self) -> &'static str {
         match self {
             Plugin::Pgoutput => "pgoutput",
@@ -24,16 +24,17 @@ impl Plugin {
     }
 }
 
-/// Who reads the WAL.
+/// Which nodes read the WAL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CdcMode {
-    /// Each node, from a temporary slot of its own: nothing is stored, and nothing left behind.
+    /// Each node, from its own temporary slot: nothing is stored, and nothing is left behind.
     #[default]
     Direct,
-    /// One node at a time, from one durable slot of the namespace, into the table `headwater_private.cdc_inbox`, which all nodes read: one stream, however many
-    /// nodes; and a second write of each event.
+    /// One node at a time, from one durable slot of the namespace, into the table
+    /// `headwater_private.cdc_inbox`, which all nodes read. There is one stream, however many nodes
+    /// there are, but each event is written a second time.
     Inbox {
-        /// How long what was dispatched stays there.
+        /// How long dispatched events stay in the inbox.
         keep_for: Duration,
     },
 }
@@ -47,28 +48,30 @@ impl CdcMode {
         }
     }
 
-    /// An inbox that keeps what was dispatched for an hour.
+    /// An inbox that keeps dispatched events for an hour.
     pub fn inbox() -> Self {
         CdcMode::Inbox { keep_for: Duration::from_secs(3600) }
     }
 }
 
-/// How the WAL is followed.
+/// How to follow the WAL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CdcOptions {
-    /// Who reads the WAL.
+    /// Which nodes read the WAL.
     pub mode: CdcMode,
-    /// Who turns the WAL into messages.
+    /// The plugin that turns the WAL into messages.
     pub plugin: Plugin,
-    /// Where to connect for replication, if not where the pool does: past a pooler, which cannot do it.
+    /// Where to connect for replication, if not where the pool connects: for example past a pooler,
+    /// which cannot replicate.
     pub url: Option<String>,
-    /// Most events that wait in memory to be taken; what is beyond is read from the log.
+    /// Most events that wait in memory to be taken. Further events are read from the log.
     pub max_buffered_events: usize,
     /// Most bytes of events that wait in memory.
     pub max_buffered_bytes: usize,
-    /// In mode inbox: how long the slot stays a node's that is not heard of. Default: 10 s.
+    /// In inbox mode: how long a silent node keeps the slot. Default: 10 s.
     pub lease: Duration,
-    /// In mode inbox: nodes warn when the server keeps more WAL than this for the slot. Default: 1 GiB.
+    /// In inbox mode: nodes warn when the server keeps more WAL than this for the slot. Default: 1
+    /// GiB.
     pub warn_retained_bytes: u64,
 }
 
@@ -87,7 +90,7 @@ impl Default for CdcOptions {
 }
 
 impl CdcOptions {
-    /// Checks everything.
+    /// Checks all options.
     pub fn validate(&self) -> Result<(), AdminError> {
         let invalid = |message: String| Err(AdminError::InvalidInput(message));
         if !(1..=1_000_000).contains(&self.max_buffered_events) {

@@ -1,16 +1,17 @@
-//! Durable slots that nobody reads and nobody will: nodes that follow the WAL drop them, whichever mode they have, since each makes the server keep WAL.
+//! Durable slots that nobody reads and nobody will. Every node that follows the WAL drops them, in
+//! either mode, because each makes the server keep WAL.
 
 use std::time::Duration;
 
 use headwater_postgres::{Database, SlotDropped};
 use tokio::time::sleep;
 
-/// No node of its namespace has wanted it for so long.
+/// A slot is dropped when no node of its namespace has wanted it for this long.
 const UNREAD_FOR: Duration = Duration::from_secs(3600);
-/// Between looks.
+/// The pause between checks.
 const LOOK_EVERY: Duration = Duration::from_secs(600);
 
-/// Looks for them, now and again and again.
+/// Checks for such slots, now and regularly.
 pub(crate) async fn drop_for_ever(database: &Database) {
     loop {
         match database.orphaned_slots(UNREAD_FOR).await {
@@ -24,7 +25,7 @@ pub(crate) async fn drop_for_ever(database: &Database) {
                                 "dropped a slot that nobody reads"
                             )
                         }
-                        // Somebody has it, or was sooner.
+                        // Somebody uses it, or dropped it first.
                         Ok(SlotDropped::InUse | SlotDropped::NotFound) => {}
                         Err(error) => {
                             tracing::warn!(slot = orphan.slot, reason = orphan.reason, %error, "failed to drop a slot that nobody reads")

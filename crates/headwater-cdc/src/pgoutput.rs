@@ -1,4 +1,4 @@
-//! PostgreSQL's own plugin, protocol version 1, values as text.
+//! PostgreSQL's own plugin, protocol version 1, with values as text.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use crate::CdcError;
 use crate::fields::Fields;
 use crate::transactions::Change;
 
-/// The options to start it with.
+/// Returns the options to start it with.
 pub(crate) fn options(publication: &str) -> Vec<(&'static str, String)> {
-    // The option is a list of names: quoted as identifiers are.
+    // The option is a list of names, quoted as identifiers are.
     let names = crate::connection::identifier(publication);
     vec![("proto_version", "1".into()), ("publication_names", names)]
 }
 
-/// Knows the tables that were described.
+/// Decodes messages, and remembers the tables that were described.
 #[derive(Debug, Default)]
 pub(crate) struct Pgoutput {
     relations: HashMap<u32, Vec<String>>,
@@ -43,7 +43,8 @@ impl Pgoutput {
                 string(data)?;
                 skip(data, 1)?;
                 let columns = data.try_get_u16().map_err(short)?;
-                // Each takes ten bytes at the least: a message that says more than it has is not believed.
+                // Each column takes at least ten bytes: do not believe a message that announces
+                // more than it has.
                 let mut names = Vec::with_capacity(usize::from(columns).min(data.len() / 10));
                 for _ in 0..columns {
                     skip(data, 1)?;
@@ -59,7 +60,8 @@ impl Pgoutput {
                 skip(data, 1)?;
                 fields(names, data).map(Change::Insert)
             }
-            // Origins, types, logical messages; updates, deletes and truncates are not published.
+            // Origins, types and logical messages. Updates, deletes and truncates are not
+            // published.
             _ => Ok(Change::Other),
         }
     }
@@ -78,7 +80,8 @@ fn fields(names: &[String], data: &mut Bytes) -> Result<Fields, String> {
                 if length > data.len() {
                     return Err("a value that is cut off".into());
                 }
-                // A database without an encoding may hold anything. That breaks its row, and not the stream.
+                // A database without an encoding may hold any bytes. That breaks the row, not the
+                // stream.
                 match String::from_utf8(data.split_to(length).into()) {
                     Ok(text) => fields.set(name, text),
                     Err(error) => fields.set_broken(name, error.utf8_error()),
@@ -202,9 +205,9 @@ mod tests {
             for (kind, bytes) in messages {
                 let message = [vec![kind], bytes].concat();
                 let length = message.len();
-                // Nothing is made of more than has come, whatever its lengths say.
+                // Whatever its lengths say, a message makes no more than it holds.
                 prop_assert!(decoder.decode(message.clone().into()).map_or(0, |change| bytes_of(&change)) <= length);
-                // Also with what the first may have described.
+                // The same with what the first message may have described.
                 prop_assert!(decoder.decode(message.into()).map_or(0, |change| bytes_of(&change)) <= length);
             }
             prop_assert!(decoder.relations.values().flatten().all(|name| name.capacity() <= 256));

@@ -1,7 +1,7 @@
-//! From a stream to whoever takes it: transactions, as they have come together.
+//! From a stream to its sink: transactions, in the batches in which they arrived.
 
 use async_trait::async_trait;
-use headwater_core::{AdminError, History, NamespaceInfo};
+use headwater_core::{AdminError, Backoff, History, NamespaceInfo};
 use headwater_postgres::{Database, Servers};
 use tokio::time::sleep;
 
@@ -13,28 +13,30 @@ use crate::replication::{Message, Replication};
 use crate::transactions::{Change, Transactions};
 use crate::{CdcError, CdcOptions, Endpoint, Plugin, Transaction, pgoutput, wal2json};
 
-/// Between looks whether a transaction can be seen by now.
+/// The pause between checks whether a transaction is visible by now.
 const FIRST_LOOK: Duration = Duration::from_micros(200);
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
-/// Most transactions, and bytes, that are taken together.
+/// Most transactions and bytes per batch.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Takes transactions that have something of the namespace. When it returns, they are safe, and are acknowledged.
+/// Takes transactions that have something of the namespace. When it returns, they are safe, and are
+/// acknowledged.
 #[async_trait]
 pub(crate) trait Sink: Sync {
     async fn take(&self, transactions: Vec<Transaction>) -> Result<(), CdcError>;
 
-    /// All that the WAL has up to here was taken, or is none of the namespace's.
+    /// Everything that the WAL has up to here was taken, or does not belong to the namespace.
     async fn passed(&self, _lsn: u64) -> Result<(), CdcError> {
         Ok(())
     }
-    /// So many bytes of WAL are sent and not safe yet.
+    /// This many bytes of WAL are sent and not safe yet.
     fn lag(&self, bytes: u64);
 }
 
-/// Passes transactions on until the stream ends. What has nothing of the namespace is acknowledged and goes no further: were anything written
-/// for it, that would be WAL again, and so on for ever.
+/// Passes transactions on until the stream ends. A transaction without anything of the namespace is
+/// acknowledged and goes no further: writing something for it would create WAL again, and so on
+/// forever.
 pub(crate) async fn pump(
     replication: &mut Replication,
     plugin: Plugin,
@@ -47,7 +49,7 @@ pub(crate) async fn pump(
     let mut passed = 0;
     loop {
         let bytes: usize = batch.iter().map(|transaction| transaction.bytes).sum();
-        // Together what has come together; never waiting for more.
+        // Take together what has arrived together, and never wait for more.
         if !batch.is_empty() && (!replication.has_more() || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
             let end = batch.last().map_or(0, |transaction| transaction.end_lsn);
             let ours: Vec<_> = batch.drain(..).filter(|transaction| !transaction.is_empty()).collect();
@@ -71,7 +73,7 @@ pub(crate) async fn pump(
     }
 }
 
-/// Where to replicate from.
+/// Returns where to replicate from.
 pub(crate) async fn endpoint(
     database: &Database,
     info: &NamespaceInfo,
@@ -97,7 +99,7 @@ fn unreachable(error: impl std::fmt::Display) -> CdcError {
     CdcError::Connection(error.to_string())
 }
 
-/// What the plugin is started with, its publication made.
+/// Returns the options to start the plugin with, after creating its publication.
 pub(crate) async fn plugin_options(
     database: &Database,
     info: &NamespaceInfo,
@@ -116,22 +118,22 @@ pub(crate) async fn plugin_options(
     Ok(pgoutput::options(&publication))
 }
 
-/// Returns when everybody who looks now sees these. The server sends a transaction once its commit is on disk, which is before others can see it.
+/// Returns when every new snapshot sees these transactions. The server sends a transaction once its
+/// commit is on disk, which is before others can see it.
 pub(crate) async fn seen_by_all(
     database: &Database,
     history: History,
     transactions: &[Transaction],
 ) -> Result<(), CdcError> {
     let xids: Vec<u32> = transactions.iter().map(|transaction| transaction.xid).collect();
-    let mut pause = FIRST_LOOK;
+    let mut looks = Backoff::new(FIRST_LOOK, LONGEST_LOOK);
     while !database.have_ended(Some(history), &xids).await? {
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_LOOK);
+        sleep(looks.pause()).await;
     }
     Ok(())
 }
 
-/// A plugin's messages, understood.
+/// Decodes the messages of a plugin.
 enum Decoder {
     Pgoutput(Pgoutput),
     Wal2json,

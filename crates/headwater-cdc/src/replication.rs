@@ -1,9 +1,11 @@
 //! A stream of changes from a slot.
 //!
-//! Who has authority: the server over what was acknowledged, and so over what it may forget. We acknowledge a commit's end only after what it carried
-//! is safe; while nothing is at hand, what the server says that it has passed, so that a quiet log retains no WAL. The server gives up a client that
-//! it does not hear; so we speak every second, also while whoever takes the changes needs time, and ask for an answer when it is
-//! silent itself. A connection on which nothing was heard for [`SILENCE`] is dead.
+//! Who has authority: the server decides what was acknowledged, and so what it may forget. We
+//! acknowledge the end of a commit only after its events are safe. While nothing is at hand, we
+//! acknowledge what the server says it has passed, so that a quiet log retains no WAL. The server
+//! gives up a client that is silent. So we speak every second, even while the sink needs time for
+//! the changes, and ask for an answer when the server is silent itself. A connection on which
+//! nothing was heard for [`SILENCE`] is dead.
 
 use std::time::Duration;
 
@@ -22,34 +24,34 @@ use crate::{CdcError, Endpoint, Plugin};
 
 /// How often we speak.
 const SPEAK_EVERY: Duration = Duration::from_secs(1);
-/// A server that is silent for longer, though it was asked, is not there.
+/// A server that is silent for longer, although it was asked, is gone.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What becomes of a slot.
+/// How long a slot lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotKind {
-    /// Made anew, and gone with the connection.
+    /// Created for this connection, and dropped with it.
     Temporary,
-    /// Made unless it is there, and kept.
+    /// Created unless it exists, and kept.
     Durable,
 }
 
-/// The server, as it says itself.
+/// How the server identifies itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct System {
     pub(crate) identifier: String,
     pub(crate) timeline: u32,
 }
 
-/// Changes as they come.
+/// Changes as they arrive.
 pub struct Replication {
     connection: Connection,
     slot: String,
     plugin: Plugin,
     system: System,
-    /// Safe up to here.
+    /// Everything up to here is safe.
     acknowledged: u64,
-    /// The server has sent up to here.
+    /// The server has sent everything up to here.
     sent: u64,
     spoken_at: Instant,
     heard_at: Instant,
@@ -70,7 +72,7 @@ pub(crate) struct Message {
 }
 
 impl Opened {
-    /// Connects to a server that can do it.
+    /// Connects to a server that can replicate.
     pub(crate) async fn open(endpoint: &Endpoint, slot: &str, plugin: Plugin) -> Result<Self, CdcError> {
         let doing = Doing { slot, plugin: plugin.name() };
         let mut connection = Connection::open(endpoint).await?;
@@ -83,7 +85,7 @@ impl Opened {
         Ok(Opened { connection, slot: slot.to_owned(), plugin, system })
     }
 
-    /// Drops the slot, if it is there. What was not read from it is in the log.
+    /// Drops the slot, if it exists. What was not read from it is in the log.
     pub(crate) async fn drop_slot(&mut self) -> Result<(), CdcError> {
         let doing = Doing { slot: &self.slot, plugin: self.plugin.name() };
         let drop = format!("DROP_REPLICATION_SLOT {}", identifier(&self.slot));
@@ -93,7 +95,8 @@ impl Opened {
         }
     }
 
-    /// Makes the slot if need be, and starts. Where the server refuses, the connection can be used again.
+    /// Creates the slot if needed, and starts. If the server refuses, the connection can be used
+    /// again.
     pub(crate) async fn start(
         mut self,
         kind: SlotKind,
@@ -119,7 +122,7 @@ impl Opened {
         match kind {
             SlotKind::Temporary => _ = self.connection.make_slot(&create(" TEMPORARY"), doing).await?,
             SlotKind::Durable => match self.connection.make_slot(&create(""), doing).await {
-                // 42710: it is there.
+                // 42710: the slot exists already.
                 Ok(_) => {}
                 Err(CdcError::Server { code, .. }) if code == "42710" => {}
                 Err(error) => return Err(error),
@@ -133,8 +136,9 @@ impl Opened {
 }
 
 impl Replication {
-    /// Starts to stream what commits from now on (or, from a durable slot that is there, what was not acknowledged). A publication that
-    /// the plugin needs must be there already: changes are decoded as the catalog was when they were made.
+    /// Starts to stream what commits from now on (or, from an existing durable slot, what was not
+    /// acknowledged). If the plugin needs a publication, it must exist already: changes are decoded
+    /// with the catalog of the time when they were made.
     pub async fn start(
         endpoint: &Endpoint,
         slot: &str,
@@ -145,22 +149,23 @@ impl Replication {
         Opened::open(endpoint, slot, plugin).await?.start(kind, options).await.map_err(|(error, _)| error)
     }
 
-    /// The server's identifier and timeline: another one has another history.
+    /// The server's identifier and timeline. A server with other values has another history.
     pub fn system(&self) -> (&str, u32) {
         (&self.system.identifier, self.system.timeline)
     }
 
-    /// Everything up to here is safe, and need not come again.
+    /// Records that everything up to here is safe, and need not come again.
     pub fn acknowledge(&mut self, lsn: u64) {
         self.acknowledged = self.acknowledged.max(lsn);
     }
 
-    /// How far all is safe.
+    /// Returns up to where everything is safe.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// WAL that was sent and is not safe yet, in bytes. What was never acknowledged has no measure.
+    /// Returns how many bytes of WAL were sent and are not safe yet. Before the first
+    /// acknowledgement there is no measure, and it returns 0.
     pub(crate) fn lag(&self) -> u64 {
         match self.acknowledged {
             0 => 0,
@@ -168,19 +173,20 @@ impl Replication {
         }
     }
 
-    /// Asks the server how far it has come, which it answers by a keepalive.
+    /// Asks the server how far it has come. The server answers with a keepalive.
     pub(crate) async fn ask(&mut self) -> Result<(), CdcError> {
         self.speak(true).await
     }
 
-    /// Whether a message can be had without waiting, as it seems.
+    /// Returns whether a message seems to be available without waiting.
     pub(crate) fn has_more(&self) -> bool {
         // A tag and a length.
         self.connection.stream.buffer().len() >= 5
     }
 
-    /// The next message; `None`: the server had nothing for us to take. `idle`: nothing is at hand that is not safe, so what the server has passed
-    /// without telling us of is acknowledged. May be dropped and called again.
+    /// Returns the next message; `None`: the server sent nothing that has to be taken. `idle`:
+    /// nothing at hand is unsafe, so what the server has passed without sending it to us is
+    /// acknowledged. The future may be dropped, and the function called again.
     pub(crate) async fn next(&mut self, idle: bool) -> Result<Option<Message>, CdcError> {
         let speak_at = self.spoken_at + SPEAK_EVERY;
         let read = self.connection.reader.read(&mut self.connection.stream);
@@ -200,7 +206,7 @@ impl Replication {
         match message.tag {
             b'd' => {}
             b'E' => return Err(CdcError::from_server(&message.payload, doing)),
-            // The copy has ended, as when the server stops.
+            // The copy has ended, for example because the server stops.
             b'c' => return Err(CdcError::Connection("the server ended the stream".into())),
             _ => return Ok(None),
         }
@@ -222,7 +228,7 @@ impl Replication {
         Ok(None)
     }
 
-    /// Waits for whoever takes the changes, and speaks meanwhile.
+    /// Waits for the sink, and keeps speaking in the meantime.
     pub(crate) async fn while_waiting<T>(
         &mut self,
         work: impl Future<Output = Result<T, CdcError>>,
@@ -233,7 +239,7 @@ impl Replication {
             tokio::select! {
                 biased;
                 done = &mut work => {
-                    // Nothing was read meanwhile: that is not the server's silence.
+                    // We did not read in the meantime, so the server was not silent.
                     self.heard_at = Instant::now();
                     return done;
                 }
@@ -242,7 +248,7 @@ impl Replication {
         }
     }
 
-    /// Tells the server what it may forget, if that was long ago.
+    /// Tells the server what it may forget, if it is time to speak.
     pub(crate) async fn speak_if_due(&mut self) -> Result<(), CdcError> {
         if self.spoken_at.elapsed() < SPEAK_EVERY {
             return Ok(());

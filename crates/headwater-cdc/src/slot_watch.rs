@@ -1,8 +1,9 @@
-//! What may become of the namespace's durable slot: every node that has an inbox watches it, whoever owns it.
+//! Watches the namespace's durable slot. Every node that has an inbox does this, whichever node
+//! owns the slot.
 
 use headwater_postgres::SlotHealth;
 
-/// What may go wrong, and what to do about it.
+/// Returns what may go wrong, and what to do about it.
 pub(crate) fn warnings(slot: &str, health: &SlotHealth, warn_retained_bytes: u64) -> Vec<String> {
     let mut warnings = Vec::new();
     match health.wal_status.as_deref() {

@@ -1,23 +1,23 @@
-//! What a live source is doing.
+//! The status of a live source.
 
 use chrono::{DateTime, Utc};
 
 /// The states of a live source: starting → streaming ⇄ (degraded → recovering).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LiveState {
-    /// Tried for the first time; events are found by wake-ups and polling.
+    /// It is tried for the first time. Wake-ups and polling find events.
     #[default]
     Starting,
     /// Events come from the WAL.
     Streaming,
-    /// It failed, and is tried again after a pause; events are found by wake-ups and polling.
+    /// It failed, and is tried again after a pause. Wake-ups and polling find events.
     Degraded,
-    /// Tried again, or at a backlog; events are found by wake-ups and polling.
+    /// It is tried again, or works on a backlog. Wake-ups and polling find events.
     Recovering,
 }
 
 impl LiveState {
-    /// Its name.
+    /// Returns the name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             LiveState::Starting => "starting",
@@ -34,35 +34,37 @@ impl std::fmt::Display for LiveState {
     }
 }
 
-/// A live source, as it is now.
+/// The present status of a live source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveStatus {
     /// What it does.
     pub state: LiveState,
-    /// Since when, by this machine's clock.
+    /// When it entered this state, by this machine's clock.
     pub since: DateTime<Utc>,
     /// The slot that it reads, while it streams.
     pub slot: Option<String>,
-    /// What went wrong last, and what to do about it.
+    /// The last error, and what to do about it.
     pub error: Option<String>,
-    /// What may go wrong with the namespace's durable slot, in mode inbox, and what to do about it.
+    /// In inbox mode: what may go wrong with the namespace's durable slot, and what to do about it.
     pub warnings: Vec<String>,
-    /// How often it began to stream.
+    /// How many times it began to stream.
     pub streams: u64,
-    /// Events that came from the WAL.
+    /// How many events came from the WAL.
     pub received: u64,
-    /// Of these, how many the tail took; the others it had read from the log before, or they were too many to keep.
+    /// How many of these events the tail took. The tail had read the others from the log before, or
+    /// there were too many to keep.
     pub taken: u64,
-    /// How often it went over from the WAL to polling, or back.
+    /// How many times it changed from the WAL to polling, or back.
     pub switches: u64,
-    /// How often more came than is kept, so that the log was read instead.
+    /// How many times more arrived than is kept, so that the log was read instead.
     pub overflows: u64,
-    /// WAL that the server has sent and that is not safe here yet, in bytes; `None`: this node does not read the slot.
+    /// How many bytes of WAL the server has sent that are not safe here yet; `None`: this node does
+    /// not read the slot.
     pub lag_bytes: Option<u64>,
 }
 
 impl LiveStatus {
-    /// For a monitor: gauges, and counters (`…_total`), by their names.
+    /// Returns gauges, and counters (`…_total`), by their names, for a monitor.
     pub fn metrics(&self) -> Vec<(&'static str, u64)> {
         let state = |state| u64::from(self.state == state);
         let mut metrics = vec![

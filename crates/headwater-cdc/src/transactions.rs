@@ -1,16 +1,17 @@
-//! Transactions from a plugin's messages, with the events of one namespace.
+//! Builds transactions from a plugin's messages, with the events of one namespace.
 
-use headwater_core::Event;
+use headwater_core::RecordedEvent;
 
 use crate::fields::Fields;
 
-/// Most events of one transaction that are kept; the rest is read from the log.
+/// Most events that are kept of one transaction. The rest is read from the log.
 const MAX_EVENTS: usize = 16_384;
-/// Most bytes of one transaction that are kept.
+/// Most bytes that are kept of one transaction.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// Most poison of one transaction that is kept: each is looked up by itself, and the rest is found by whoever reads the log.
+/// Most poison rows that are kept of one transaction: each costs a lookup. Readers of the log find
+/// the rest.
 const MAX_POISON: usize = 100;
-/// Most bytes of an error that are kept.
+/// Most bytes that are kept of an error.
 const MAX_ERROR: usize = 2_000;
 
 /// What a message says.
@@ -21,7 +22,7 @@ pub(crate) enum Change {
     },
     /// A row of an event table.
     Insert(Fields),
-    /// A row that cannot be understood at all, perhaps of the namespace: the log has to be read.
+    /// A row that cannot be read at all, perhaps of the namespace: the log has to be read.
     Unreadable,
     Commit {
         end_lsn: u64,
@@ -33,7 +34,7 @@ pub(crate) enum Change {
 /// A row of the namespace that cannot be turned into an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poison {
-    /// Its place in the log, if that much could be told.
+    /// Its place in the log, if that is readable.
     pub global_sequence: Option<u64>,
     /// What is wrong with it.
     pub error: String,
@@ -42,28 +43,28 @@ pub struct Poison {
 /// A committed transaction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Transaction {
-    /// Its id in the server.
+    /// Its transaction id in the server.
     pub xid: u32,
-    /// Where it ends in the WAL: what is to be acknowledged.
+    /// Where it ends in the WAL: the place to acknowledge.
     pub end_lsn: u64,
     /// The namespace's events, in the order in which they were written.
-    pub events: Vec<Event>,
-    /// What could not be turned into events.
+    pub events: Vec<RecordedEvent>,
+    /// Rows that could not be turned into events.
     pub poison: Vec<Poison>,
-    /// How many rows were too many to keep, or could not be understood: they are read from the log.
+    /// How many rows were too many to keep, or could not be read. They are read from the log.
     pub left_out: u64,
-    /// What the events take in memory, roughly.
+    /// About how many bytes of memory the events take.
     pub bytes: usize,
 }
 
 impl Transaction {
-    /// Whether it has nothing of the namespace.
+    /// Returns whether it has nothing of the namespace.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.poison.is_empty() && self.left_out == 0
     }
 }
 
-/// Puts transactions together.
+/// Assembles transactions.
 #[derive(Debug)]
 pub(crate) struct Transactions {
     namespace_id: i32,
@@ -75,16 +76,17 @@ impl Transactions {
         Transactions { namespace_id, open: None }
     }
 
-    /// Whether a transaction has begun and not ended.
+    /// Returns whether a transaction has begun and not ended.
     pub(crate) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Takes a change; a commit completes a transaction.
+    /// Takes a change. A commit completes a transaction.
     pub(crate) fn take(&mut self, change: Change) -> Option<Transaction> {
         match change {
             Change::Begin { xid } => {
-                // One that never ended is not known to be committed, nor to be rolled back: the log knows.
+                // Nobody knows whether a transaction that never ended was committed or rolled back:
+                // the log does.
                 let left_out = u64::from(self.open.is_some());
                 self.open = Some(Transaction { xid, left_out, ..Transaction::default() });
             }
@@ -127,11 +129,11 @@ impl Transactions {
     }
 }
 
-/// What poison takes in memory beside its error, roughly.
+/// About how many bytes of memory poison takes beside its error.
 const POISON_BYTES: usize = 64;
 
-/// What an event takes in memory, roughly.
-pub(crate) fn weight(event: &Event) -> usize {
+/// Returns about how many bytes of memory an event takes.
+pub(crate) fn weight(event: &RecordedEvent) -> usize {
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let headers: usize = event.headers.iter().map(|(name, value)| 64 + name.len() + value.len()).sum();
     let names = event.event_type.len() + text(&event.key) + text(&event.actor_id);

@@ -1,7 +1,8 @@
-//! wal2json, format version 2: one JSON object a change.
+//! wal2json, format version 2: one JSON object per change.
 //!
-//! It knows leaf tables only, so all of Headwater's are asked for, and those of events told by their columns. Numbers are bare, everything else
-//! is a string, jsonb included: each value's text is what PostgreSQL printed.
+//! It knows only leaf tables. So this asks for all of Headwater's tables, and recognizes tables of
+//! events by their names. Numbers are bare, and everything else is a string, jsonb included: each
+//! value's text is what PostgreSQL printed.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -11,7 +12,7 @@ use crate::CdcError;
 use crate::fields::Fields;
 use crate::transactions::Change;
 
-/// The options to start it with: known to 2.5 and later.
+/// Returns the options to start it with. Version 2.5 and later know them.
 pub(crate) fn options() -> Vec<(&'static str, String)> {
     [
         ("format-version", "2"),
@@ -49,7 +50,8 @@ struct Column<'a> {
 pub(crate) fn decode(data: &Bytes) -> Result<Change, CdcError> {
     match message(data) {
         Ok(change) => Ok(change),
-        // A database without an encoding may hold anything, and a text with a NUL is cut off. That breaks the row, and not the stream.
+        // A database without an encoding may hold any bytes, and a text with a NUL is cut off. That
+        // breaks the row, not the stream.
         Err(_) if data.starts_with(INSERT) => Ok(Change::Unreadable),
         Err(reason) => Err(CdcError::Protocol(format!("wal2json: {reason}"))),
     }
@@ -66,7 +68,7 @@ fn message(data: &[u8]) -> Result<Change, String> {
         "I" if message.table.as_deref().is_some_and(is_event_table) => {
             let mut fields = Fields::default();
             for column in message.columns {
-                // A null is left out as an Option, and said as a value.
+                // A null is left out as an Option, and given as a value.
                 let Some(value) = column.value.map(RawValue::get).filter(|value| *value != "null") else { continue };
                 let text = match value.starts_with('"') {
                     true => serde_json::from_str(value).map_err(|error| error.to_string())?,
@@ -80,8 +82,9 @@ fn message(data: &[u8]) -> Result<Change, String> {
     }
 }
 
-/// `events_202611`, which namespaces share, or `events_n12_202611`: see `headwater-postgres/sql/functions/create_leaf.sql`. A month that
-/// was written anew has a name with an end, `events_202611_r1`: what is in it is not new.
+/// `events_202611`, which namespaces share, or `events_n12_202611`: see
+/// `headwater-postgres/sql/retention/create_leaf.sql`. A month that was rewritten has a name with a
+/// suffix, `events_202611_r1`: its contents are not new.
 fn is_event_table(table: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let Some(rest) = table.strip_prefix("events_") else { return false };
@@ -152,7 +155,7 @@ mod tests {
         fn whatever_comes_is_an_error_or_a_change(bytes in vec(any::<u8>(), 0..300), text in any::<String>()) {
             _ = decode(&bytes.clone().into());
             _ = decode(&text.into());
-            // What begins as a row of ours is at worst one that is read from the log.
+            // Bytes that begin like a row of ours are at worst a row that is read from the log.
             let row = Bytes::from([INSERT, &bytes].concat());
             prop_assert!(decode(&row).is_ok());
         }

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    append, audit, cdc, consume, dead_letters, doctor, due, emit, grant, grants, groups, import, lag, migrate,
-    namespace, nodes, partitions, queue, read, revoke, schedules, status, subscribers, up,
+    append, audit, cdc, consume, dead_letters, doctor, due, emit, grant, grants, groups, import, lag, migrate, months,
+    namespace, nodes, queue, read, revoke, schedules, states, status, subscribers,
 };
 use crate::connection::{ConnectionArgs, GLOBAL};
 use crate::logging;
@@ -46,7 +46,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Up(up::Up),
+    #[cfg(feature = "up")]
+    Up(crate::commands::up::Up),
     Migrate(migrate::Migrate),
     Status(status::Status),
     #[command(subcommand)]
@@ -71,7 +72,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     DeadLetters(dead_letters::DeadLetters),
     #[command(subcommand)]
-    Partitions(partitions::Partitions),
+    States(states::States),
+    #[command(subcommand)]
+    Months(months::Months),
     Audit(audit::Audit),
     #[command(subcommand)]
     Cdc(cdc::Cdc),
@@ -118,7 +121,7 @@ mod tests {
     }
 
     fn commands_of(page: &PathBuf) -> Vec<(PathBuf, String)> {
-        let text = std::fs::read_to_string(page).unwrap();
+        let text = std::fs::read_to_string(page).unwrap().replace("\\\n", " ");
         let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
         let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("headwater "));
         lines.map(|line| (page.clone(), line.to_owned())).collect()

@@ -1,10 +1,9 @@
 //! The connection to the database.
 
 use clap::Args;
-use headwater::{AdminError, Headwater, HeadwaterBuilder};
-use headwater_embedded::Server;
+use headwater::Headwater;
+use headwater::admin::{AdminError, HeadwaterBuilder};
 
-use crate::data_dir;
 use crate::failure::{Exit, Failure};
 
 /// Where `headwater up` listens unless told otherwise.
@@ -63,11 +62,17 @@ impl ConnectionArgs {
 
 /// The database of the `headwater up` that runs in the data folder, with its password; else where one listens by default.
 fn local() -> String {
-    let running = data_dir::folder().and_then(|folder| Server::url_in(folder, "headwater").ok().flatten());
-    running.unwrap_or_else(|| format!("postgres://headwater@127.0.0.1:{LOCAL_PORT}/headwater"))
+    #[cfg(feature = "up")]
+    if let Some(folder) = crate::data_dir::folder()
+        && let Ok(Some(running)) = headwater_embedded::Server::url_in(folder, "headwater")
+    {
+        return running;
+    }
+    format!("postgres://headwater@127.0.0.1:{LOCAL_PORT}/headwater")
 }
 
 /// The url without the password, for places that are read by more than those who connect, as logs.
+#[cfg(any(feature = "up", test))]
 pub(crate) fn without_password(url: &str) -> String {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
     let query: Vec<_> = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("password=")).collect();

@@ -4,9 +4,11 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-use headwater::{
-    AdminError, AppendError, Fault, ImportError, JsonError, ReadError, ScheduleError, SubscriberError, TransferError,
-};
+use headwater::admin::{AdminError, ImportError, TransferError};
+use headwater::delivery::SubscriberError;
+use headwater::log::{AppendError, Fault, FollowError, JsonError, ReadError};
+use headwater::schedule::ScheduleError;
+#[cfg(feature = "up")]
 use headwater_embedded::EmbeddedError;
 
 /// The exit codes, as `headwater --help` lists them.
@@ -189,6 +191,21 @@ impl From<ReadError> for Failure {
     }
 }
 
+impl From<FollowError> for Failure {
+    fn from(error: FollowError) -> Self {
+        let code = error.code();
+        let failure = match error {
+            FollowError::Read(error) => return error.into(),
+            FollowError::Trimmed { resume_after, .. } => Failure::new(Exit::NotFound, &error)
+                .help(format!("go on without them: `headwater read --follow --after {resume_after}`")),
+            FollowError::OtherHistory { .. } => Failure::new(Exit::Conflict, &error)
+                .help("see what the log has now, and choose where to begin with --after"),
+            error => Failure::unexpected(error),
+        };
+        failure.code(code)
+    }
+}
+
 impl From<SubscriberError> for Failure {
     fn from(error: SubscriberError) -> Self {
         let code = error.code();
@@ -253,6 +270,7 @@ impl From<ImportError> for Failure {
     }
 }
 
+#[cfg(feature = "up")]
 impl From<EmbeddedError> for Failure {
     fn from(error: EmbeddedError) -> Self {
         let failure = Failure::unexpected(&error);

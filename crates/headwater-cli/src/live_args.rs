@@ -1,7 +1,9 @@
 //! `--live`: where new events come from.
 
 use clap::{Args, ValueEnum};
-use headwater::{CdcMode, CdcOptions, Live, Plugin};
+use headwater::cdc::Live;
+#[cfg(feature = "cdc")]
+use headwater::cdc::{CdcMode, CdcOptions, Plugin};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LiveKind {
@@ -9,9 +11,11 @@ pub(crate) enum LiveKind {
     #[default]
     Wake,
     /// From the WAL, by logical replication; while that cannot be had, as with wake
+    #[cfg(feature = "cdc")]
     Cdc,
 }
 
+#[cfg(feature = "cdc")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PluginKind {
     #[default]
@@ -19,6 +23,7 @@ pub(crate) enum PluginKind {
     Wal2json,
 }
 
+#[cfg(feature = "cdc")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeKind {
     /// Each process, from a temporary slot of its own
@@ -34,15 +39,19 @@ pub(crate) struct LiveArgs {
     #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
     live: LiveKind,
     /// With --live cdc: who reads the WAL
+    #[cfg(feature = "cdc")]
     #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
     cdc_mode: ModeKind,
     /// With --live cdc: replicate from here, as past PgBouncer
+    #[cfg(feature = "cdc")]
     #[arg(long, value_name = "URL", help_heading = super::commands::consume::OWNERSHIP)]
     cdc_url: Option<String>,
     /// With --live cdc: who turns the WAL into messages, in the server
+    #[cfg(feature = "cdc")]
     #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
     cdc_plugin: PluginKind,
     /// With --cdc-mode inbox: warn when the server keeps more WAL than this for the slot
+    #[cfg(feature = "cdc")]
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..1 << 40), help_heading = super::commands::consume::OWNERSHIP)]
     cdc_warn_retained: u64,
 }
@@ -51,6 +60,7 @@ impl LiveArgs {
     pub(crate) fn live(&self) -> Live {
         match self.live {
             LiveKind::Wake => Live::Wake,
+            #[cfg(feature = "cdc")]
             LiveKind::Cdc => {
                 let plugin = match self.cdc_plugin {
                     PluginKind::Pgoutput => Plugin::Pgoutput,

@@ -5,6 +5,7 @@ mod commands;
 mod config_file;
 mod confirm;
 mod connection;
+#[cfg(feature = "up")]
 mod data_dir;
 mod duration;
 mod event_args;

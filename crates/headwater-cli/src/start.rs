@@ -1,7 +1,8 @@
 //! Places in a log as people type them: `beginning`, `now`, a global_sequence, a time.
 
 use chrono::DateTime;
-use headwater::{Namespace, StartFrom, SubscriberStore};
+use headwater::Namespace;
+use headwater::delivery::{OperatorStore, StartFrom};
 
 use crate::failure::Failure;
 

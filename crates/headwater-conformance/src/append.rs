@@ -1,6 +1,6 @@
 //! Laws of appending: places and order.
 
-use headwater_core::{Append, Event, ExpectedVersion};
+use headwater_core::{Append, ExpectedVersion, RecordedEvent};
 
 use crate::TestLog;
 use crate::support::{
@@ -48,13 +48,13 @@ pub(crate) async fn the_log_keeps_the_order_given(log: &TestLog) {
     assert!(is_increasing(&places), "{places:?}");
     let read = whole_log(log).await;
     assert_eq!(ids(&read), given);
-    assert_eq!(read.iter().map(|event| event.global_sequence.unwrap()).collect::<Vec<_>>(), places);
+    assert_eq!(read.iter().map(|event| event.sequence().get()).collect::<Vec<_>>(), places);
 }
 
 pub(crate) async fn one_append_is_one_transaction(log: &TestLog) {
     stored(log, interleaved(&["a", "", "b"])).await;
     stored(log, interleaved(&["a", ""])).await;
-    let transaction = |event: &Event| {
+    let transaction = |event: &RecordedEvent| {
         (event.transaction_id.expect("a stored event has one"), event.recorded_at.expect("a stored event has one"))
     };
     let read: Vec<_> = whole_log(log).await.iter().map(transaction).collect();

@@ -1,4 +1,4 @@
-//! What a backend must offer to be held to the laws.
+//! The interface of a backend whose log is tested.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use headwater_core::{AdminError, EventLog, NamespaceConfig};
 /// One log, opened twice as if by two processes.
 pub type Handles = [Arc<dyn EventLog>; 2];
 
-/// Makes namespaces for tests.
+/// Creates namespaces for tests.
 #[async_trait]
 pub trait Backend: Send + Sync {
-    /// Makes a namespace, and opens its log.
+    /// Creates a namespace and opens its log.
     async fn create(&self, config: NamespaceConfig) -> Result<Handles, AdminError>;
 }
 
-/// The log that a law is tried on: empty, and nobody else's.
+/// The log that a law tests. It is empty, and nobody else uses it.
 pub struct TestLog {
     backend: Box<dyn Backend>,
     handles: Handles,
@@ -29,13 +29,13 @@ impl TestLog {
         TestLog { backend: Box::new(backend), handles }
     }
 
-    /// Makes another namespace beside it.
+    /// Creates another namespace beside it.
     pub async fn create(&self, config: NamespaceConfig) -> Result<Arc<dyn EventLog>, AdminError> {
         let [log, _] = self.backend.create(config).await?;
         Ok(log)
     }
 
-    /// The log, opened as if by another process: one of two, in turn.
+    /// One of the two handles, in turn, as if another process had opened the log.
     pub fn handle(&self, number: usize) -> Arc<dyn EventLog> {
         self.handles[number % self.handles.len()].clone()
     }
@@ -49,7 +49,7 @@ impl Deref for TestLog {
     }
 }
 
-/// Runs a test: what a law's `#[test]` consists of.
+/// Runs the future of a law in a test.
 pub fn check(law: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("failed to start a runtime").block_on(law);

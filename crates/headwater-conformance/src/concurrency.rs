@@ -1,4 +1,4 @@
-//! Laws of writers and readers at the same time, each through one of two handles.
+//! Laws of writers and readers that run at the same time, each through one of two handles.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::{
     whole_log,
 };
 
-/// Longer than any of this takes; a test that hangs should say where.
+/// Longer than any of these laws takes. A test that hangs should say where.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn send(log: &TestLog, writer: usize, append: Append) -> JoinHandle<Result<Appended, AppendError>> {
@@ -23,7 +23,7 @@ fn send(log: &TestLog, writer: usize, append: Append) -> JoinHandle<Result<Appen
     tokio::spawn(async move { log.append(append).await })
 }
 
-/// Sends all at once.
+/// Sends all appends at once.
 async fn race(log: &TestLog, appends: Vec<Append>) -> Vec<Result<Appended, AppendError>> {
     let sent: Vec<_> = appends.into_iter().enumerate().map(|(writer, append)| send(log, writer, append)).collect();
     let answers = tokio::time::timeout(PATIENCE, join_all(sent)).await.expect("the appends hang");
@@ -59,7 +59,7 @@ pub(crate) async fn any_version_leaves_no_holes(log: &TestLog) {
     given.sort_unstable();
     let read = stream_of(log, "s").await;
     assert_eq!(given, (1..=read.len() as u64).collect::<Vec<_>>());
-    let sequences: Vec<u64> = read.iter().map(|event| event.global_sequence.unwrap()).collect();
+    let sequences: Vec<u64> = read.iter().map(|event| event.sequence().get()).collect();
     assert!(is_increasing(&sequences), "a stream's order is the log's order");
 }
 
@@ -87,7 +87,8 @@ pub(crate) async fn the_same_append_sent_at_once_is_stored_once(log: &TestLog) {
     assert_eq!(whole_log(log).await.len(), 6);
 }
 
-/// Appends that are sent together may be written together: what is wrong with one must not touch the others.
+/// Appends that are sent together may be written together. A mistake in one must not affect the
+/// others.
 pub(crate) async fn each_answer_is_its_own(log: &TestLog) {
     let known = to_stream("known", NoStream, 2);
     let first = stored(log, known.clone()).await;
@@ -107,7 +108,7 @@ pub(crate) async fn each_answer_is_its_own(log: &TestLog) {
             interleaved(&[&format!("b-{round}"), "absent"]).expect("absent", Exists),
             interleaved(&[&format!("b-{round}"), ""]).expect(format!("b-{round}"), NoStream),
         ];
-        // Through one handle, so that they can meet in one batch.
+        // All go through one handle, so that they can meet in one batch.
         let answers = join_all(appends.into_iter().map(|append| log.append(append))).await;
         let [a, late, again, some, grows, bad, emitted, too, too_again, half, b] = answers.try_into().unwrap();
         assert_eq!(a.unwrap().stream_version(), Some(2));
@@ -145,7 +146,8 @@ pub(crate) async fn streams_in_opposite_order_do_not_block_each_other(log: &Test
     }
 }
 
-/// The law above all: who reads on from the cursor gets every event, once and in order, while others write.
+/// The most important law: a reader that reads on from its cursor gets every event, once and in
+/// order, while others write.
 pub(crate) async fn a_reader_that_follows_misses_nothing(log: &TestLog) {
     const WRITERS: usize = 6;
     const APPENDS: usize = 25;
@@ -160,7 +162,7 @@ pub(crate) async fn a_reader_that_follows_misses_nothing(log: &TestLog) {
                         _ => event("E").into(),
                     };
                     log.append(append.clone()).await.unwrap();
-                    // A retry, which may leave a gap behind.
+                    // This retry may leave a gap.
                     assert!(log.append(append).await.unwrap().retried);
                 }
             })

@@ -1,4 +1,4 @@
-//! Laws of data: it keeps its meaning, whatever JSON it is.
+//! Laws of data: any JSON keeps its meaning.
 
 use headwater_core::{Event, Json};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::{event, invalid, stored, whole_log};
 async fn read_back(log: &TestLog, data: Json) -> Option<Json> {
     let given = Event::raw("Happened", data);
     stored(log, given.clone().into()).await;
-    log.event(given.id).await.expect("the event must be readable").expect("the event is stored").data
+    log.event(given.id).await.expect("the event must be readable").expect("the event is stored").into_data()
 }
 
 pub(crate) async fn every_kind_of_json_survives(log: &TestLog) {
@@ -59,7 +59,8 @@ pub(crate) async fn deep_nesting_survives(log: &TestLog) {
     assert_eq!(read_back(log, Json::parse(&*deep).unwrap()).await.as_ref().map(Json::as_str), Some(&*deep));
 }
 
-/// [`Json::parse`] finds these, the conversion from [`Value`] does not: then the append must say what is wrong.
+/// [`Json::parse`] finds these documents, but the conversion from [`Value`] does not. The append
+/// must then say what is wrong.
 pub(crate) async fn what_cannot_be_stored_is_refused(log: &TestLog) {
     assert!(Json::parse(r#""\u0000""#).is_err());
     assert!(Json::parse(r#""\ud800""#).is_err());
@@ -67,7 +68,7 @@ pub(crate) async fn what_cannot_be_stored_is_refused(log: &TestLog) {
     for data in [json!("\0"), json!({ "a\0": 1 }), json!(["fine", { "deep": "a\0b" }])] {
         invalid(log.append(Event::raw("Happened", data).into()).await);
     }
-    // It fails alone, also when it is sent together with others.
+    // The bad event fails alone, even if it is sent together with others.
     let bad = Event::raw("Happened", json!("\0"));
     let (good, refused, also_good) = tokio::join!(
         log.append(event("Good").into()),

@@ -21,7 +21,7 @@ async fn refuses(log: &TestLog, expected: ExpectedVersion, actual: u64) {
 pub(crate) async fn any_accepts_whatever_is_there(log: &TestLog) {
     accepts(log, Any, 1).await;
     accepts(log, Any, 2).await;
-    // Not to say what is expected is to expect nothing.
+    // An append without an expectation accepts any version.
     assert_eq!(versions(&stored(log, event("E").in_stream("s").into()).await), [Some(3)]);
 }
 
@@ -59,7 +59,8 @@ pub(crate) async fn versions_beyond_any_stream_conflict(log: &TestLog) {
         refuses(log, Exact(beyond), 0).await;
     }
     fill(log, "s", 1).await;
-    // What would be -1 in a signed integer must not be taken for a version, or for the word for "exists".
+    // As a signed integer this number would be -1. It must not be taken for a version, or for a
+    // code that means "exists".
     refuses(log, Exact(u64::MAX), 1).await;
 }
 

@@ -1,6 +1,6 @@
-//! The list of laws, and the tests that are made of it.
+//! The list of laws, and the macros that make tests from it.
 
-/// Hands the list to another macro, after what that was given.
+/// Passes the list to another macro, after the tokens that the caller gave.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __with_laws {
@@ -143,7 +143,8 @@ macro_rules! __with_laws {
     };
 }
 
-/// Makes the laws callable from other crates. This is their only use in this one: a law that the list lacks is dead code.
+/// Makes the laws callable from other crates. This is their only use in this crate, so a law that
+/// is missing from the list is dead code.
 macro_rules! callable {
     ([] $($topic:ident { $($law:ident,)* })*) => {
         /// The laws, for [`log_laws!`](crate::log_laws).
@@ -160,9 +161,9 @@ macro_rules! callable {
 
 __with_laws! { [callable] }
 
-/// Makes a test of each law for one backend, named `backend::topic::law`.
+/// Makes a test from each law for one backend, named `backend::topic::law`.
 ///
-/// The expression gives a future of a new [`Backend`](crate::Backend), once a test.
+/// The expression gives a future of a new [`Backend`](crate::Backend). It runs once per test.
 #[macro_export]
 macro_rules! log_laws {
     (mod $backend:ident => $start:expr) => {

@@ -1,8 +1,9 @@
 //! The laws of a Headwater log as one test suite, run against every backend.
 //!
-//! A law is a function of a log that is empty when it begins; it panics where the log breaks it. The files here hold them by
-//! topic, [`log_laws!`] makes a test of each for one backend, and `tests/` does so for ours. A backend of your own is
-//! held to them in the same way:
+//! A law is an async function. It gets a log that is empty at first, and panics if the log breaks
+//! the law. The files of this crate hold the laws by topic, and [`log_laws!`] makes a test from
+//! each law for one backend. The tests of `headwater-memory` and `headwater-postgres` use it. Do
+//! the same for your own backend:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,20 +25,17 @@
 //! headwater_conformance::log_laws! { mod memory => async { Memory } }
 //! ```
 //!
-//! The laws of a store of subscribers are functions of [`TestSubscribers`], in `subscribers/`; [`subscriber_laws!`] makes tests of them.
+//! The laws of a store of subscribers are functions of [`TestSubscribers`], in `subscribers/`.
+//! [`subscriber_laws!`] makes tests from them.
 //!
-//! To add a law: write it into the file of its topic, then add it to the list in `laws.rs` beside it; the compiler complains of a law that
-//! is in no list.
+//! To add a law, write it into the file of its topic and add it to the list in the `laws.rs` beside
+//! that file. The compiler warns about a law that is in no list.
 
 mod backend;
 #[macro_use]
 mod laws;
 mod pages;
-mod past_months;
-mod postgres_backend;
 mod support;
-mod test_database;
-mod test_role;
 
 mod append;
 mod concurrency;
@@ -60,10 +58,7 @@ pub use backend::{Backend, Handles, TestLog, check};
 #[doc(hidden)]
 pub use laws::by_topic;
 pub use pages::read_by_pages;
-pub use postgres_backend::PostgresBackend;
 #[doc(hidden)]
 pub use subscribers::laws_by_topic as subscriber_laws_by_topic;
 pub use subscribers::{SubscriberBackend, SubscriberHandles, TestSubscribers};
 pub use support::{Opened, same_meaning};
-pub use test_database::TestDatabase;
-pub use test_role::TestRole;

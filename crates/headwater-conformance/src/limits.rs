@@ -1,4 +1,4 @@
-//! Laws of limits: what cannot be stored or asked is refused, at once and by name.
+//! Laws of limits: a value that cannot be stored or queried is refused at once and named.
 
 use headwater_core::names::{MAX_EVENT_TYPE_BYTES, MAX_KEY_BYTES, MAX_STREAM_ID_BYTES};
 use headwater_core::{
@@ -10,7 +10,7 @@ use crate::support::{
     assert_none, event, fill, interleaved, invalid, invalid_read, log_of, stored, stream_of, whole_log,
 };
 
-/// Tries names as one field of an event.
+/// Tries names in one field of an event.
 async fn names_are_checked(log: &TestLog, field: &str, most: usize, with: impl Fn(Event, String) -> Event) {
     let passing =
         ["a".into(), "a".repeat(most), "ü".repeat(most / 2), " ".into(), "a b/c:d\\e'f\"%_".into(), "\u{85}".into()];
@@ -66,7 +66,7 @@ pub(crate) async fn headers_with_nul_are_refused(log: &TestLog) {
 
 pub(crate) async fn payloads_up_to_the_limit_pass(log: &TestLog) {
     let limit = DEFAULT_MAX_PAYLOAD_BYTES as usize;
-    // Quotes included; in bytes, not in characters.
+    // The limit counts bytes, not characters, and includes the quotes.
     let of_bytes = |bytes: usize| Json::encode(&format!("ü{}", "a".repeat(bytes - 4))).unwrap();
     let given = Event::raw("Large", of_bytes(limit));
     stored(log, given.clone().into()).await;
@@ -109,7 +109,8 @@ pub(crate) async fn a_stream_id_is_checked_when_it_is_read(log: &TestLog) {
     }
 }
 
-/// No name holds NUL, and PostgreSQL cannot even be asked for one: but the caller is wrong then, not the database.
+/// No name has a NUL, and PostgreSQL does not even accept one in a query. That is the caller's
+/// mistake and not a failure of the database.
 pub(crate) async fn a_filter_with_nul_finds_nothing_or_is_refused(log: &TestLog) {
     fill(log, "a", 1).await;
     for query in [LogQuery::default().event_types(["E1\0"]), LogQuery::default().stream_prefix("a\0")] {

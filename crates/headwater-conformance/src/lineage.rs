@@ -1,7 +1,7 @@
-//! Laws of lineage: what belongs together, and what led to what.
+//! Laws of lineage: which events belong together, and which led to which.
 
 use futures::TryStreamExt;
-use headwater_core::{Append, Event};
+use headwater_core::{Append, Event, RecordedEvent};
 use uuid::Uuid;
 
 use crate::TestLog;
@@ -20,7 +20,7 @@ async fn store(log: &TestLog, events: &[&Event]) -> Vec<u64> {
     sequences(&stored(log, append).await)
 }
 
-async fn chain(log: &TestLog, id: Uuid) -> Vec<Event> {
+async fn chain(log: &TestLog, id: Uuid) -> Vec<RecordedEvent> {
     log.causation_chain(id, 100).await.expect("the chain must be readable")
 }
 
@@ -49,9 +49,9 @@ pub(crate) async fn correlated_events_come_in_order(log: &TestLog) {
     assert_eq!(ids(&log.correlated(one, 0, 10).await.unwrap()), [a.id, c.id]);
     assert_eq!(ids(&log.correlated(two, 0, 10).await.unwrap()), [b.id]);
     assert_none(log.correlated(Uuid::now_v7(), 0, 10).await.unwrap());
-    let all: Vec<Event> = log.read_correlated(one).try_collect().await.unwrap();
+    let all: Vec<RecordedEvent> = log.read_correlated(one).try_collect().await.unwrap();
     assert_eq!(ids(&all), [a.id, c.id]);
-    // As every other read gives it.
+    // `correlated` returns the event like every other read.
     assert_eq!(log.correlated(two, 0, 10).await.unwrap().pop(), log.event(b.id).await.unwrap());
 }
 

@@ -55,7 +55,7 @@ pub(crate) async fn the_payload_limit_is_a_setting(log: &TestLog) {
     stored(&small, of(r#""12345678""#).into()).await;
     let refused = small.append(of(r#""123456789""#).into()).await;
     assert!(matches!(refused, Err(AppendError::PayloadTooLarge { bytes: 11, limit: 10 })), "{refused:?}");
-    // No data is stored as `null`, and counts as such.
+    // Missing data is stored as `null` and counts as such.
     let tiny = log.create(NamespaceConfig::new("tiny").max_payload_bytes(3)).await.unwrap();
     let refused = tiny.append(Event { data: None, ..of("1") }.into()).await;
     assert!(matches!(refused, Err(AppendError::PayloadTooLarge { bytes: 4, limit: 3 })), "{refused:?}");

@@ -1,11 +1,12 @@
-//! Reading the log page by page, with everything that a page promises checked on the way.
+//! Reads the log page by page and checks every promise of a page.
 
-use headwater_core::{Direction, Event, GapState, LogPage, LogQuery, missing_runs};
+use headwater_core::{Direction, GapState, LogPage, LogQuery, RecordedEvent, missing_runs};
 
 use crate::support::Opened;
 
-/// Reads by `query`, `limit` aside, while nobody writes, and panics at the first page that breaks a promise of [`LogPage`].
-pub async fn read_by_pages(log: &impl Opened, mut query: LogQuery) -> Vec<Event> {
+/// Reads by `query`, ignoring its `limit`, while nobody writes. Panics at the first page that
+/// breaks a promise of [`LogPage`].
+pub async fn read_by_pages(log: &impl Opened, mut query: LogQuery) -> Vec<RecordedEvent> {
     let mut events = Vec::new();
     loop {
         let page = log.log_page(&query).await.expect("the log must be readable");
@@ -26,7 +27,7 @@ pub async fn read_by_pages(log: &impl Opened, mut query: LogQuery) -> Vec<Event>
 }
 
 fn check_page(query: &LogQuery, page: &LogPage) {
-    let sequences: Vec<u64> = page.events.iter().filter_map(|event| event.global_sequence).collect();
+    let sequences: Vec<u64> = page.events.iter().map(|event| event.sequence().get()).collect();
     assert_eq!(sequences.len(), page.events.len(), "every event has a place");
     assert!(sequences.len() <= query.page_size as usize, "the page is larger than asked: {query:?}");
     assert!(page.events.iter().all(|event| query.matches(event)), "an event does not pass the filter: {query:?}");

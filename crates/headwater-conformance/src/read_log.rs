@@ -1,7 +1,7 @@
 //! Laws of reading the log: bounds, directions and filters.
 
 use futures::TryStreamExt;
-use headwater_core::{Append, Direction, Event, LogPage, LogQuery};
+use headwater_core::{Append, Direction, LogPage, LogQuery, RecordedEvent};
 use uuid::Uuid;
 
 use crate::TestLog;
@@ -23,10 +23,10 @@ fn all() -> LogQuery {
     LogQuery::default()
 }
 
-/// The places, counted from 1, of what a query gives.
+/// The places of the events that a query returns, counted from 1.
 async fn read(log: &TestLog, query: LogQuery) -> Vec<usize> {
     let whole = ids(&whole_log(log).await);
-    let place = |event: &Event| 1 + whole.iter().position(|id| *id == event.id).expect("it is in the log");
+    let place = |event: &RecordedEvent| 1 + whole.iter().position(|id| *id == event.id).expect("it is in the log");
     log_of(log, query).await.iter().map(place).collect()
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn by_event_type(log: &TestLog) {
     assert_eq!(read(log, all().event_types(["A"])).await, [1, 3, 6]);
     assert_eq!(read(log, all().event_types(["C", "B", "C"])).await, [2, 4, 5]);
     assert_none(read(log, all().event_types(["a", "D"])).await);
-    // In a type, * stands for any characters, and nothing else does.
+    // In a type, `*` stands for any characters. No other character is special.
     assert_eq!(read(log, all().event_types(["*"])).await.len(), 6);
     assert_eq!(read(log, all().event_types(["A*", "*C*"])).await, [1, 3, 4, 6]);
     assert_eq!(read(log, all().event_types(["*B", "D*"]).backwards()).await, [5, 2]);
@@ -92,7 +92,7 @@ pub(crate) async fn by_stream_prefix(log: &TestLog) {
     assert_eq!(read(log, all().stream_prefix("order-")).await, [1, 2, 5, 6]);
     assert_eq!(read(log, all().stream_prefix("order-1")).await, [1, 5]);
     assert_none(read(log, all().stream_prefix("rder")).await);
-    // Every stream starts with nothing; what has no stream does not.
+    // Every stream id starts with the empty prefix. Events without a stream do not match.
     assert_eq!(read(log, all().stream_prefix("")).await, [1, 2, 4, 5, 6]);
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn filters_must_all_hold(log: &TestLog) {
     assert_eq!(read(log, LogQuery::after(at[1]).up_to(at[4]).stream("order-1").event_types(["A", "B"])).await, [5]);
 }
 
-/// A cursor may be anything that fits a u64, as a subscriber's "from now on".
+/// A cursor may be any u64, such as a subscriber's "from now on".
 pub(crate) async fn nothing_lies_after_the_last_sequence_that_can_be(log: &TestLog) {
     fill(log).await;
     for after in [1_000_000, i64::MAX as u64 - 1, i64::MAX as u64, u64::MAX - 1, u64::MAX] {
@@ -146,6 +146,6 @@ pub(crate) async fn an_event_is_found_by_its_id(log: &TestLog) {
 pub(crate) async fn all_events_since_a_sequence(log: &TestLog) {
     let first = stored(log, event("A").into()).await;
     stored(log, Append::new().event(event("B")).event(event("C"))).await;
-    let since: Vec<Event> = log.read_all_events_since(first.global_sequence()).try_collect().await.unwrap();
+    let since: Vec<RecordedEvent> = log.read_all_events_since(first.global_sequence()).try_collect().await.unwrap();
     assert_eq!(types(&since), ["B", "C"]);
 }

@@ -8,7 +8,7 @@ use crate::TestLog;
 use crate::pages::read_by_pages;
 use crate::support::{assert_none, event, ids, interleaved, log_of, stored, to_stream, whole_log};
 
-/// A dozen events, with whatever makes the backend leave gaps in between.
+/// Stores a dozen events, and does whatever makes a backend leave gaps between them.
 async fn fill(log: &TestLog) -> Vec<u64> {
     let first = interleaved(&["a", "", "b"]);
     stored(log, first.clone()).await;
@@ -22,7 +22,7 @@ async fn fill(log: &TestLog) -> Vec<u64> {
     }
     assert!(log.append(retried.in_stream("b").into()).await.is_err());
     stored(log, interleaved(&["", "b", "a", "", "ab", "a"])).await;
-    let sequences: Vec<u64> = whole_log(log).await.iter().filter_map(|event| event.global_sequence).collect();
+    let sequences: Vec<u64> = whole_log(log).await.iter().map(|event| event.sequence().get()).collect();
     assert_eq!(sequences.len(), 12);
     sequences
 }
@@ -44,7 +44,7 @@ pub(crate) async fn any_page_size_gives_the_same_events(log: &TestLog) {
                 let query = LogQuery { after, up_to, direction, ..filter.clone() };
                 let asked = |sequence: u64| sequence > after && up_to.is_none_or(|up_to| sequence <= up_to);
                 let mut expected = whole.clone();
-                expected.retain(|event| asked(event.global_sequence.unwrap()) && query.matches(event));
+                expected.retain(|event| asked(event.sequence().get()) && query.matches(event));
                 if direction == Direction::Backwards {
                     expected.reverse();
                 }
@@ -73,7 +73,7 @@ pub(crate) async fn a_limit_holds_across_pages(log: &TestLog) {
     }
 }
 
-/// What a subscriber does: reads to the end, keeps the cursor, reads on from there another day.
+/// Works like a subscriber: reads to the end, keeps the cursor, and reads on from there later.
 pub(crate) async fn the_cursor_finds_what_comes_later(log: &TestLog) {
     let filters = [LogQuery::default(), LogQuery::default().event_types(["Wanted"])];
     let mut cursors = [0, 0];
@@ -97,7 +97,7 @@ pub(crate) async fn the_cursor_finds_what_comes_later(log: &TestLog) {
     }
 }
 
-/// Or a subscriber of rare events would read the whole log again and again.
+/// Otherwise a subscriber of rare events would read the whole log again and again.
 pub(crate) async fn the_cursor_passes_what_the_filter_left_out(log: &TestLog) {
     let at = fill(log).await;
     let page = log.log_page(&LogQuery::default().event_types(["Rare"])).await.unwrap();
@@ -107,12 +107,12 @@ pub(crate) async fn the_cursor_passes_what_the_filter_left_out(log: &TestLog) {
     assert_eq!((page.events, page.cursor), (vec![], at[5]));
 }
 
-/// `read_by_pages` checks each page for it; here, that the stream of pages gives it all.
+/// `read_by_pages` checks this for each page. This law checks it for the stream of pages.
 pub(crate) async fn gaps_and_events_cover_the_log(log: &TestLog) {
     let at = fill(log).await;
     for page_size in [1, 3, 100] {
         let pages: Vec<_> = log.read_log_pages(LogQuery::default().page_size(page_size)).try_collect().await.unwrap();
-        let events = pages.iter().flat_map(|page| &page.events).map(|event| event.global_sequence.unwrap());
+        let events = pages.iter().flat_map(|page| &page.events).map(|event| event.sequence().get());
         let gaps = pages.iter().flat_map(|page| &page.gaps).flat_map(|gap| gap.first..=gap.last);
         let mut covered: Vec<u64> = events.chain(gaps).collect();
         covered.sort_unstable();
@@ -136,7 +136,8 @@ pub(crate) async fn the_horizon_covers_what_is_appended(log: &TestLog) {
     assert_none(log_of(log, LogQuery::after(last)).await);
 }
 
-/// While nobody else writes, who appends finds it in the log at once: what came of an earlier append must not hide it.
+/// While nobody else writes, an appended event is in the log at once. Traces of an earlier append
+/// must not hide it.
 pub(crate) async fn what_was_refused_holds_nothing_back(log: &TestLog) {
     let known = event("Known");
     stored(log, known.clone().into()).await;

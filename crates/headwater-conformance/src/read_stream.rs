@@ -1,11 +1,11 @@
 //! Laws of reading a stream.
 
-use headwater_core::{Event, StreamQuery};
+use headwater_core::{RecordedEvent, StreamQuery};
 
 use crate::TestLog;
 use crate::support::{assert_none, fill, ids, interleaved, stored, stream_of};
 
-fn versions_of(events: &[Event]) -> Vec<u64> {
+fn versions_of(events: &[RecordedEvent]) -> Vec<u64> {
     events.iter().map(|event| event.stream_version.expect("an event of a stream has a version")).collect()
 }
 

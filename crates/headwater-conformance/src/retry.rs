@@ -1,4 +1,4 @@
-//! Laws of retries: an append sent again answers as the first time, and an event id means one event.
+//! Laws of retries: a repeated append gets its first result, and an event id identifies one event.
 
 use headwater_core::ExpectedVersion::{Any, Exact, NoStream};
 use headwater_core::{Append, Appended, Event};
@@ -30,7 +30,7 @@ pub(crate) async fn a_retry_answers_the_first_result_after_later_appends(log: &T
     stored(log, to_stream("a", Any, 3)).await;
     stored(log, interleaved(&["b", ""])).await;
     answers_the_first_result(log, append, &first).await;
-    // And the stream goes on where it was.
+    // The stream continues from where it was.
     stored(log, to_stream("a", Exact(5), 1)).await;
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn a_retry_is_no_conflict_with_itself(log: &TestLog) {
     let first = stored(log, extended.clone()).await;
     stored(log, to_stream("a", Any, 1)).await;
     answers_the_first_result(log, extended.clone(), &first).await;
-    // Nor does it matter what it expects the second time.
+    // A retry may expect something else and still gets the first result.
     let otherwise = Append::to_stream("a", Exact(77), extended.events().to_vec());
     answers_the_first_result(log, otherwise, &first).await;
 }
@@ -63,7 +63,8 @@ pub(crate) async fn a_retry_of_events_without_a_stream_answers_the_first_result(
     answers_the_first_result(log, append, &first).await;
 }
 
-/// Type and stream must be the same, since a mix-up of ids shows there; the rest is not compared, and the first stands.
+/// The type and the stream must be the same, because they reveal a mix-up of ids. Nothing else is
+/// compared, and the stored event stays as it is.
 pub(crate) async fn a_retry_changes_nothing(log: &TestLog) {
     let given = Event::raw("Happened", json!({ "n": 1 }));
     let first = stored(log, given.clone().into()).await;
@@ -78,7 +79,7 @@ pub(crate) async fn a_retry_through_another_handle_answers_the_first_result(log:
     assert_eq!(again, Appended { events: first.events, retried: true });
 }
 
-/// The id that is named is one that was used before: that is what the caller must change, or look for.
+/// The error names an id that was used before: the caller must change it or look it up.
 pub(crate) async fn an_append_of_which_some_is_stored_is_refused(log: &TestLog) {
     let [a, b, c] = [event("A").in_stream("s"), event("B").in_stream("s"), event("C")];
     stored(log, Append::new().event(b.clone()).event(c.clone())).await;
@@ -88,7 +89,7 @@ pub(crate) async fn an_append_of_which_some_is_stored_is_refused(log: &TestLog) 
         assert_eq!(reused(log.append(append).await), b.id);
     }
     assert_eq!(whole_log(log).await, before);
-    // What was not stored before is not now, and its id is free.
+    // The new event was not stored, and its id is free.
     assert!(!stored(log, a.into()).await.retried);
 }
 
@@ -112,12 +113,12 @@ pub(crate) async fn an_id_with_another_stream_is_refused(log: &TestLog) {
     assert_eq!(reused(log.append(Event { stream_id: None, ..a.clone() }.into()).await), a.id);
     assert_eq!(reused(log.append(emitted.clone().in_stream("s").into()).await), emitted.id);
     assert_eq!(whole_log(log).await, before);
-    // The stream that it was not appended to was not made either.
+    // The other stream was not created either.
     stored(log, to_stream("t", NoStream, 1)).await;
     stored(log, to_stream("s", Exact(1), 1)).await;
 }
 
-/// To decide again and send the same ids would not help: so it is not called a conflict.
+/// This is not a conflict: to decide again and send the same ids would not help.
 pub(crate) async fn a_reused_id_goes_before_a_conflict(log: &TestLog) {
     let mut given = events(2);
     stored(log, given[0].clone().in_stream("s").into()).await;

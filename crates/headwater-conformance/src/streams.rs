@@ -48,7 +48,8 @@ pub(crate) async fn several_expectations_must_all_hold(log: &TestLog) {
 pub(crate) async fn a_conflict_of_one_stream_stores_nothing_of_any(log: &TestLog) {
     fill(log, "b", 2).await;
     let before = whole_log(log).await;
-    // "new" would be made, "a" and "b" are as expected or do not care: nothing may be left of that.
+    // The append would create "new", and "a" and "b" are as expected or have no expectation. None
+    // of that may be stored.
     let append = interleaved(&["new", "", "b", "a", "new"]).expect("b", Exact(2)).expect("a", Exists);
     assert_eq!(conflict(log.append(append).await), ("a".into(), Exists, 0));
     assert_eq!(whole_log(log).await, before);

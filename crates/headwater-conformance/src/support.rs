@@ -1,15 +1,16 @@
-//! What the laws share: events to append, reads of everything, comparisons.
+//! Helpers that the laws share: events to append, reads of everything, and comparisons.
 
 use std::ops::Deref;
 
 use futures::TryStreamExt;
 use headwater_core::{
-    Append, AppendError, Appended, Event, EventLog, ExpectedVersion, LogQuery, ReadError, StreamId, StreamQuery,
+    Append, AppendError, Appended, Event, EventLog, ExpectedVersion, LogQuery, ReadError, RecordedEvent, StreamId,
+    StreamQuery,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// An event with nothing to say.
+/// An event whose data is an empty object.
 pub(crate) fn event(event_type: &str) -> Event {
     Event::raw(event_type, json!({}))
 }
@@ -23,7 +24,7 @@ pub(crate) fn to_stream(stream_id: &str, expected: ExpectedVersion, count: usize
     Append::to_stream(stream_id, expected, events(count))
 }
 
-/// One event for each stream named, in this order; `""`: for none.
+/// One event for each named stream, in this order. `""`: an event without a stream.
 pub(crate) fn interleaved(streams: &[&str]) -> Append {
     streams.iter().fold(Append::new(), |append, stream| {
         append.event(match *stream {
@@ -33,12 +34,12 @@ pub(crate) fn interleaved(streams: &[&str]) -> Append {
     })
 }
 
-/// A log, however it is held.
+/// Any handle of a log.
 pub trait Opened: Deref<Target = dyn EventLog> {}
 
 impl<T: Deref<Target = dyn EventLog>> Opened for T {}
 
-/// Appends what must pass.
+/// Appends events; the append must succeed.
 pub(crate) async fn stored(log: &impl Opened, append: Append) -> Appended {
     log.append(append).await.expect("this append must pass")
 }
@@ -48,24 +49,24 @@ pub(crate) async fn fill(log: &impl Opened, stream_id: &str, count: usize) -> Ap
     stored(log, to_stream(stream_id, ExpectedVersion::NoStream, count)).await
 }
 
-pub(crate) async fn log_of(log: &impl Opened, query: LogQuery) -> Vec<Event> {
+pub(crate) async fn log_of(log: &impl Opened, query: LogQuery) -> Vec<RecordedEvent> {
     log.read_log(query).try_collect().await.expect("the log must be readable")
 }
 
-pub(crate) async fn whole_log(log: &impl Opened) -> Vec<Event> {
+pub(crate) async fn whole_log(log: &impl Opened) -> Vec<RecordedEvent> {
     log_of(log, LogQuery::default()).await
 }
 
-pub(crate) async fn stream_of(log: &impl Opened, query: impl Into<StreamQuery>) -> Vec<Event> {
+pub(crate) async fn stream_of(log: &impl Opened, query: impl Into<StreamQuery>) -> Vec<RecordedEvent> {
     log.read_stream(query.into()).try_collect().await.expect("the stream must be readable")
 }
 
-pub(crate) fn ids(events: &[Event]) -> Vec<Uuid> {
-    events.iter().map(|event| event.id).collect()
+pub(crate) fn ids(events: &[impl AsRef<Event>]) -> Vec<Uuid> {
+    events.iter().map(|event| event.as_ref().id).collect()
 }
 
-pub(crate) fn types(events: &[Event]) -> Vec<&str> {
-    events.iter().map(|event| event.event_type.as_str()).collect()
+pub(crate) fn types(events: &[impl AsRef<Event>]) -> Vec<&str> {
+    events.iter().map(|event| event.as_ref().event_type.as_str()).collect()
 }
 
 pub(crate) fn sequences(appended: &Appended) -> Vec<u64> {
@@ -80,8 +81,8 @@ pub(crate) fn is_increasing(sequences: &[u64]) -> bool {
     sequences.is_sorted_by(|a, b| a < b)
 }
 
-/// Whether a stored event is the one that was given: all but the places, and data by its meaning, since jsonb has a
-/// formatting of its own.
+/// Whether a stored event equals the given one. Fields that the log decides are not compared. Data
+/// is compared by its meaning, because jsonb changes the formatting.
 pub fn same_meaning(stored: &Event, given: &Event) -> bool {
     let meaning = |event: &Event| event.data.as_ref().map(|data| data.decode::<Value>().expect("data is JSON"));
     let comparable = |event: &Event| Event {

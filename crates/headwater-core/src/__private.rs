@@ -1,19 +1,22 @@
-//! What the code that our macros generate calls. No part of the public API: it changes without notice.
+//! Functions for code that Headwater's macros generate. This is not public API: it changes without
+//! notice.
 
 pub use serde;
+
+pub use crate::{DecodeError, JsonError, NotInSubset};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{DecodeError, EventData, Json, JsonError, NotInSubset};
+use crate::{EventData, Json};
 
-/// One event type as the macro read it from the declaration.
+/// The facts about one event type that the macro read from its declaration.
 pub struct Shape {
     /// serde's tag: the variant's name.
     pub tag: &'static str,
-    /// Whether it has no content.
+    /// Whether the variant has no content.
     pub is_unit: bool,
-    /// Its schema version.
+    /// The schema version of the event type.
     pub schema_version: u32,
 }
 
@@ -45,7 +48,7 @@ pub fn decode_struct<T: DeserializeOwned>(
     decoded.map_err(|source| payload(event_type, source))
 }
 
-/// [`EventData::decode`] for a type that none of the variants has.
+/// The [`EventData::decode`] error for an event type that `T` does not have.
 pub fn unknown_type<T: EventData>(event_type: &str) -> DecodeError {
     DecodeError::UnknownType { event_type: event_type.to_owned(), expected: T::EVENT_TYPES }
 }
@@ -55,7 +58,8 @@ pub fn not_in_subset<T: EventData>(value: &T, subset: &'static str) -> NotInSubs
     NotInSubset { event_type: value.event_type().to_owned(), subset }
 }
 
-/// Whether `types` holds `name`; const, so that a subset is compared with its superset when it is compiled.
+/// Whether `types` holds `name`. It is const, so that a subset is compared with its superset at
+/// compile time.
 pub const fn holds(types: &[&str], name: &str) -> bool {
     let mut at = 0;
     while at < types.len() {

@@ -1,4 +1,4 @@
-//! What is appended together: events of one or more streams, or of none, all or nothing.
+//! An append: events for one or more streams, or for none, stored all or none.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::names::{check_actor_id, check_event_type, check_key, check_stream_id};
 use crate::{AppendError, Event, ExpectedVersion, IntoEvent, JsonError, StreamId};
 
-/// Events to be appended atomically, with what is expected of their streams.
+/// Events to append atomically, with the expected versions of their streams.
 ///
 /// ```
 /// # use headwater_core::{Append, Event, ExpectedVersion, Json};
@@ -27,7 +27,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// Nothing yet.
+    /// An append without events.
     pub fn new() -> Self {
         Append::default()
     }
@@ -43,7 +43,8 @@ impl Append {
         Append { events, expected: vec![(stream_id, expected)] }
     }
 
-    /// Adds an event, after those added before. It goes to the stream that it names, if it names one.
+    /// Adds an event after the events added before. It goes to the stream that it names, if it
+    /// names one.
     pub fn event(mut self, event: Event) -> Self {
         self.events.push(event);
         self
@@ -54,7 +55,7 @@ impl Append {
         Ok(self.event(event.into_event()?))
     }
 
-    /// Expects a version of one of the streams; without this, any version will do.
+    /// Expects a version of one of the streams. Without this, a stream may have any version.
     pub fn expect(mut self, stream_id: impl Into<StreamId>, expected: ExpectedVersion) -> Self {
         let stream_id = stream_id.into();
         self.expected.retain(|(stream, _)| *stream != stream_id);
@@ -76,7 +77,8 @@ impl Append {
         &self.events
     }
 
-    /// What is expected of each stream, with the number of its events: in order of first appearance.
+    /// The streams with their expected versions and their numbers of events, in order of first
+    /// appearance.
     pub fn writes(&self) -> Vec<Write<'_>> {
         let mut writes: Vec<Write<'_>> = Vec::new();
         let mut places: HashMap<&StreamId, usize> = HashMap::new();
@@ -91,7 +93,7 @@ impl Append {
         writes
     }
 
-    /// Checks names and limits, before anything is sent.
+    /// Checks names and limits before anything is sent.
     pub fn validate(&self, max_payload_bytes: usize) -> Result<(), AppendError> {
         let invalid = |message: String| Err(AppendError::InvalidInput(message));
         if self.events.is_empty() {
@@ -135,7 +137,7 @@ impl Append {
         Ok(())
     }
 
-    /// About how much memory the events take while they wait.
+    /// Roughly how many bytes of memory the events take while they wait.
     pub fn weight(&self) -> usize {
         const PER_EVENT: usize = 256;
         let headers = |event: &Event| event.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
@@ -154,23 +156,23 @@ impl From<Event> for Append {
 pub struct Write<'a> {
     /// The stream.
     pub stream_id: &'a StreamId,
-    /// What is expected of it.
+    /// The expected version of the stream.
     pub expected: ExpectedVersion,
-    /// How many events it gets.
+    /// The number of events for the stream.
     pub count: usize,
 }
 
-/// What was appended: durable, and in this order.
+/// The result of an append: the events are durable, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appended {
-    /// The places of the events, in the order in which they were given.
+    /// The places of the events, in the order of the append.
     pub events: Vec<Placed>,
-    /// The append had been made before with the same event ids, and this is its first result.
+    /// Whether the append was made before with the same event ids. Then this is its first result.
     pub retried: bool,
 }
 
 impl Appended {
-    /// The global_sequence of the last event: what a reader must have reached to have seen this append.
+    /// The global_sequence of the last event. A reader that has reached it has seen this append.
     pub fn global_sequence(&self) -> u64 {
         self.events.last().map_or(0, |placed| placed.global_sequence)
     }
@@ -186,8 +188,8 @@ impl Appended {
 pub struct Placed {
     /// The event's id.
     pub id: Uuid,
-    /// Its place in the log.
+    /// The event's place in the log.
     pub global_sequence: u64,
-    /// Its place in its stream, if it belongs to one.
+    /// The event's place in its stream, if it belongs to one.
     pub stream_version: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Events as other systems take them: the envelope of a message bus, and CloudEvents.
+//! Events in the formats of other systems: the envelope of a message bus, and CloudEvents.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Event, Json, headers};
 
-/// An event as consumers of a message bus take it. In JSON its fields are in camel case, and those that are `None` are left out.
+/// An event in the form that consumers of a message bus expect. In JSON, its fields are in camel
+/// case, and fields that are `None` are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventEnvelope {
     /// The namespace.
     pub namespace: String,
-    /// What happened.
+    /// The event's type.
     pub event_type: String,
-    /// What there is to say about it.
+    /// The event's data.
     pub payload: Json,
-    /// When it was emitted, by the producer's clock.
+    /// When the event was emitted, by the producer's clock.
     pub emitted_at: DateTime<Utc>,
-    /// The node that emitted it; `scheduler` for one that a schedule did.
+    /// The node that emitted the event, or `scheduler` if a schedule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub producer_node_id: Option<String>,
     /// The event's place in the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<u64>,
-    /// The task that emitted it, if one did.
+    /// The scheduled task that emitted the event, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled_task_id: Option<String>,
-    /// How often it was delivered before, if that is known.
+    /// How often the event was delivered before, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redelivery_count: Option<u32>,
-    /// Its other headers, and the metadata that came with it, with its JSON types.
+    /// The event's other headers, and the metadata that came with it, with its JSON types.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Json>,
 }
 
 impl EventEnvelope {
-    /// The envelope of an event. How often that was delivered, only its consumer knows.
+    /// The envelope of an event. Only the event's consumer knows `redelivery_count`.
     pub fn of(namespace: impl Into<String>, event: &Event, redelivery_count: Option<u32>) -> Self {
         let header = |name: &str| event.headers.get(name).cloned();
         EventEnvelope {
@@ -54,7 +55,7 @@ impl EventEnvelope {
     }
 }
 
-/// Headers that an envelope has as fields, or that say how it is delivered.
+/// Headers that an envelope has as fields, and headers that say how the event is delivered.
 const FIELDS: [&str; 4] =
     [headers::PRODUCER_NODE_ID, headers::SCHEDULED_TASK_ID, headers::METADATA, headers::BROADCAST];
 
@@ -62,14 +63,15 @@ fn metadata(event: &Event) -> BTreeMap<String, Json> {
     let others = event.headers.iter().filter(|(name, _)| !FIELDS.contains(&name.as_str()));
     let mut metadata: BTreeMap<String, Json> =
         others.filter_map(|(name, value)| Some((name.clone(), Json::encode(value).ok()?))).collect();
-    // A header of somebody else that only has this name is no JSON object.
+    // Another system's header may have this name by chance. Then it is not a JSON object.
     let typed = event.headers.get(headers::METADATA).and_then(|text| serde_json::from_str(text).ok());
     metadata.extend(typed.unwrap_or_else(BTreeMap::new));
     metadata
 }
 
-/// An event as [CloudEvents](https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md) 1.0 has it. Headers whose names can
-/// be names of extensions there (lower-case letters and digits, at most 20) are passed on as such, `traceparent` among them.
+/// An event as a [CloudEvents](https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md)
+/// 1.0 event. A header becomes an extension, `traceparent` included, if its name can be the name of
+/// one: at most 20 lower-case letters and digits, without a meaning in the specification.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CloudEvent {
     specversion: &'static str,
@@ -77,27 +79,28 @@ pub struct CloudEvent {
     pub id: String,
     /// `/` and the namespace.
     pub source: String,
-    /// What happened.
+    /// The event's type.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// The stream, if it belongs to one.
+    /// The stream, if the event belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// When it happened, by the producer's clock.
+    /// When the event happened, by the producer's clock.
     pub time: String,
     datacontenttype: &'static str,
-    /// What there is to say about it.
+    /// The event's data.
     pub data: Json,
-    /// Extensions: `globalsequence`, `streamversion`, `schemaversion`, `partitionkey`, `producernodeid`, `correlationid`, `causationid`, `actorid`, and headers.
+    /// The extensions: `globalsequence`, `streamversion`, `schemaversion`, `partitionkey`,
+    /// `producernodeid`, `correlationid`, `causationid`, `actorid`, and those made from headers.
     #[serde(flatten)]
     pub extensions: BTreeMap<String, String>,
 }
 
-/// Names that the specification itself gives a meaning.
+/// Names to which the specification itself gives a meaning.
 const CONTEXT: [&str; 8] = ["specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema"];
 
 impl CloudEvent {
-    /// The event of a namespace.
+    /// Converts an event of a namespace.
     pub fn of(namespace: &str, event: &Event) -> Self {
         let mut extensions = BTreeMap::new();
         for (name, value) in &event.headers {
@@ -112,7 +115,7 @@ impl CloudEvent {
         let mut extend = |name: &str, value: Option<String>| {
             extensions.extend(value.map(|value| (name.to_owned(), value)));
         };
-        // Numbers as strings: the specification's integers have 32 bits.
+        // Numbers become strings, because the specification's integers have 32 bits.
         extend("globalsequence", event.global_sequence.map(|sequence| sequence.to_string()));
         extend("streamversion", event.stream_version.map(|version| version.to_string()));
         extend("schemaversion", Some(event.schema_version.to_string()));
@@ -192,7 +195,8 @@ mod tests {
         assert_eq!(metadata(&event), json!({ "of": "signup", "tries": "3" }));
     }
 
-    /// What the specification requires: context attributes of its types, names of lower-case letters and digits.
+    /// Checks what the specification requires: context attributes of its types, and names of
+    /// lower-case letters and digits.
     #[test]
     fn a_cloud_event_is_one() {
         let event = event();

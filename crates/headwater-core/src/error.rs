@@ -1,4 +1,4 @@
-//! One error type for each family of operations. The driver's own errors stay inside [`Fault`].
+//! One error type per family of operations. The driver's own errors stay inside [`Fault`].
 
 use std::error::Error as StdError;
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{DecodeError, ExpectedVersion, InvalidName, InvalidSequence, JsonError, StreamId};
 
-/// A failure of the backend below: lost connections, a full disk, a bug.
+/// A failure of the backend, such as a lost connection, a full disk or a bug.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
@@ -19,35 +19,36 @@ pub struct Fault {
     pub source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// Why an append failed. Nothing of it is stored, unless [`AppendError::outcome_unknown`] says so.
+/// Why an append failed. None of its events is stored, unless [`AppendError::outcome_unknown`] says
+/// so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// The stream is not as expected (WH007). Read it again, decide again, append again.
+    /// The stream is not as expected (WH007). Read it again, decide again and append again.
     #[error("stream {stream_id:?} is at version {actual}, expected {expected}")]
     Conflict {
         /// The stream.
         stream_id: StreamId,
-        /// What was expected of it.
+        /// The expected version of the stream.
         expected: ExpectedVersion,
-        /// Its version; 0: it does not exist.
+        /// The stream's version. 0: the stream does not exist.
         actual: u64,
     },
-    /// Some of the event ids are stored already, but not as this append has them (WH005).
+    /// Some of the event ids were stored by a different append (WH005).
     #[error("event id {event_id} was used before for something else: a new event needs a new id")]
     IdReused {
-        /// The first such id.
+        /// The first id that was stored before.
         event_id: Uuid,
     },
     /// A payload is larger than the namespace allows (WH004).
     #[error("payload of {bytes} bytes is larger than the {limit} that the namespace allows")]
     PayloadTooLarge {
-        /// Its size.
+        /// The payload's size.
         bytes: u64,
         /// The namespace's `max_payload_bytes`.
         limit: u64,
     },
-    /// A name, size or value that cannot be (WH002).
+    /// A name, size or value is invalid (WH002).
     #[error("{0}")]
     InvalidInput(String),
     /// The namespace does not exist (WH001).
@@ -56,10 +57,11 @@ pub enum AppendError {
     /// The database's role has no grant for this (WH015).
     #[error("{0}")]
     NotGranted(String),
-    /// The log is shutting down and takes no more appends.
+    /// The log is shutting down and accepts no more appends.
     #[error("the log is shutting down")]
     ShuttingDown,
-    /// The database could not be reached, or failed. The append may have been stored: retry with the same events.
+    /// The database could not be reached, or it failed. The append may have been stored: retry it
+    /// with the same events.
     #[error("failed to append: {0}")]
     Unavailable(#[source] Fault),
 }
@@ -75,7 +77,8 @@ impl AppendError {
         matches!(self, AppendError::Conflict { .. })
     }
 
-    /// Whether the events may be stored all the same. A retry with the same event ids finds out, and does no harm.
+    /// Whether the events may have been stored anyway. A retry with the same event ids finds out
+    /// and does no harm.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, AppendError::Unavailable(_))
     }
@@ -113,28 +116,30 @@ pub enum ReadError {
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
-    /// A name, size or value that cannot be (WH002).
+    /// A name, size or value is invalid (WH002).
     #[error("{0}")]
     InvalidInput(String),
     /// The database's role has no grant for this (WH015).
     #[error("{0}")]
     NotGranted(String),
-    /// The log is read where nothing can be proved about it (WH006): in a transaction that keeps one snapshot, or on a standby.
+    /// The log is read in a place that can prove nothing about it (WH006): in a transaction that
+    /// keeps one snapshot, or on a standby.
     #[error("{0}")]
     NoProof(String),
-    /// The server has another history than the one that was read (WH050): what was read before counts no more.
+    /// The server has another history than the one that was read (WH050). Earlier reads are no
+    /// longer valid.
     #[error("{0}")]
     OtherHistory(String),
     /// An event's data is not what the caller's type expects.
     #[error("failed to decode event {global_sequence}: {source}")]
     Decode {
-        /// Which event.
+        /// The event's place in the log.
         global_sequence: u64,
-        /// What is wrong with it.
+        /// Why the data could not be decoded.
         #[source]
         source: DecodeError,
     },
-    /// The database could not be reached, or failed.
+    /// The database could not be reached, or it failed.
     #[error("failed to read: {0}")]
     Unavailable(#[source] Fault),
 }
@@ -182,7 +187,7 @@ pub enum AdminError {
     /// The namespace does not exist (WH001).
     #[error("namespace {0:?} does not exist: create it first")]
     NamespaceNotFound(String),
-    /// A name, size or value that cannot be (WH002).
+    /// A name, size or value is invalid (WH002).
     #[error("{0}")]
     InvalidInput(String),
     /// The database's role has no grant for this (WH015).
@@ -196,15 +201,15 @@ pub enum AdminError {
     DatabaseTooNew {
         /// The database's schema version.
         database: i64,
-        /// The highest that this build knows.
+        /// The highest schema version that this build knows.
         known: i64,
     },
-    /// A migration was changed after it had been applied (WH009).
+    /// A migration was changed after it was applied (WH009).
     #[error(
         "migration {version} is not the one that the database was migrated with: the build or the database was tampered with"
     )]
     MigrationChanged {
-        /// Which one.
+        /// The migration's version.
         version: i64,
     },
     /// The database has not been migrated, or not far enough (WH010).
@@ -212,13 +217,13 @@ pub enum AdminError {
     NotMigrated {
         /// The database's schema version; 0: Headwater's schema is missing.
         database: i64,
-        /// What this build needs.
+        /// The schema version that this build needs.
         needed: i64,
     },
-    /// Subscribers are not done with a month that was to be trimmed (WH032).
+    /// A subscriber still needs a month that was to be trimmed (WH032).
     #[error("{0}")]
     MonthHeld(String),
-    /// The namespace's partitions are pg_partman's, and it is not installed in the database (WH034).
+    /// pg_partman manages the namespace's months, but it is not installed in the database (WH034).
     #[error("{0}")]
     NoPartman(String),
     /// Programs are using the namespace that was to be dropped or renamed (WH037).
@@ -227,7 +232,7 @@ pub enum AdminError {
     /// The namespace cannot be moved to other storage at this moment (WH038).
     #[error("{0}")]
     NamespaceHeld(String),
-    /// The database could not be reached, or failed.
+    /// The database could not be reached, or it failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
 }

@@ -10,12 +10,13 @@ use crate::{DecodeError, EventBuilder, EventData, Json, JsonError, StreamId};
 
 /// An immutable record of something that happened, with its data decoded (`D`) or as JSON text.
 ///
-/// What the log decides (`stream_version`, `global_sequence`, `recorded_at`, `transaction_id`) is `None` until the
-/// event is stored. Data that is `None` is stored as JSON `null`, and `null` reads back as `None`.
+/// The log decides `stream_version`, `global_sequence`, `recorded_at` and `transaction_id`. They
+/// are `None` until the event is stored. Data that is `None` is stored as JSON `null`, and `null`
+/// reads back as `None`.
 ///
-/// In JSON, fields that are `None` and empty headers are left out; on input, `id`, `created_at` and
-/// `schema_version` may be missing (a new UUIDv7, now, 1), and `type` and `stream` stand for `event_type` and
-/// `stream_id`.
+/// In JSON, fields that are `None` and empty headers are left out. On input, `id`, `created_at` and
+/// `schema_version` may be missing: they become a new UUIDv7, now and 1. `type` and `stream` are
+/// accepted for `event_type` and `stream_id`.
 ///
 /// ```
 /// use headwater_core::Event;
@@ -29,7 +30,8 @@ use crate::{DecodeError, EventBuilder, EventData, Json, JsonError, StreamId};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event<D = Json> {
-    /// Unique; a UUIDv7. An append that is retried with the same ids is answered with its first result.
+    /// The event's unique id, a UUIDv7. An append that is retried with the same ids gets its first
+    /// result.
     #[serde(default = "Uuid::now_v7")]
     pub id: Uuid,
     /// The stream that the event belongs to, if it belongs to one.
@@ -38,45 +40,47 @@ pub struct Event<D = Json> {
     /// The event's place in its stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_version: Option<u64>,
-    /// What happened, as `OrderPlaced` or `order.placed`.
+    /// The event's type, such as `OrderPlaced` or `order.placed`.
     #[serde(alias = "type")]
     pub event_type: String,
-    /// The version of the data's shape.
+    /// The schema version of the data.
     #[serde(default = "first_version")]
     pub schema_version: u32,
-    /// What there is to say about it; `None` is JSON `null`, which is also what erased data looks like.
+    /// The event's data. `None` is JSON `null`, and erased data is `null` too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<D>,
     /// The event's place in its namespace's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub global_sequence: Option<u64>,
-    /// Partition key: a subscriber handles events of the same key in order. Without it, the stream is the key.
+    /// The partition key: a subscriber handles events of the same key in order. Without a key, the
+    /// stream is the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Who caused it.
+    /// Who caused the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor_id: Option<String>,
-    /// Shared by all events that one first cause led to.
+    /// Shared by all events that follow from the same first cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<Uuid>,
     /// The id of the event or command that led directly to this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub causation_id: Option<Uuid>,
-    /// Anything else to pass on, as `traceparent`.
+    /// Other values to pass on, such as `traceparent`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// When it happened, by the producer's clock.
+    /// When the event happened, by the producer's clock.
     #[serde(default = "now")]
     pub created_at: DateTime<Utc>,
-    /// When it was stored, by the database's clock.
+    /// When the event was stored, by the database's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded_at: Option<DateTime<Utc>>,
-    /// Tells the appending transactions apart; means nothing else.
+    /// Tells which events the same transaction appended. It has no other meaning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction_id: Option<u64>,
 }
 
-/// The producer's clock in microseconds, as PostgreSQL keeps it, so that a stored event equals the one appended.
+/// The producer's clock in microseconds. PostgreSQL keeps microseconds, so a stored event equals
+/// the one that was appended.
 pub(crate) fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
@@ -86,7 +90,7 @@ fn first_version() -> u32 {
 }
 
 impl<D> Event<D> {
-    /// The same event for this stream.
+    /// The same event, in this stream.
     pub fn in_stream(mut self, stream_id: impl Into<StreamId>) -> Self {
         self.stream_id = Some(stream_id.into());
         self
@@ -97,7 +101,7 @@ impl<D> Event<D> {
         EventBuilder::new()
     }
 
-    /// A builder with everything set as in this event.
+    /// A builder with everything set to the values of this event.
     pub fn into_builder(self) -> EventBuilder<D> {
         self.into()
     }
@@ -122,8 +126,8 @@ impl<D> Event<D> {
         }
     }
 
-    /// Other data, all else moved over. It and its twin below are the only places where an event changes its data
-    /// type, and name every field, so that the compiler asks for a new one.
+    /// Replaces the data and moves all other fields over. Only this and `to_with_data` change an
+    /// event's data type. Both name every field, so the compiler complains when a field is added.
     fn with_data<S>(self, data: Option<S>) -> Event<S> {
         Event {
             id: self.id,
@@ -144,7 +148,8 @@ impl<D> Event<D> {
         }
     }
 
-    /// As [`with_data`](Event::with_data), for a borrowed event: copies all but the data.
+    /// Like [`with_data`](Event::with_data), for a borrowed event: copies all fields except the
+    /// data.
     fn to_with_data<S>(&self, data: Option<S>) -> Event<S> {
         Event {
             id: self.id,
@@ -173,7 +178,7 @@ impl<D: EventData> Event<D> {
         Ok(self.with_data(data.filter(|json| !json.is_null())))
     }
 
-    /// The same event as one of a smaller data type, if that holds it.
+    /// The same event with a smaller data type, if that type holds the data.
     pub fn to_subset_event<S>(&self) -> Result<Event<S>, S::Error>
     where
         S: TryFrom<D>,
@@ -182,7 +187,7 @@ impl<D: EventData> Event<D> {
         Ok(self.to_with_data(data))
     }
 
-    /// The same event as one of a larger data type.
+    /// The same event with a larger data type.
     pub fn to_superset_event<S>(&self) -> Event<S>
     where
         D: Into<S>,
@@ -192,26 +197,26 @@ impl<D: EventData> Event<D> {
 }
 
 impl Event<Json> {
-    /// An event whose data is no Rust type of its own.
+    /// An event whose data has no Rust type of its own.
     pub fn raw(event_type: impl Into<String>, data: impl Into<Json>) -> Event<Json> {
         Event::new(event_type.into(), first_version(), Some(data.into()))
     }
 
-    /// The data as the text that is stored: `null` where there is none.
+    /// The data as it is stored, as text: `null` if there is none.
     pub fn data_text(&self) -> &str {
         self.data.as_ref().map_or("null", Json::as_str)
     }
 
     /// The same event with its data decoded.
     ///
-    /// Without data, a type that can be made of `null` (as a unit variant) is; any other stays `None`: its data was
-    /// erased.
+    /// An event without data gets a value if its type can be made from `null`, such as a unit
+    /// variant. Otherwise its data stays `None`: it was erased.
     pub fn decode<D: EventData>(self) -> Result<Event<D>, DecodeError> {
         let data = self.decode_data()?;
         Ok(self.with_data(data))
     }
 
-    /// As [`decode`](Event::decode), for a borrowed event.
+    /// Like [`decode`](Event::decode), for a borrowed event.
     pub fn decode_ref<D: EventData>(&self) -> Result<Event<D>, DecodeError> {
         Ok(self.to_with_data(self.decode_data()?))
     }
@@ -227,7 +232,14 @@ impl Event<Json> {
     }
 }
 
-/// A new event, happening now, with the type and schema version of its data.
+/// For functions that take both recorded and new events.
+impl<D> AsRef<Event<D>> for Event<D> {
+    fn as_ref(&self) -> &Event<D> {
+        self
+    }
+}
+
+/// A new event that happens now, with the type and schema version of its data.
 impl<D: EventData> From<D> for Event<D> {
     fn from(data: D) -> Self {
         Event::new(data.event_type().to_owned(), data.schema_version(), Some(data))

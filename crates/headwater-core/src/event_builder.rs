@@ -11,7 +11,8 @@ use crate::{Event, EventData, Json, StreamId};
 /// The header that carries the W3C trace context.
 const TRACEPARENT: &str = "traceparent";
 
-/// Builds an [`Event`]. What is not set is chosen as for a new event: a UUIDv7, now, schema version 1, else nothing.
+/// Builds an [`Event`]. A field that is not set gets the value of a new event: a UUIDv7, now,
+/// schema version 1, or nothing.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct EventBuilder<D = Json> {
@@ -20,7 +21,7 @@ pub struct EventBuilder<D = Json> {
     stream_version: Option<u64>,
     event_type: Option<String>,
     schema_version: Option<u32>,
-    /// Type and schema version that go with `data`; what was set by name goes before them.
+    /// The event type and schema version of `data`. Values that were set by name win over them.
     of_data: Option<(String, u32)>,
     data: Option<D>,
     global_sequence: Option<u64>,
@@ -84,13 +85,13 @@ impl<D> EventBuilder<D> {
         self
     }
 
-    /// Sets the event type, whatever the data says.
+    /// Sets the event type. It wins over the type of the data.
     pub fn event_type(mut self, event_type: impl Into<String>) -> Self {
         self.event_type = Some(event_type.into());
         self
     }
 
-    /// Sets the schema version, whatever the data says.
+    /// Sets the schema version. It wins over the version of the data.
     pub fn schema_version(mut self, schema_version: u32) -> Self {
         self.schema_version = Some(schema_version);
         self
@@ -114,33 +115,34 @@ impl<D> EventBuilder<D> {
         self
     }
 
-    /// Sets what all events of the same first cause share.
+    /// Sets the id that all events with the same first cause share.
     pub fn correlation_id(mut self, correlation_id: Uuid) -> Self {
         self.correlation_id = Some(correlation_id);
         self
     }
 
-    /// Sets what led directly to this event.
+    /// Sets the id of the event or command that led directly to this event.
     pub fn causation_id(mut self, causation_id: Uuid) -> Self {
         self.causation_id = Some(causation_id);
         self
     }
 
-    /// Says that `cause` led to this event: takes its id as causation, and its correlation (or, if it has none and is
-    /// thus the first cause, its id) as correlation.
+    /// Says that `cause` led to this event. The causation id becomes the id of `cause`. The
+    /// correlation id is copied from `cause`. If `cause` has none, it is the first cause, and its
+    /// id becomes the correlation id.
     pub fn caused_by<C>(mut self, cause: &Event<C>) -> Self {
         self.causation_id = Some(cause.id);
         self.correlation_id = Some(cause.correlation_id.unwrap_or(cause.id));
         self
     }
 
-    /// Adds a header, in place of one of the same name.
+    /// Adds a header. It replaces a header with the same name.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Sets all headers, in place of those set before.
+    /// Sets all headers. They replace the headers set before.
     pub fn headers<K, V>(mut self, headers: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<String>,
@@ -155,13 +157,13 @@ impl<D> EventBuilder<D> {
         self.header(TRACEPARENT, value)
     }
 
-    /// Sets when it happened. PostgreSQL keeps microseconds.
+    /// Sets when the event happened. PostgreSQL keeps microseconds.
     pub fn created_at(mut self, created_at: DateTime<Utc>) -> Self {
         self.created_at = Some(created_at);
         self
     }
 
-    /// Sets when it was stored. The database decides it when the event is appended.
+    /// Sets when the event was stored. The database decides it when the event is appended.
     pub fn recorded_at(mut self, recorded_at: DateTime<Utc>) -> Self {
         self.recorded_at = Some(recorded_at);
         self
@@ -173,7 +175,7 @@ impl<D> EventBuilder<D> {
         self
     }
 
-    /// The event. Fails if it has no type.
+    /// Builds the event. Fails if it has no event type.
     pub fn build(self) -> Result<Event<D>, EventBuilderError> {
         let (type_of_data, version_of_data) = self.of_data.unzip();
         Ok(Event {
@@ -197,7 +199,8 @@ impl<D> EventBuilder<D> {
 }
 
 impl<D: EventData> EventBuilder<D> {
-    /// Sets the data, and the event type and schema version with it unless they are set by name.
+    /// Sets the data. This also sets the event type and schema version, unless they are set by
+    /// name.
     pub fn data(mut self, data: D) -> Self {
         self.of_data = Some((data.event_type().to_owned(), data.schema_version()));
         self.data = Some(data);
@@ -244,7 +247,8 @@ impl<D> From<Event<D>> for EventBuilder<D> {
             stream_version,
             event_type: None,
             schema_version: None,
-            // Not as if set by name: other data given to this builder brings its own type.
+            // These do not count as set by name: other data given to this builder brings its own
+            // type.
             of_data: Some((event_type, schema_version)),
             data,
             global_sequence,

@@ -1,4 +1,4 @@
-//! What a user's event type must offer to be stored and read back.
+//! The trait of event types that can be stored and read back.
 
 use std::fmt::Debug;
 
@@ -6,9 +6,9 @@ use crate::{Json, JsonError};
 
 /// The data of events: one Rust type, most often an enum, that holds one or more event types.
 ///
-/// Derive it. The derive macro asks for serde's `Serialize` and `Deserialize` too, names each event type after its
-/// variant (or `#[event(type = "order.placed")]`) and stores the variant's content alone, without a tag, because the
-/// event carries its type beside the data.
+/// Derive it. The derive macro also requires serde's `Serialize` and `Deserialize`. It names each
+/// event type after its variant (or `#[event(type = "order.placed")]`). It stores only the
+/// variant's content, without a tag, because the event carries its type beside the data.
 pub trait EventData: Clone + Debug + Send + Sync + 'static {
     /// Every event type that this data type can hold, in order of declaration.
     const EVENT_TYPES: &'static [&'static str];
@@ -16,19 +16,20 @@ pub trait EventData: Clone + Debug + Send + Sync + 'static {
     /// The event type of this value.
     fn event_type(&self) -> &'static str;
 
-    /// The version of this value's shape: counted up when a change would make old readers misread it.
+    /// The schema version of this value. Increase it when a change would make old readers misread
+    /// the data.
     fn schema_version(&self) -> u32 {
         1
     }
 
-    /// The payload alone; the type lives in [`event_type`](EventData::event_type).
+    /// Encodes the payload, without the type: see [`event_type`](EventData::event_type).
     fn encode(&self) -> Result<Json, JsonError>;
 
-    /// The reverse of [`encode`](EventData::encode), given what the event says of its type and version.
+    /// Reverses [`encode`](EventData::encode), given the event's type and schema version.
     fn decode(event_type: &str, schema_version: u32, data: &Json) -> Result<Self, DecodeError>;
 }
 
-/// Why a stored event does not become a value of the type that was asked for.
+/// Why a stored event could not become a value of the requested type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -40,7 +41,7 @@ pub enum DecodeError {
         /// The types that the data type holds.
         expected: &'static [&'static str],
     },
-    /// The event was written by newer code, in a shape that this code does not know.
+    /// The event was written by newer code, with a schema version that this code does not know.
     #[error(
         "event type {event_type:?} has schema version {found}, this program knows up to {known}: \
          update it, or decode the raw event"
@@ -63,7 +64,7 @@ pub enum DecodeError {
     },
 }
 
-/// A value of the larger type is none of the subset's: the error of the generated `TryFrom`.
+/// The value of a larger type does not belong to the subset: the error of the generated `TryFrom`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event type {event_type:?} is not in {subset}")]
 pub struct NotInSubset {

@@ -1,23 +1,25 @@
-//! Optimistic concurrency: what a writer expects of a stream.
+//! Optimistic concurrency: the version that a writer expects of a stream.
 
 use std::fmt;
 
-/// What an append expects of its stream; otherwise it conflicts. The first event of a stream has version 1.
+/// The version that an append expects of its stream. The append conflicts if the stream has another
+/// version. The first event of a stream has version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExpectedVersion {
-    /// Whatever is there.
+    /// Any version is right, and so is no stream.
     #[default]
     Any,
     /// The stream has no events yet.
     NoStream,
     /// The stream has at least one event.
     Exists,
-    /// The stream's last event has exactly this version; 0 is the same as [`ExpectedVersion::NoStream`].
+    /// The stream's last event has exactly this version. 0 is the same as
+    /// [`ExpectedVersion::NoStream`].
     Exact(u64),
 }
 
 impl ExpectedVersion {
-    /// Whether a stream at `version` (0: no stream) is as expected.
+    /// Whether a stream at `version` is as expected. 0: the stream does not exist.
     pub fn allows(self, version: u64) -> bool {
         match self {
             ExpectedVersion::Any => true,

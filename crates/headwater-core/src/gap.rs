@@ -4,59 +4,65 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-/// A run of missing global_sequences.
+/// A range of missing global_sequences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// The first that is missing.
+    /// The first missing sequence.
     pub first: u64,
-    /// The last that is missing.
+    /// The last missing sequence.
     pub last: u64,
-    /// What is known about them.
+    /// What is known about the missing sequences.
     pub state: GapState,
 }
 
-/// Whether the missing may still come.
+/// Whether the missing events may still come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GapState {
-    /// A writer that may hold them is still at work: one of these.
+    /// One of these writers may hold the sequences and is still at work.
     Pending(Vec<Writer>),
-    /// Proved: they were rolled back, and will never come.
+    /// It is proved that the sequences were rolled back and will never come.
     Permanent,
-    /// As permanent: they were older than the namespace keeps its events, and were dropped.
+    /// Like permanent: the events were older than the namespace's retention and were dropped.
     Trimmed,
-    /// As permanent: there are rows, but they cannot be turned into events. Once repaired, they can be delivered.
+    /// Like permanent: rows exist, but they cannot be turned into events. Once repaired, they can
+    /// be delivered.
     Poison,
 }
 
 /// A transaction that may still commit events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
-    /// Its events lie above this sequence.
+    /// The writer's events lie above this sequence.
     pub above_sequence: u64,
-    /// The server process; `None`: a prepared transaction.
+    /// The server process. `None`: a prepared transaction.
     pub pid: Option<i32>,
-    /// Its application_name, or the name of the prepared transaction; `None`: not visible to this role.
+    /// The writer's application_name, or the name of the prepared transaction. `None`: not visible
+    /// to this role.
     pub application_name: Option<String>,
-    /// When its transaction began, by the database's clock; `None`: not visible to this role.
+    /// When the writer's transaction began, by the database's clock. `None`: not visible to this
+    /// role.
     pub started_at: Option<DateTime<Utc>>,
-    /// How long ago that was when it was read.
+    /// How old the transaction was when it was read.
     pub age: Option<Duration>,
-    /// Names its transaction, as long as that lasts, and no other; `None`: not known.
+    /// Identifies the transaction for as long as it lasts. `None`: not known.
     pub transaction: Option<String>,
 }
 
 impl Writer {
-    /// Whether its transaction is one of these. A transaction that is not known is none of them.
+    /// Whether the writer's transaction is one of these. An unknown transaction equals no other.
     pub fn is_among(&self, writers: &[Writer]) -> bool {
         let known = (&self.transaction, self.above_sequence);
         self.transaction.is_some() && writers.iter().any(|other| (&other.transaction, other.above_sequence) == known)
     }
 }
 
-/// Above which sequence gaps may have changed between two looks at who can still commit; `None`: nowhere.
+/// Returns the sequence above which gaps may have changed between two looks at the open writers.
+/// `None`: nothing has changed.
 ///
-/// The transaction that a gap belongs to held its lock before the gap was seen, and holds it until it ends. So whoever looked into a gap, after asking who can commit,
-/// and found nothing, need not look again while all of those are there: its writer is among them, or has ended without a commit.
+/// The transaction behind a gap took its lock before the gap was seen, and holds it until it ends.
+/// Suppose a reader asked for the open writers, then looked into a gap and found nothing. While all
+/// of these writers are still there, it need not look again: the gap's writer is among them, or has
+/// ended without a commit.
 pub fn changed_above(before: &[Writer], now: &[Writer]) -> Option<u64> {
     before.iter().filter(|writer| !writer.is_among(now)).map(|writer| writer.above_sequence).min()
 }
@@ -64,15 +70,16 @@ pub fn changed_above(before: &[Writer], now: &[Writer]) -> Option<u64> {
 /// How far the log is settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Horizon {
-    /// At or below this, nothing can still commit.
+    /// Nothing can still commit at or below this sequence.
     pub horizon: u64,
     /// The highest sequence handed out so far.
     pub head: u64,
-    /// Who may still commit between the two.
+    /// The writers that may still commit between `horizon` and `head`.
     pub writers: Vec<Writer>,
 }
 
-/// The runs that are missing between `after` and `up_to` (included), given the sequences that are there, in order.
+/// The ranges that are missing above `after` and up to `up_to`. `present` has the existing
+/// sequences, in order.
 pub fn missing_runs(after: u64, up_to: u64, present: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
     let mut runs = Vec::new();
     let mut next = after.saturating_add(1);
@@ -101,7 +108,8 @@ mod tests {
         assert_eq!(changed_above(&[], &before), None, "whoever came later has none of the gaps that were seen");
         assert_eq!(changed_above(&before, &before[..2]), Some(30));
         assert_eq!(changed_above(&before, &before[2..]), Some(10));
-        // It rolled back to a savepoint, and took another lock: what it had below will not come.
+        // The first writer rolled back to a savepoint and took another lock. What it had below will
+        // not come.
         let moved = [writer(Some("3/7"), 40), writer(Some("4/1"), 20), writer(Some("5/2"), 30)];
         assert_eq!(changed_above(&before, &moved), Some(10));
         assert_eq!(

@@ -1,10 +1,11 @@
-//! Headers that mean something to Headwater. Those of others are passed on as they are.
+//! Headers that mean something to Headwater. All other headers are passed on unchanged.
 
-/// The node that emitted an event; nodes put it there, whatever the event had.
+/// The node that emitted an event. Nodes set it and replace any value that the event had.
 pub const PRODUCER_NODE_ID: &str = "producer_node_id";
-/// The task of a schedule that emitted an event.
+/// The task of the schedule that emitted an event.
 pub const SCHEDULED_TASK_ID: &str = "scheduled_task_id";
-/// Metadata that is no text, as a JSON object: headers are text, and its numbers, booleans and the like would not be told from that.
+/// Metadata that is not text, as a JSON object. Headers are text, so numbers and booleans would
+/// look like strings there.
 pub const METADATA: &str = "metadata";
-/// The event is for every node, not for one of those that handle its type.
+/// The event is for every node, not only for one of those that handle its type.
 pub const BROADCAST: &str = "broadcast";

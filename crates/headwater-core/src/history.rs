@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What identifies a server's past: another one after whatever may take back sequences that were handed out, as a crash, or the promotion of a standby. What was read in
-/// one history means nothing in another: there, other events may have the same sequences. So all that is written of it names the history.
+/// What identifies a server's past. A server gets another history after anything that may take back
+/// sequences that were handed out, such as a crash or the promotion of a standby. Another history
+/// may have other events at the same sequences, so nothing that was read in one history is valid in
+/// another. Every write that depends on such a read names the history.
 ///
 /// A backend that never loses anything has one history, the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -12,12 +14,12 @@ use uuid::Uuid;
 pub struct History(Uuid);
 
 impl History {
-    /// As the backend names it.
+    /// The history with the backend's id.
     pub fn new(id: Uuid) -> Self {
         History(id)
     }
 
-    /// As the backend names it.
+    /// The backend's id of the history.
     pub fn id(self) -> Uuid {
         self.0
     }

@@ -1,8 +1,9 @@
-//! What can be appended: data, events with data, raw events.
+//! Values that can be appended: data, events with data, and raw events.
 
 use crate::{Event, EventData, JsonError};
 
-/// What becomes an event with its data as JSON: an [`Event`] with typed or raw data, or [`EventData`] alone.
+/// A value that becomes an event with its data as JSON: an [`Event`] with typed or raw data, or
+/// [`EventData`] alone.
 pub trait IntoEvent {
     /// The event, ready to be appended.
     fn into_event(self) -> Result<Event, JsonError>;

@@ -1,4 +1,4 @@
-//! JSON as text: what an event carries, passed through without being taken apart.
+//! JSON as text: the data of an event, passed through without being parsed into values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,14 +10,15 @@ use serde_json::value::RawValue;
 
 use crate::jsonb::check_storable;
 
-/// A JSON document kept as text, exactly as it was given: number precision and key order survive.
+/// A JSON document kept as text, exactly as it was given. Number precision and key order survive.
 ///
-/// Two documents are equal when their texts are. PostgreSQL's jsonb orders keys and spaces in its own way, so what
-/// comes back from a database means the same but need not be equal: compare decoded values.
+/// Two documents are equal if their texts are equal. PostgreSQL's jsonb orders keys and spaces in
+/// its own way. A document from a database means the same but may have another text, so compare
+/// decoded values.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Box<str>);
 
-/// Text that is not storable JSON, or JSON that does not fit the type it should be decoded to (or the reverse).
+/// Text is not JSON that can be stored, or JSON and a Rust type do not fit each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{doing}{}: {reason}", .at.map(|at| format!(" at byte {at}")).unwrap_or_default())]
 pub struct JsonError {
@@ -27,17 +28,17 @@ pub struct JsonError {
 }
 
 impl JsonError {
-    /// An error of your own, for an [`EventData`](crate::EventData) written by hand.
+    /// An error of your own, for [`EventData`](crate::EventData) that you implement by hand.
     pub fn custom(reason: impl fmt::Display) -> Self {
         JsonError { doing: "unsuitable JSON", at: None, reason: reason.to_string() }
     }
 
-    /// Where in the text the error is, in bytes, if it is at one place.
+    /// The place of the error in the text, in bytes, if it has one place.
     pub fn offset(&self) -> Option<usize> {
         self.at
     }
 
-    /// What is wrong there.
+    /// What is wrong.
     pub fn reason(&self) -> &str {
         &self.reason
     }
@@ -63,7 +64,7 @@ impl JsonError {
         JsonError { doing, at, reason }
     }
 
-    /// Counts the offset from `bytes` later on, for text that stood inside a longer one.
+    /// Moves the offset back by `bytes`, for text that stood inside a longer one.
     fn shifted_back(mut self, bytes: usize) -> Self {
         self.at = self.at.map(|at| at.saturating_sub(bytes));
         self
@@ -71,10 +72,10 @@ impl JsonError {
 }
 
 impl Json {
-    /// Checks that `text` is JSON that PostgreSQL's jsonb takes too, and keeps it, without outer whitespace.
+    /// Checks that PostgreSQL's jsonb accepts `text`, and keeps it without outer whitespace.
     ///
-    /// Beyond malformed JSON, jsonb refuses `\u0000`, lone surrogate escapes, numbers beyond the range of `numeric`
-    /// and very deep nesting (here: 1,000 levels). There is no limit of size.
+    /// Besides malformed JSON, jsonb refuses `\u0000`, lone surrogate escapes, numbers beyond the
+    /// range of `numeric` and very deep nesting (here: 1,000 levels). The size has no limit.
     pub fn parse(text: impl Into<String>) -> Result<Json, JsonError> {
         let text = text.into();
         check(&text)?;
@@ -82,18 +83,18 @@ impl Json {
         Ok(if trimmed.len() == text.len() { Json(text.into_boxed_str()) } else { Json(trimmed.into()) })
     }
 
-    /// Takes text that is already known to be valid, as what a database returns.
+    /// Takes text that is known to be valid, such as the output of a database.
     #[doc(hidden)]
     pub fn from_trusted(text: impl Into<Box<str>>) -> Json {
         Json(text.into())
     }
 
-    /// The JSON of a value. Fails if a string in it holds U+0000, which PostgreSQL cannot store.
+    /// Encodes a value. Fails if a string in it holds U+0000, which PostgreSQL cannot store.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Json, JsonError> {
         encode_text(value).map(|text| Json(text.into_boxed_str()))
     }
 
-    /// The value of this JSON.
+    /// Decodes the document.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
         decode_text(&self.0)
     }
@@ -108,8 +109,8 @@ impl Json {
         &*self.0 == "null"
     }
 
-    /// Checks again what [`parse`](Json::parse) checks: the infallible conversion from [`serde_json::Value`] lets
-    /// through what only PostgreSQL refuses.
+    /// Repeats the checks of [`parse`](Json::parse). The conversion from [`serde_json::Value`]
+    /// cannot fail, so it lets through documents that only PostgreSQL refuses.
     pub fn validate(&self) -> Result<(), JsonError> {
         check(&self.0)
     }
@@ -119,7 +120,7 @@ impl Json {
         &self.0
     }
 
-    /// The text, owned; copies nothing.
+    /// The text, owned, without a copy.
     pub fn into_string(self) -> String {
         self.0.into_string()
     }
@@ -152,9 +153,9 @@ impl Json {
         })
     }
 
-    /// The reverse of [`Json::encode_variant`]; offsets of errors count from the content's start.
+    /// Reverses [`Json::encode_variant`]. Offsets of errors count from the start of the content.
     pub(crate) fn decode_variant<T: DeserializeOwned>(&self, tag: &str, is_unit: bool) -> Result<T, JsonError> {
-        // Callers from SQL write {} as readily as null where there is nothing to say.
+        // SQL callers write `{}` as often as `null` when there is nothing to say.
         if is_unit && matches!(&*self.0, "null" | "{}") {
             return decode_text(&format!("\"{tag}\""));
         }
@@ -205,21 +206,22 @@ impl FromStr for Json {
     }
 }
 
-/// Infallible, so that `json!` can be passed anywhere; what PostgreSQL refuses is found when it is appended.
+/// The conversion cannot fail, so `json!` can be passed anywhere. An append finds what PostgreSQL
+/// refuses.
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Json {
         Json(value.to_string().into_boxed_str())
     }
 }
 
-/// Embeds the text as it is. With a format other than serde_json's the text's structure is lost.
+/// Embeds the text unchanged. Formats other than serde_json's lose the structure of the text.
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serde_json::from_str::<&RawValue>(&self.0).map_err(S::Error::custom)?.serialize(serializer)
     }
 }
 
-/// Takes the text as it is. Works with serde_json only.
+/// Takes the text unchanged. Works only with serde_json.
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
         let text: Box<str> = Box::<RawValue>::deserialize(deserializer)?.into();

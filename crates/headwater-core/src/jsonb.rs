@@ -1,17 +1,19 @@
-//! What is valid JSON but refused by PostgreSQL's jsonb: found here, before it can fail an append that others share.
+//! Finds valid JSON that PostgreSQL's jsonb refuses, before it can fail an append that others
+//! share.
 
-/// Deepest nesting that is accepted. PostgreSQL parses jsonb recursively, so that its stack sets a limit: some
-/// 10,000 levels with the default `max_stack_depth`, and an append must not find it out by failing.
+/// The deepest accepted nesting. PostgreSQL parses jsonb recursively, so its stack sets a limit:
+/// about 10,000 levels with the default `max_stack_depth`. An append must not fail at that limit.
 const MAX_DEPTH: usize = 1_000;
-/// Most digits that PostgreSQL's `numeric` holds before the decimal point.
+/// The most digits that PostgreSQL's `numeric` holds before the decimal point.
 const MAX_INTEGER_DIGITS: i64 = 131_072;
-/// Most digits that PostgreSQL's `numeric` holds after the decimal point.
+/// The most digits that PostgreSQL's `numeric` holds after the decimal point.
 const MAX_FRACTION_DIGITS: i64 = 16_383;
 
-/// Where, and why.
+/// The place in the text, and the reason.
 type Refusal = (usize, &'static str);
 
-/// Finds the first thing in valid JSON that jsonb refuses. Text that is not JSON gets an answer without meaning.
+/// Finds the first part of valid JSON that jsonb refuses. For text that is not JSON, the answer has
+/// no meaning.
 pub(crate) fn check_storable(text: &str) -> Result<(), Refusal> {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);

@@ -1,4 +1,4 @@
-//! The log as a trait: what every backend promises. `headwater-conformance` holds them to it.
+//! The log as a trait: what every backend promises. `headwater-conformance` tests these promises.
 
 use std::sync::Arc;
 
@@ -8,14 +8,17 @@ use uuid::Uuid;
 
 use crate::query::DEFAULT_PAGE_SIZE;
 use crate::{
-    Append, AppendError, Appended, Direction, Event, Gaps, History, Horizon, LogPage, LogQuery, LongTransactions, Look,
-    LookAhead, PassedOver, ReadError, StreamQuery,
+    Append, AppendError, Appended, Direction, Gaps, History, Horizon, LogPage, LogQuery, LongTransactions, Look,
+    LookAhead, PassedOver, ReadError, RecordedEvent, Sequence, StreamQuery,
 };
 
 /// The log of one namespace.
 ///
-/// Laws: an append is all or nothing, and durable when it answers; a stream's versions have no holes; the log has one
-/// order, which no reader sees change; an append repeated with the same event ids answers as the first time.
+/// The laws:
+///
+/// An append is stored completely or not at all, and it is durable when it returns. The versions of
+/// a stream have no holes. The log has one order, which no reader sees change. An append that is
+/// repeated with the same event ids gets its first result.
 #[async_trait]
 pub trait EventLog: Send + Sync {
     /// The namespace's name.
@@ -24,68 +27,78 @@ pub trait EventLog: Send + Sync {
     /// Appends events, all or none.
     async fn append(&self, append: Append) -> Result<Appended, AppendError>;
 
-    /// At most one page of a stream: `query.page_size` events or fewer, `query.limit` aside.
-    async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError>;
+    /// Returns at most one page of a stream: up to `query.page_size` events, regardless of
+    /// `query.limit`.
+    async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<RecordedEvent>, ReadError>;
 
     /// At most one page of the log, up to the horizon.
     async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError>;
 
     /// The event with this id.
-    async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError>;
+    async fn event(&self, id: Uuid) -> Result<Option<RecordedEvent>, ReadError>;
 
-    /// Events of one correlation after a sequence, in order, at most `limit`.
-    async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError>;
+    /// Returns the events of one correlation after a sequence, in order, at most `limit`.
+    async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<RecordedEvent>, ReadError>;
 
-    /// What led to an event, itself, and what it led to, in order of the log, at most `limit`.
-    async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError>;
+    /// Returns an event with its causes and its effects, in order of the log, at most `limit`.
+    async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<RecordedEvent>, ReadError>;
 
-    /// How far the log is settled, and who may still commit beyond.
+    /// Returns how far the log is settled, and which writers may still commit above that.
     async fn horizon(&self) -> Result<Horizon, ReadError>;
 
-    /// What is visible after a cursor and, by now, in gaps before it, whether or not the log is settled there; and how far
-    /// it is. For readers that follow the log and decide themselves what to do about gaps. May answer fewer than `limit` events.
+    /// Returns what is visible after a cursor and in open gaps before it, settled or not, and how
+    /// far the log is settled. For readers that follow the log and handle gaps themselves. May
+    /// return fewer than `limit` events.
     ///
-    /// As it stands here, it is right for logs whose events never appear out of order.
+    /// The default is right for logs whose events never appear out of order.
     async fn look_ahead(&self, after: u64, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
         _ = gaps;
         let LogPage { events, cursor, more, .. } = self.log_page(&LogQuery::after(after).page_size(limit)).await?;
         Ok(LookAhead { events, seen: cursor, settled: cursor, more, ..LookAhead::default() })
     }
 
-    /// How far the log is settled, at most up to `seen`, for a reader who has seen the event at that place: see [`horizon`](EventLog::horizon). Reads no
-    /// events where that can be helped.
+    /// Returns how far the log is settled, at most up to `seen`: see
+    /// [`horizon`](EventLog::horizon). The caller has seen the event at `seen`. Avoids reading
+    /// events where possible.
     async fn settled_up_to(&self, seen: u64) -> Result<Horizon, ReadError> {
         let horizon = self.horizon().await?;
         Ok(Horizon { horizon: horizon.horizon.min(seen), ..horizon })
     }
 
-    /// [`look_ahead`](EventLog::look_ahead), for whoever looked before: gaps are looked into only where something can have changed. A gap is filled when its writer ends, so
-    /// one question, who has ended since, spares all gaps that lie below those. Where not all of the gaps that had to be looked into could be, nothing after the
-    /// cursor is answered: who sees an event has seen what its stream had before.
+    /// Like [`look_ahead`](EventLog::look_ahead), for a reader that has looked before. It looks
+    /// only into gaps that can have changed. A gap fills when its writer ends, so one query for the
+    /// writers that have ended spares all gaps below them.
+    ///
+    /// If not all of the changed gaps could be looked into, nothing after the cursor is returned: a
+    /// reader that sees an event has seen the earlier events of its stream.
     async fn look_again(&self, look: Look<'_>) -> Result<LookAhead, ReadError> {
         let looked_to = look.after;
         Ok(LookAhead { looked_to, ..self.look_ahead(look.after, look.gaps, look.limit).await? })
     }
 
-    /// What is visible in these gaps, in order, at most `limit` events (in `filled`); `seen`: how far they were looked into.
+    /// Returns what is visible in these gaps, in order, at most `limit` events (in `filled`).
+    /// `seen` says how far the gaps were looked into.
     async fn in_gaps(&self, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
         _ = limit;
         let look = self.look_ahead(gaps.last().unwrap_or_default(), gaps, 1).await?;
         Ok(LookAhead { filled: look.filled, poison: look.poison, seen: u64::MAX, ..LookAhead::default() })
     }
 
-    /// A page of what is visible in `after..=up_to`, `after` excluded, whether or not it is settled: no proof that nothing is missing.
+    /// Returns a page of what is visible above `after` and up to `up_to`, settled or not. This
+    /// proves nothing about missing events.
     async fn visible_page(&self, after: u64, up_to: u64, limit: u32) -> Result<LogPage, ReadError> {
         self.log_page(&LogQuery::after(after).up_to(up_to).page_size(limit)).await
     }
 
-    /// A page of a part of the log that is known to be settled up to `settled`: what is missing in it is a permanent gap.
+    /// Returns a page of a part of the log that is settled up to `settled`. Everything missing in
+    /// it is a permanent gap.
     async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
         self.log_page(&LogQuery::after(after).up_to(settled).page_size(limit)).await
     }
 
-    /// What a reader of some types may pass after `after`, in a log that is known to be settled up to `settled`: events of other types, which are counted and not
-    /// read. `None`: read on; there may be one of these types near.
+    /// Returns how far a reader of some types may skip ahead from `after`, in a log that is settled
+    /// up to `settled`. The skipped events have other types; they are counted and not read. `None`:
+    /// read on, because an event of these types may be near.
     async fn pass_types(
         &self,
         after: u64,
@@ -96,11 +109,15 @@ pub trait EventLog: Send + Sync {
         Ok(None)
     }
 
-    /// The transactions of a part of the log (from after the first sequence up to the second) that may have events before it: those whose id is at or below `newest`, the highest
-    /// id of all before the part. With them, those whose events in the part are at least `span` apart. If there are more than `limit`, only so many. Whoever goes over the log part by part
-    /// learns where all transactions end that are spread over much of it, and reads a bounded number of events at once.
+    /// Returns the transactions in a part of the log (first sequence excluded, second included)
+    /// that may have events before it. Their ids are at or below `newest`, the highest id of all
+    /// transactions before the part. Also returns the transactions whose events in the part are at
+    /// least `span` apart. Returns at most `limit` transactions.
     ///
-    /// As it stands here, it is right for logs in which the events of a transaction follow each other.
+    /// A caller that goes over the log part by part learns where all widely spread transactions
+    /// end, and reads a bounded number of events at a time.
+    ///
+    /// The default is right for logs in which the events of a transaction follow each other.
     async fn long_transactions(
         &self,
         part: (u64, u64),
@@ -117,11 +134,12 @@ pub trait EventLog: Send + Sync {
         Ok(History::default())
     }
 
-    /// The same log, of which every read fails with [`ReadError::OtherHistory`] that a server with another history answers.
+    /// The same log, bound to a history. Every read fails with [`ReadError::OtherHistory`] if a
+    /// server with another history answers.
     fn under(&self, history: History) -> Arc<dyn EventLog>;
 
     /// A stream's events, one page in memory at a time.
-    fn read_stream(&self, query: StreamQuery) -> BoxStream<'_, Result<Event, ReadError>> {
+    fn read_stream(&self, query: StreamQuery) -> BoxStream<'_, Result<RecordedEvent, ReadError>> {
         let pages = stream::try_unfold((query, false), move |(mut query, done)| async move {
             if done || query.limit == Some(0) {
                 return Ok::<_, ReadError>(None);
@@ -132,12 +150,12 @@ pub trait EventLog: Send + Sync {
             query.page_size = page_size;
             query.limit = query.limit.map(|limit| limit - events.len() as u64);
             let mut done = events.len() < asked as usize;
-            if let Some(version) = events.last().and_then(|event| event.stream_version) {
+            if let Some(version) = events.last().and_then(|event| event.stream_version()) {
                 match query.direction {
-                    Direction::Forwards => query.from_version = Some(version + 1),
+                    Direction::Forwards => query.from_version = Some(version.get() + 1),
                     Direction::Backwards => {
-                        query.to_version = Some(version - 1);
-                        done |= version == 1;
+                        query.to_version = version.previous().map(Sequence::get);
+                        done |= version <= 1;
                     }
                 }
             }
@@ -146,12 +164,14 @@ pub trait EventLog: Send + Sync {
         pages.try_flatten().boxed()
     }
 
-    /// The log's events up to the horizon as it is when they are reached, one page in memory at a time.
-    fn read_log(&self, query: LogQuery) -> BoxStream<'_, Result<Event, ReadError>> {
+    /// Reads the log's events, one page in memory at a time, up to the horizon at the time of each
+    /// page.
+    fn read_log(&self, query: LogQuery) -> BoxStream<'_, Result<RecordedEvent, ReadError>> {
         self.read_log_pages(query).map_ok(|page| stream::iter(page.events.into_iter().map(Ok))).try_flatten().boxed()
     }
 
-    /// The log page by page, with its gaps. The last page says what holds the rest back, if anything does.
+    /// Reads the log page by page, with its gaps. The last page tells what holds the rest back, if
+    /// anything does.
     fn read_log_pages(&self, query: LogQuery) -> BoxStream<'_, Result<LogPage, ReadError>> {
         let start = (query, Fitting::default(), false);
         let pages = stream::try_unfold(start, move |(mut query, mut fitting, done)| async move {
@@ -175,31 +195,32 @@ pub trait EventLog: Send + Sync {
     }
 
     /// The events of one correlation, in order, one page in memory at a time.
-    fn read_correlated(&self, correlation_id: Uuid) -> BoxStream<'_, Result<Event, ReadError>> {
+    fn read_correlated(&self, correlation_id: Uuid) -> BoxStream<'_, Result<RecordedEvent, ReadError>> {
         let pages = stream::try_unfold(Some(0), move |after| async move {
             let Some(after) = after else { return Ok::<_, ReadError>(None) };
             let events = self.correlated(correlation_id, after, DEFAULT_PAGE_SIZE).await?;
             let full = events.len() == DEFAULT_PAGE_SIZE as usize;
-            let next = events.last().and_then(|event| event.global_sequence).filter(|_| full);
+            let next = events.last().map(|event| event.sequence().get()).filter(|_| full);
             Ok(Some((stream::iter(events.into_iter().map(Ok)), next)))
         });
         pages.try_flatten().boxed()
     }
 
-    /// All events after a sequence.
-    fn read_all_events_since(&self, global_sequence: u64) -> BoxStream<'_, Result<Event, ReadError>> {
+    /// Reads all events after a sequence.
+    fn read_all_events_since(&self, global_sequence: u64) -> BoxStream<'_, Result<RecordedEvent, ReadError>> {
         self.read_log(LogQuery::after(global_sequence))
     }
 }
 
-/// How many events to ask for. A page has so many bytes at most: what a server sends beyond is thrown away and sent again with the next page.
-/// So the first page is small, and those of large events ask for about as many as fit.
+/// How many events to ask for. A page has a maximum size in bytes: events that a server sends
+/// beyond it are thrown away and sent again with the next page. So the first page is small, and
+/// pages of large events ask for about as many events as fit.
 #[derive(Debug, Clone, Copy)]
 struct Fitting(u32);
 
-/// Events that the first page asks for at most.
+/// The most events that the first page asks for.
 const FIRST_PAGE: u32 = 64;
-/// A page with fewer bytes was not cut for its size, and the next may have more events.
+/// A page with fewer bytes was not cut because of its size, so the next page may have more events.
 const LARGE_PAGE: usize = 1024 * 1024;
 
 impl Default for Fitting {
@@ -227,10 +248,15 @@ fn capped(page_size: u32, limit: Option<u64>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Event;
 
     fn page(events: usize, bytes: usize, more: bool) -> LogPage {
-        let event = Event::raw("tested", serde_json::Value::String("x".repeat(bytes)));
-        LogPage { events: vec![event; events], more, ..LogPage::default() }
+        let event = Event {
+            global_sequence: Some(1),
+            recorded_at: Some(chrono::Utc::now()),
+            ..Event::raw("tested", serde_json::Value::String("x".repeat(bytes)))
+        };
+        LogPage { events: vec![RecordedEvent::new(event).unwrap(); events], more, ..LogPage::default() }
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! What names may look like. The same rules stand in SQL, in `headwater.check_*`; a test compares the two.
+//! The rules for names. SQL has the same rules in `headwater.check_*`, and a test compares the two.
 
-/// Longest name of a namespace, in bytes: the NOTIFY channel carries it, and channels have 63.
+/// The longest name of a namespace, in bytes. The NOTIFY channel includes the name, and a channel
+/// has at most 63 bytes.
 pub const MAX_NAMESPACE_BYTES: usize = 48;
-/// Longest stream id, in bytes: an index entry holds it.
+/// The longest stream id, in bytes: it must fit into an index entry.
 pub const MAX_STREAM_ID_BYTES: usize = 512;
-/// Longest event type, in bytes.
+/// The longest event type, in bytes.
 pub const MAX_EVENT_TYPE_BYTES: usize = 255;
-/// Longest subscriber id or name of a node, in bytes.
+/// The longest subscriber id or node name, in bytes.
 pub const MAX_SUBSCRIBER_ID_BYTES: usize = 255;
-/// Longest key or actor id, in bytes.
+/// The longest key or actor id, in bytes.
 pub const MAX_KEY_BYTES: usize = 512;
 
 /// A name that breaks the rule for its kind.
@@ -81,7 +82,7 @@ pub fn check_actor_id(name: &str) -> Result<(), InvalidName> {
 }
 
 fn check_text(what: &'static str, name: &str, most: usize, rule: &'static str) -> Result<(), InvalidName> {
-    // ASCII control characters only: that is what SQL's [[:cntrl:]] sees in every locale.
+    // Only ASCII control characters: SQL's [[:cntrl:]] sees exactly these in every locale.
     if name.is_empty() || name.len() > most || name.bytes().any(|b| b.is_ascii_control()) {
         return Err(InvalidName::new(what, name, rule));
     }

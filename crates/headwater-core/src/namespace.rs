@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::names::check_namespace;
 use crate::{AdminError, Json};
 
-/// Largest payload that a namespace allows unless it says otherwise.
+/// The largest payload that a namespace allows by default.
 pub const DEFAULT_MAX_PAYLOAD_BYTES: u32 = 1024 * 1024;
-/// The most that a namespace may allow: a quarter of what one PostgreSQL value can hold.
+/// The highest limit that a namespace may set: a quarter of what one PostgreSQL value can hold.
 pub const LARGEST_MAX_PAYLOAD_BYTES: u32 = 256 * 1024 * 1024;
 
 /// How a namespace numbers its events.
@@ -25,7 +25,7 @@ pub enum Ordering {
 }
 
 impl Ordering {
-    /// As it stands in the database and on the command line.
+    /// The name in the database and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Ordering::Sequence => "sequence",
@@ -46,10 +46,12 @@ impl std::str::FromStr for Ordering {
     }
 }
 
-/// The shortest time that a namespace may keep its events: whole months are dropped, and this is the shortest.
+/// The shortest retention of a namespace: whole months are dropped, and the shortest month has 28
+/// days.
 pub const SHORTEST_RETENTION: Duration = Duration::from_secs(28 * 86_400);
 
-/// The longest retention of a namespace: 1,000 years, as PostgreSQL compares them with days.
+/// The longest retention of a namespace: 1,000 years of 360 days, because PostgreSQL compares
+/// intervals that way.
 pub const LONGEST_RETENTION: Duration = Duration::from_secs(360_000 * 86_400);
 
 /// Checks that a retention is neither too short nor too long.
@@ -62,53 +64,54 @@ pub fn check_retention(retention: Duration) -> Result<(), AdminError> {
     )))
 }
 
-/// Who makes the partitions of a namespace's coming months.
+/// Who makes the tables for a namespace's coming months.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub enum Partitions {
-    /// Headwater.
+pub enum MonthsMadeBy {
+    /// Headwater makes them.
     #[default]
     #[serde(rename = "built-in")]
     BuiltIn,
-    /// The extension pg_partman, which must be installed in the database.
+    /// The extension pg_partman makes them. It must be installed in the database.
     #[serde(rename = "pg_partman")]
     PgPartman,
 }
 
-impl Partitions {
-    /// As it stands in the database and on the command line.
+impl MonthsMadeBy {
+    /// The name in the database and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
-            Partitions::BuiltIn => "built-in",
-            Partitions::PgPartman => "pg_partman",
+            MonthsMadeBy::BuiltIn => "built-in",
+            MonthsMadeBy::PgPartman => "pg_partman",
         }
     }
 }
 
-impl std::str::FromStr for Partitions {
+impl std::str::FromStr for MonthsMadeBy {
     type Err = AdminError;
 
     fn from_str(text: &str) -> Result<Self, AdminError> {
         match text {
-            "built-in" => Ok(Partitions::BuiltIn),
-            "pg_partman" => Ok(Partitions::PgPartman),
+            "built-in" => Ok(MonthsMadeBy::BuiltIn),
+            "pg_partman" => Ok(MonthsMadeBy::PgPartman),
             _ => Err(AdminError::InvalidInput(format!("invalid partitions {text:?}: it is built-in or pg_partman"))),
         }
     }
 }
 
-/// Where the events of a namespace are.
+/// Where the events of a namespace are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
-    /// In months that it shares with other namespaces: right for nearly all, however many there are.
+    /// In months that are shared with other namespaces: right for nearly all namespaces, no matter
+    /// how many there are.
     #[default]
     Shared,
-    /// In months of its own: for a namespace that is much larger than the others.
+    /// In the namespace's own months: for a namespace that is much larger than the others.
     Own,
 }
 
 impl Storage {
-    /// As it stands in the database and on the command line.
+    /// The name in the database and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Storage::Shared => "shared",
@@ -129,19 +132,20 @@ impl std::str::FromStr for Storage {
     }
 }
 
-/// What a namespace keeps an index of.
+/// Which index a namespace keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Index {
-    /// Nothing more than every namespace has: an append writes one row per event.
+    /// No extra index: an append writes one row per event.
     #[default]
     None,
-    /// The types of its events: filtered reads and claims find rare types at once. An append writes a second, short row per event.
+    /// An index of event types. Filtered reads and claims find rare types at once, and an append
+    /// writes a second, short row per event.
     Types,
 }
 
 impl Index {
-    /// As it stands in the database and on the command line.
+    /// The name in the database and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Index::None => "none",
@@ -162,23 +166,24 @@ impl std::str::FromStr for Index {
     }
 }
 
-/// How far the index of a namespace is.
+/// The state of a namespace's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexState {
-    /// There is none.
+    /// The namespace has no index.
     #[default]
     None,
-    /// Events of before it was switched on are being added; reads do not use it yet.
+    /// Events from before the index was switched on are being added. Reads do not use the index
+    /// yet.
     Building,
-    /// Reads and claims use it.
+    /// Reads and claims use the index.
     Ready,
-    /// It was switched off, and its rows are being deleted.
+    /// The index was switched off, and its rows are being deleted.
     Removing,
 }
 
 impl IndexState {
-    /// As it stands in the database and on the command line.
+    /// The name in the database and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             IndexState::None => "none",
@@ -203,27 +208,27 @@ impl std::str::FromStr for IndexState {
     }
 }
 
-/// What a namespace is to be. A setting that is `None` takes its default when the namespace is created, and is not
-/// compared when it is there already.
+/// The settings of a namespace to create. A setting that is `None` gets its default if the
+/// namespace is new. It is not compared if the namespace exists already.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamespaceConfig {
-    /// The name.
+    /// The namespace's name.
     pub name: String,
-    /// How events are numbered; it cannot be changed later.
+    /// How events are numbered. This cannot be changed later.
     pub ordering: Option<Ordering>,
     /// Whether SQL callers NOTIFY in their own transaction.
     pub notify: Option<bool>,
-    /// How long events are kept, a month at least.
+    /// How long events are kept, at least a month.
     pub retention: Option<Duration>,
-    /// Largest payload of an event.
+    /// The largest payload of an event, in bytes.
     pub max_payload_bytes: Option<u32>,
-    /// Whatever the owner wants to note: a JSON object.
+    /// Notes of the owner: a JSON object.
     pub metadata: Option<Json>,
-    /// Who makes the partitions of coming months; it cannot be changed later.
-    pub partitions: Option<Partitions>,
-    /// Where its events are.
+    /// Who makes the tables for coming months. This cannot be changed later.
+    pub partitions: Option<MonthsMadeBy>,
+    /// Where the events are stored.
     pub storage: Option<Storage>,
-    /// What it keeps an index of.
+    /// Which index the namespace keeps.
     pub index: Option<Index>,
 }
 
@@ -243,49 +248,50 @@ impl NamespaceConfig {
         }
     }
 
-    /// Numbers events in this way.
+    /// Sets how events are numbered.
     pub fn ordering(mut self, ordering: Ordering) -> Self {
         self.ordering = Some(ordering);
         self
     }
 
-    /// Whether SQL callers NOTIFY in their own transaction.
+    /// Sets whether SQL callers NOTIFY in their own transaction.
     pub fn notify(mut self, notify: bool) -> Self {
         self.notify = Some(notify);
         self
     }
 
-    /// Keeps events for so long, a month at least. Whole months are dropped, and none that a subscriber still needs.
+    /// Sets how long events are kept, at least a month. Retention drops whole months, and never a
+    /// month that a subscriber still needs.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = Some(retention);
         self
     }
 
-    /// Allows payloads up to this size.
+    /// Sets the largest payload of an event, in bytes.
     pub fn max_payload_bytes(mut self, bytes: u32) -> Self {
         self.max_payload_bytes = Some(bytes);
         self
     }
 
-    /// Notes this with the namespace: a JSON object.
+    /// Sets the owner's notes: a JSON object.
     pub fn metadata(mut self, metadata: impl Into<Json>) -> Self {
         self.metadata = Some(metadata.into());
         self
     }
 
-    /// Lets this make the partitions of coming months.
-    pub fn partitions(mut self, partitions: Partitions) -> Self {
+    /// Sets who makes the tables for coming months.
+    pub fn partitions(mut self, partitions: MonthsMadeBy) -> Self {
         self.partitions = Some(partitions);
         self
     }
 
-    /// Keeps its events here.
+    /// Sets where the events are stored.
     pub fn storage(mut self, storage: Storage) -> Self {
         self.storage = Some(storage);
         self
     }
 
-    /// Keeps an index of this.
+    /// Sets which index the namespace keeps.
     pub fn index(mut self, index: Index) -> Self {
         self.index = Some(index);
         self
@@ -310,31 +316,31 @@ impl NamespaceConfig {
     }
 }
 
-/// A namespace as it is.
+/// An existing namespace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamespaceInfo {
-    /// The name.
+    /// The namespace's name.
     pub name: String,
-    /// Its number in the database.
+    /// The namespace's number in the database.
     pub id: i32,
     /// How events are numbered.
     pub ordering: Ordering,
     /// Whether SQL callers NOTIFY in their own transaction.
     pub notify: bool,
-    /// How long events are kept; `None`: for ever.
+    /// How long events are kept. `None`: for ever.
     pub retention: Option<Duration>,
-    /// Largest payload of an event.
+    /// The largest payload of an event, in bytes.
     pub max_payload_bytes: u32,
-    /// Whatever the owner wants to note.
+    /// Notes of the owner.
     pub metadata: Json,
-    /// When it was made.
+    /// When the namespace was created.
     pub created_at: DateTime<Utc>,
-    /// Who makes the partitions of coming months.
-    pub partitions: Partitions,
-    /// Where its events are.
+    /// Who makes the tables for coming months.
+    pub partitions: MonthsMadeBy,
+    /// Where the events are stored.
     pub storage: Storage,
-    /// What it keeps an index of.
+    /// Which index the namespace keeps.
     pub index: Index,
-    /// How far that index is.
+    /// The state of the index.
     pub index_state: IndexState,
 }

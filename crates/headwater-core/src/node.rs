@@ -8,28 +8,34 @@ use uuid::Uuid;
 
 use crate::{Json, ReliableDeliveryConfig};
 
-/// How a process is made known.
+/// How a process registers as a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeOptions {
-    /// Its id in the namespace: lower case, with `-` for what is not a letter, a digit, a dot, `-` or `_`; `None`: one is made up.
+    /// The node's id in the namespace. It is in lower case, and any character except a letter, a
+    /// digit, `.`, `-` or `_` becomes `-`. `None`: an id is made up.
     pub node_id: Option<String>,
-    /// What people call it.
+    /// The node's name for people.
     pub display_name: Option<String>,
-    /// What it is for.
+    /// The node's purpose.
     pub description: Option<String>,
-    /// Anything else about it, as a JSON object.
+    /// Other facts about the node, as a JSON object.
     pub metadata: Option<Json>,
-    /// How often it says that it lives. It counts as dead when it was silent for three of them. Default: 30 s.
+    /// How often the node reports that it lives. It counts as dead after three missed reports.
+    /// Default: 30 s.
     pub heartbeat: Duration,
-    /// How long messages wait that no live node handles, before they become dead letters; `None`: without end. Default: 5 minutes.
+    /// How long messages that no live node handles wait before they become dead letters. `None`:
+    /// for ever. Default: 5 minutes.
     pub unhandled_grace: Option<Duration>,
-    /// How long nodes that are not heard of are remembered. Default: 7 days.
+    /// How long silent nodes are remembered. Default: 7 days.
     pub retention: Duration,
-    /// How events are delivered to its handlers by event type: retries, and how many transactions at once.
+    /// How events are delivered to the node's handlers by event type.
     pub delivery: ReliableDeliveryConfig,
-    /// How long an event stays with a node that is not heard of. Default: 30 s.
+    /// How many transactions of handlers by event type run at once. Each needs a connection of the
+    /// pool. Default: 1.
+    pub concurrency: u32,
+    /// How long an event stays with a silent node. Default: 30 s.
     pub visibility: Duration,
-    /// How many events a transaction of handlers holds, if all goes well. Default: 10.
+    /// The most events in one transaction of handlers, if all goes well. Default: 10.
     pub batch_size: u32,
 }
 
@@ -44,6 +50,7 @@ impl Default for NodeOptions {
             unhandled_grace: Some(Duration::from_secs(300)),
             retention: Duration::from_secs(7 * 86_400),
             delivery: ReliableDeliveryConfig::default(),
+            concurrency: 1,
             visibility: Duration::from_secs(30),
             batch_size: 10,
         }
@@ -51,117 +58,118 @@ impl Default for NodeOptions {
 }
 
 impl NodeOptions {
-    /// A node of this id.
+    /// A node with this id.
     pub fn new(node_id: impl Into<String>) -> Self {
         NodeOptions { node_id: Some(node_id.into()), ..NodeOptions::default() }
     }
 
-    /// What people call it.
+    /// Sets the node's name for people.
     pub fn display_name(mut self, name: impl Into<String>) -> Self {
         self.display_name = Some(name.into());
         self
     }
 
-    /// What it is for.
+    /// Sets the node's purpose.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Anything else about it, as a JSON object.
+    /// Sets other facts about the node, as a JSON object.
     pub fn metadata(mut self, metadata: impl Into<Json>) -> Self {
         self.metadata = Some(metadata.into());
         self
     }
 
-    /// How often it says that it lives.
+    /// Sets how often the node reports that it lives.
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.heartbeat = every;
         self
     }
 
-    /// How long messages wait that no live node handles, before they become dead letters; `None`: without end.
+    /// Sets how long messages that no live node handles wait before they become dead letters.
+    /// `None`: for ever.
     pub fn unhandled_grace(mut self, grace: Option<Duration>) -> Self {
         self.unhandled_grace = grace;
         self
     }
 
-    /// How long nodes that are not heard of are remembered.
+    /// Sets how long silent nodes are remembered.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// How events are delivered to its handlers by event type.
+    /// Sets how events are delivered to the node's handlers by event type.
     pub fn delivery(mut self, delivery: ReliableDeliveryConfig) -> Self {
         self.delivery = delivery;
         self
     }
 
-    /// How many transactions of handlers there are at once, each with a connection of the pool.
+    /// Sets how many transactions of handlers run at once. Each needs a connection of the pool.
     pub fn concurrency(mut self, transactions: u32) -> Self {
-        self.delivery.concurrency = transactions;
+        self.concurrency = transactions;
         self
     }
 
-    /// How long an event stays with a node that is not heard of.
+    /// Sets how long an event stays with a silent node.
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = visibility;
         self
     }
 
-    /// How many events a transaction of handlers holds, if all goes well.
+    /// Sets the most events in one transaction of handlers, if all goes well.
     pub fn batch_size(mut self, events: u32) -> Self {
         self.batch_size = events;
         self
     }
 }
 
-/// A run of a node, as the database knows it.
+/// A run of a node as the database knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
     /// The node's id.
     pub node_id: String,
-    /// This run's number: higher than that of any before.
+    /// This run's number. It is higher than the number of any earlier run.
     pub incarnation: u64,
-    /// This run as leases name it.
+    /// This run's id in leases.
     pub instance_id: Uuid,
 }
 
-/// A node, as operators see it.
+/// A node as operators see it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeInfo {
-    /// Its namespace.
+    /// The node's namespace.
     pub namespace: String,
-    /// Its id.
+    /// The node's id.
     pub node_id: String,
-    /// Its run.
+    /// The number of the node's latest run.
     pub incarnation: u64,
-    /// The run, as leases name it.
+    /// The latest run's id in leases.
     pub instance_id: Uuid,
-    /// Whether it was heard of within three heartbeats, and did not stop.
+    /// Whether the node reported within three heartbeats and did not stop.
     pub alive: bool,
-    /// How long ago it was heard of, by the database's clock.
+    /// The time since the node last reported, by the database's clock.
     #[serde(rename = "heartbeat_age_seconds", serialize_with = "seconds")]
     pub heartbeat_age: Duration,
-    /// What people call it.
+    /// The node's name for people.
     pub display_name: Option<String>,
-    /// What it is for.
+    /// The node's purpose.
     pub description: Option<String>,
-    /// Anything else about it.
+    /// Other facts about the node.
     pub metadata: Json,
-    /// What it handles: event types, in which `*` stands for any characters.
+    /// The event types that the node handles, in which `*` stands for any characters.
     pub event_types: Vec<String>,
-    /// How often it says that it lives.
+    /// How often the node reports that it lives.
     #[serde(rename = "heartbeat_every_seconds", serialize_with = "seconds")]
     pub heartbeat_every: Duration,
     /// When the node was first registered.
     pub registered_at: DateTime<Utc>,
-    /// When this run was.
+    /// When this run was started.
     pub started_at: DateTime<Utc>,
-    /// When it was heard of.
+    /// When the node last reported.
     pub last_heartbeat: DateTime<Utc>,
-    /// When it stopped.
+    /// When the node stopped.
     pub stopped_at: Option<DateTime<Utc>>,
 }
 

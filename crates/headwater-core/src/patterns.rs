@@ -1,10 +1,11 @@
-//! Event types as patterns. The same rule stands in SQL, in `headwater.matches_pattern`; a test compares the two.
+//! Patterns for event types. SQL has the same rule in `headwater.matches_pattern`, and a test
+//! compares the two.
 
 use crate::InvalidName;
 use crate::names::check_event_type;
 
-/// Which event types a handler is for: `user.created` alone, `user.*` for all that begin so, `*` for all. A `*` stands for any characters,
-/// wherever it is.
+/// Which event types a handler is for: `user.created` for one type, `user.*` for all types with
+/// this prefix, `*` for all types. A `*` stands for any characters and may be anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventPattern(String);
 
@@ -16,17 +17,17 @@ impl EventPattern {
         Ok(EventPattern(pattern))
     }
 
-    /// As it was given.
+    /// The pattern as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it may stand for more than one type.
+    /// Whether the pattern may match more than one type.
     pub fn is_wild(&self) -> bool {
         self.0.contains('*')
     }
 
-    /// Whether an event type is one of those that it stands for.
+    /// Whether an event type matches the pattern.
     pub fn matches(&self, event_type: &str) -> bool {
         matches_pattern(event_type, &self.0)
     }

@@ -1,16 +1,16 @@
-//! What to read: a stream, or the log.
+//! Queries: what to read of a stream or of the log.
 
 use crate::names::check_stream_id;
 use crate::patterns::matches_pattern;
-use crate::{Event, Gap, Gaps, ReadError, StreamId, Writer};
+use crate::{Event, Gap, Gaps, ReadError, RecordedEvent, StreamId, Writer};
 
-/// Events fetched at a time when a read does not say otherwise: large enough to spread the cost of a round trip,
-/// small enough that a page of large payloads fits.
+/// How many events a read fetches at a time by default: large enough to spread the cost of a round
+/// trip, small enough that a page of large payloads fits.
 pub const DEFAULT_PAGE_SIZE: u32 = 1_000;
-/// The most that may be fetched at a time.
+/// The most events that may be fetched at a time.
 pub const MAX_PAGE_SIZE: u32 = 100_000;
 
-/// Which way to read.
+/// The direction of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Oldest first.
@@ -25,20 +25,20 @@ pub enum Direction {
 pub struct StreamQuery {
     /// The stream.
     pub stream_id: StreamId,
-    /// Lowest version, included.
+    /// The lowest version to read.
     pub from_version: Option<u64>,
-    /// Highest version, included.
+    /// The highest version to read.
     pub to_version: Option<u64>,
-    /// Which way.
+    /// The direction of the read.
     pub direction: Direction,
-    /// At most so many events.
+    /// The most events to read.
     pub limit: Option<u64>,
-    /// So many at a time.
+    /// How many events to fetch at a time.
     pub page_size: u32,
 }
 
 impl StreamQuery {
-    /// The whole stream, forwards.
+    /// Reads the whole stream, forwards.
     pub fn new(stream_id: impl Into<StreamId>) -> Self {
         StreamQuery {
             stream_id: stream_id.into(),
@@ -50,31 +50,31 @@ impl StreamQuery {
         }
     }
 
-    /// From this version on, included.
+    /// Starts at this version.
     pub fn from_version(mut self, version: u64) -> Self {
         self.from_version = Some(version);
         self
     }
 
-    /// Up to this version, included.
+    /// Ends at this version.
     pub fn to_version(mut self, version: u64) -> Self {
         self.to_version = Some(version);
         self
     }
 
-    /// Highest version first.
+    /// Reads the highest version first.
     pub fn backwards(mut self) -> Self {
         self.direction = Direction::Backwards;
         self
     }
 
-    /// At most so many events.
+    /// Reads at most this many events.
     pub fn limit(mut self, events: u64) -> Self {
         self.limit = Some(events);
         self
     }
 
-    /// Fetches so many at a time.
+    /// Fetches this many events at a time.
     pub fn page_size(mut self, events: u32) -> Self {
         self.page_size = events;
         self
@@ -96,21 +96,21 @@ impl<S: Into<StreamId>> From<S> for StreamQuery {
 /// A read of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogQuery {
-    /// Above this sequence, which is not included.
+    /// Only events after this sequence.
     pub after: u64,
-    /// Up to this sequence, included.
+    /// Only events up to this sequence, which is included.
     pub up_to: Option<u64>,
-    /// Only these event types, in which `*` stands for any characters; empty: all.
+    /// Only these event types, in which `*` stands for any characters. Empty: all types.
     pub event_types: Vec<String>,
     /// Only this stream.
     pub stream: Option<StreamId>,
-    /// Only streams whose id starts so.
+    /// Only streams whose id starts with this prefix.
     pub stream_prefix: Option<String>,
-    /// Which way.
+    /// The direction of the read.
     pub direction: Direction,
-    /// At most so many events.
+    /// The most events to read.
     pub limit: Option<u64>,
-    /// So many at a time.
+    /// How many events to fetch at a time.
     pub page_size: u32,
 }
 
@@ -121,7 +121,7 @@ impl Default for LogQuery {
 }
 
 impl LogQuery {
-    /// Everything after a sequence, forwards; after 0 is everything.
+    /// Reads everything after a sequence, forwards. Sequence 0 means everything.
     pub fn after(sequence: u64) -> Self {
         LogQuery {
             after: sequence,
@@ -135,49 +135,49 @@ impl LogQuery {
         }
     }
 
-    /// Up to this sequence, included.
+    /// Ends at this sequence, which is included.
     pub fn up_to(mut self, sequence: u64) -> Self {
         self.up_to = Some(sequence);
         self
     }
 
-    /// Only these event types, in which `*` stands for any characters.
+    /// Reads only these event types, in which `*` stands for any characters.
     pub fn event_types(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.event_types = types.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Only this stream.
+    /// Reads only this stream.
     pub fn stream(mut self, stream_id: impl Into<StreamId>) -> Self {
         self.stream = Some(stream_id.into());
         self
     }
 
-    /// Only streams whose id starts so.
+    /// Reads only streams whose id starts with this prefix.
     pub fn stream_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.stream_prefix = Some(prefix.into());
         self
     }
 
-    /// Newest first, from the horizon down.
+    /// Reads the newest event first, from the horizon down.
     pub fn backwards(mut self) -> Self {
         self.direction = Direction::Backwards;
         self
     }
 
-    /// At most so many events.
+    /// Reads at most this many events.
     pub fn limit(mut self, events: u64) -> Self {
         self.limit = Some(events);
         self
     }
 
-    /// Fetches so many at a time.
+    /// Fetches this many events at a time.
     pub fn page_size(mut self, events: u32) -> Self {
         self.page_size = events;
         self
     }
 
-    /// Whether some events are left out, so that missing sequences say nothing about gaps.
+    /// Whether a filter leaves out some events, so that missing sequences say nothing about gaps.
     pub fn is_filtered(&self) -> bool {
         !self.event_types.is_empty() || self.stream.is_some() || self.stream_prefix.is_some()
     }
@@ -203,62 +203,70 @@ impl LogQuery {
 /// One page of the log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LogPage {
-    /// The events that pass the query's filters, in its direction.
-    pub events: Vec<Event>,
-    /// Forwards and without filters: the permanent gaps up to `cursor`, and the pending one that holds the rest back.
+    /// The events that pass the query's filters, in the query's direction.
+    pub events: Vec<RecordedEvent>,
+    /// The permanent gaps up to `cursor`, and the pending gap that holds the rest back. Only for
+    /// reads forwards without filters.
     pub gaps: Vec<Gap>,
-    /// Forwards: all at or below is settled, read on after it. Backwards: read on below it.
+    /// Where to continue. Forwards: everything at or below is settled, so read on after it.
+    /// Backwards: read on below it.
     pub cursor: u64,
-    /// Whether reading on at once may give more.
+    /// Whether a further read may find more at once.
     pub more: bool,
 }
 
-/// What a follower of the log asks again and again: see [`EventLog::look_again`](crate::EventLog::look_again).
+/// The repeated query of a reader that follows the log: see
+/// [`EventLog::look_again`](crate::EventLog::look_again).
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
-    /// What is visible after this sequence is asked for.
+    /// The reader asks for what is visible after this sequence.
     pub after: u64,
-    /// At most so many of these events.
+    /// The most events to return after `after`.
     pub limit: u32,
-    /// Gaps before it that are open.
+    /// The open gaps at or below `after`.
     pub gaps: &'a Gaps,
-    /// Gaps at or below were looked into by earlier looks. Their events have not come, unless one of `writers` has ended since.
+    /// Earlier looks looked into the gaps at or below this sequence. The events of those gaps have
+    /// not come unless one of `writers` has ended since.
     pub looked_to: u64,
-    /// Who could still commit then.
+    /// The writers that could still commit at the last look.
     pub writers: &'a [Writer],
-    /// Events at or below are of no use to who asks: a gap there that is settled by now need not be looked into.
+    /// The reader has no use for events at or below this sequence. A gap there need not be looked
+    /// into if it is settled by now.
     pub kept_after: u64,
 }
 
-/// What a look at the end of the log showed: see [`EventLog::look_ahead`](crate::EventLog::look_ahead).
+/// The result of a look at the end of the log: see
+/// [`EventLog::look_ahead`](crate::EventLog::look_ahead).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LookAhead {
-    /// What is visible after the cursor, in order; there may be gaps in it.
-    pub events: Vec<Event>,
-    /// What is visible by now in the gaps asked about, in order.
-    pub filled: Vec<Event>,
-    /// How far the look reached: everything visible up to here is in `events`.
+    /// The visible events after the cursor, in order. There may be gaps between them.
+    pub events: Vec<RecordedEvent>,
+    /// The visible events in the gaps that were asked about, in order.
+    pub filled: Vec<RecordedEvent>,
+    /// How far the look reached: `events` has everything visible up to here.
     pub seen: u64,
-    /// At or below, what is in neither will never come.
+    /// Events at or below this sequence that are in neither `events` nor `filled` will never come.
     pub settled: u64,
-    /// Who may still commit what is missing.
+    /// The writers that may still commit missing events.
     pub writers: Vec<Writer>,
-    /// Places of rows that are no events: noted, and as good as missing.
+    /// The places of rows that are not valid events. They are recorded and count as missing.
     pub poison: Vec<u64>,
-    /// Whether there is more to see beyond.
+    /// Whether there is more to see after `seen`.
     pub more: bool,
-    /// Writers that have ended while the log was looked at. What they committed may be missing here.
+    /// Writers that ended during the look. Events that they committed may be missing here.
     pub ended: Vec<Writer>,
-    /// Gaps at or below were looked into, or cannot have changed: their events have not come, unless one of `writers` or `ended` has ended.
+    /// The gaps at or below this sequence were looked into or cannot have changed. Their events
+    /// have not come unless one of `writers` or `ended` has ended.
     pub looked_to: u64,
 }
 
-/// Transactions of a part of the log: see [`EventLog::long_transactions`](crate::EventLog::long_transactions).
+/// The long transactions in a part of the log: see
+/// [`EventLog::long_transactions`](crate::EventLog::long_transactions).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LongTransactions {
-    /// Each with the sequences of its first and last event in the part.
+    /// The id of each transaction, with the sequences of its first and last event in the part.
     pub transactions: Vec<(u64, u64, u64)>,
-    /// The highest id up to the end of the part.
+    /// The highest transaction id up to the end of the part.
     pub newest: u64,
 }
 

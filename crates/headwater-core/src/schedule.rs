@@ -6,23 +6,24 @@ use uuid::Uuid;
 
 use crate::{Fault, Json, StreamId};
 
-/// What becomes of due times that nobody fired within two minutes, since no node ran or the database was away.
+/// What happens to due times that nobody fired within two minutes, because no node ran or the
+/// database was unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRuns {
-    /// The last of them is fired, unless one that is on time follows at once.
+    /// The last missed due time is fired, unless the next one on time follows at once.
     #[default]
     FireOnce,
-    /// The last ones are fired, each with its own due time.
+    /// The last missed due times are fired, each with its own due time.
     FireAll {
-        /// How many: 1 to 1,000. Those before are skipped.
+        /// How many due times to fire: 1 to 1,000. Earlier ones are skipped.
         limit: u32,
     },
-    /// None is fired.
+    /// No missed due time is fired.
     Skip,
 }
 
-/// What to schedule: a name, when it is due, and the event that it appends then.
+/// What to schedule: a name, the due times, and the event to append.
 ///
 /// ```
 /// use headwater_core::{MissedRuns, Task};
@@ -35,41 +36,42 @@ pub enum MissedRuns {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
-    /// Names it in its namespace: scheduled again, it is changed.
+    /// The task's name in its namespace. Scheduling the same name again changes the task.
     pub name: String,
-    /// Five fields, or six with seconds in front, or `@daily` and its kin; `None`: it is due once.
+    /// The cron expression: five fields, or six with seconds in front, or a shortcut such as
+    /// `@daily`. `None`: the task is due once.
     pub cron: Option<String>,
-    /// When one without a cron expression is due.
+    /// When a task without a cron expression is due.
     pub due_at: Option<DateTime<Utc>>,
-    /// Whose clocks the cron expression means.
+    /// The time zone of the cron expression.
     pub timezone: String,
     /// The type of the event.
     pub event_type: String,
     /// The data of the event.
     pub payload: Json,
-    /// The stream that the event goes to, whatever its version.
+    /// The stream that the event goes to. It may have any version.
     pub stream_id: Option<StreamId>,
     /// The key of the event.
     pub key: Option<String>,
-    /// No due time before this.
+    /// There is no due time before this.
     pub starts_at: Option<DateTime<Utc>>,
-    /// No due time after this.
+    /// There is no due time after this.
     pub ends_at: Option<DateTime<Utc>>,
-    /// What becomes of due times that nobody fired.
+    /// What happens to due times that nobody fired.
     pub missed: MissedRuns,
-    /// Whether it fires; `None`: as it is, and a new one does.
+    /// Whether the task fires. `None`: an existing task stays as it is, and a new one fires.
     pub active: Option<bool>,
-    /// Whether pg_cron triggers it too.
+    /// Whether pg_cron triggers the task too.
     pub pg_cron: bool,
 }
 
 impl Task {
-    /// Due by a cron expression, in UTC unless told otherwise.
+    /// A task that is due by a cron expression, in UTC unless a time zone is set.
     pub fn cron(name: impl Into<String>, expression: impl Into<String>) -> Self {
         Task { cron: Some(expression.into()), ..Task::new(name.into()) }
     }
 
-    /// Due once.
+    /// A task that is due once.
     pub fn once<Z: TimeZone>(name: impl Into<String>, at: DateTime<Z>) -> Self {
         Task { due_at: Some(at.to_utc()), ..Task::new(name.into()) }
     }
@@ -92,21 +94,22 @@ impl Task {
         }
     }
 
-    /// The event: its type and data. Without it, a task cannot be scheduled.
+    /// Sets the event's type and data. Without this, a task cannot be scheduled.
     pub fn emits(mut self, event_type: impl Into<String>, payload: impl Into<Json>) -> Self {
         self.event_type = event_type.into();
         self.payload = payload.into();
         self
     }
 
-    /// The cron expression is that of the clocks of this time zone, as `Europe/Copenhagen`. When they are changed, a fixed time that is
-    /// skipped is due right after, and one that comes twice is due once; times of a wildcard or a step follow the clocks.
+    /// Sets the time zone of the cron expression, such as `Europe/Copenhagen`. When its clocks
+    /// change, a fixed time that is skipped is due right after the change, and a fixed time that
+    /// occurs twice is due once. Times from a wildcard or a step follow the clocks.
     pub fn timezone(mut self, name: impl Into<String>) -> Self {
         self.timezone = name.into();
         self
     }
 
-    /// Appends to this stream, whatever its version is then.
+    /// Appends to this stream, which may have any version.
     pub fn stream(mut self, stream_id: impl Into<StreamId>) -> Self {
         self.stream_id = Some(stream_id.into());
         self
@@ -118,54 +121,56 @@ impl Task {
         self
     }
 
-    /// No due time before this.
+    /// Allows no due time before this.
     pub fn starts_at<Z: TimeZone>(mut self, at: DateTime<Z>) -> Self {
         self.starts_at = Some(at.to_utc());
         self
     }
 
-    /// No due time after this.
+    /// Allows no due time after this.
     pub fn ends_at<Z: TimeZone>(mut self, at: DateTime<Z>) -> Self {
         self.ends_at = Some(at.to_utc());
         self
     }
 
-    /// What becomes of due times that nobody fired within two minutes (default: [`MissedRuns::FireOnce`]).
+    /// Sets what happens to due times that nobody fired within two minutes. Default:
+    /// [`MissedRuns::FireOnce`].
     pub fn missed(mut self, missed: MissedRuns) -> Self {
         self.missed = missed;
         self
     }
 
-    /// Does not fire until it is resumed. Without this, scheduling again changes nothing about whether it fires: what an operator
-    /// paused stays so.
+    /// Keeps the task from firing until it is resumed. Without this, scheduling again does not
+    /// change whether the task fires: if an operator paused it, it stays paused.
     pub fn paused(mut self) -> Self {
         self.active = Some(false);
         self
     }
 
-    /// pg_cron triggers it too, so that it fires while no node is up. Needs the extension in this database.
+    /// Lets pg_cron trigger the task too, so that it fires while no node is up. The extension must
+    /// be installed in this database.
     pub fn with_pg_cron(mut self) -> Self {
         self.pg_cron = true;
         self
     }
 }
 
-/// What a schedule does at present.
+/// The present state of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleState {
-    /// It fires when it is due.
+    /// The schedule fires when it is due.
     Active,
-    /// It fires nothing until it is resumed.
+    /// The schedule fires nothing until it is resumed.
     Paused,
-    /// Its event cannot be appended: tried again by itself.
+    /// The schedule's event cannot be appended. It is tried again automatically.
     Failing,
-    /// It is never due again.
+    /// The schedule is never due again.
     Ended,
 }
 
 impl ScheduleState {
-    /// Its name in the database and on the command line.
+    /// The name in the database and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             ScheduleState::Active => "active",
@@ -176,20 +181,20 @@ impl ScheduleState {
     }
 }
 
-/// A schedule as it is. Its due times are as the clocks of its time zone show them.
+/// An existing schedule. Due times are in its time zone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Schedule {
-    /// Its name.
+    /// The schedule's name.
     pub name: String,
-    /// Its id, which stays: header `scheduled_task_id` of its events.
+    /// The schedule's permanent id: the header `scheduled_task_id` of its events.
     pub task_id: Uuid,
-    /// What it does.
+    /// The schedule's state.
     pub state: ScheduleState,
-    /// The cron expression; `None`: it is due once.
+    /// The cron expression. `None`: the schedule is due once.
     pub cron: Option<String>,
-    /// When one without a cron expression is due.
+    /// When a schedule without a cron expression is due.
     pub due_at: Option<DateTime<Utc>>,
-    /// Whose clocks the cron expression means.
+    /// The time zone of the cron expression.
     pub timezone: String,
     /// The type of the event.
     pub event_type: String,
@@ -199,46 +204,46 @@ pub struct Schedule {
     pub stream_id: Option<StreamId>,
     /// The key of the event.
     pub key: Option<String>,
-    /// No due time before this.
+    /// There is no due time before this.
     pub starts_at: Option<DateTime<Utc>>,
-    /// No due time after this.
+    /// There is no due time after this.
     pub ends_at: Option<DateTime<Utc>>,
-    /// What becomes of due times that nobody fired.
+    /// What happens to due times that nobody fired.
     pub missed: MissedRuns,
-    /// Whether pg_cron triggers it too.
+    /// Whether pg_cron triggers the schedule too.
     pub pg_cron: bool,
-    /// pg_cron's number for it.
+    /// The number of pg_cron's job for the schedule.
     pub job_id: Option<i64>,
-    /// When it is due next; `None`: never again.
+    /// When the schedule is due next. `None`: never again.
     pub next_due_at: Option<DateTime<FixedOffset>>,
     /// The last due time that was fired.
     pub last_due_at: Option<DateTime<FixedOffset>>,
     /// How often the event of the next due time could not be appended.
     pub failures: u32,
-    /// Why, the last time.
+    /// Why the event could not be appended, the last time.
     pub error: Option<String>,
-    /// When it was made.
+    /// When the schedule was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed, paused or resumed.
+    /// When the schedule was last changed, paused or resumed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// What became of a due time.
+/// What happened at a due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
     /// The event was appended.
     Fired,
-    /// It was missed, and no event was appended.
+    /// The due time was missed, and no event was appended.
     Skipped,
-    /// Somebody ran it by hand.
+    /// Somebody ran the schedule by hand.
     Manual,
-    /// The event could not be appended: tried again.
+    /// The event could not be appended. It is tried again.
     Failed,
 }
 
 impl RunOutcome {
-    /// Its name in the database and on the command line.
+    /// The name in the database and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             RunOutcome::Fired => "fired",
@@ -252,41 +257,41 @@ impl RunOutcome {
 /// A run of a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScheduleRun {
-    /// When it was due; of several that were skipped, the first.
+    /// When the run was due. If several due times were skipped, this is the first.
     pub due_at: DateTime<FixedOffset>,
-    /// What became of it.
+    /// What happened at the due time.
     pub outcome: RunOutcome,
-    /// When that was.
+    /// When the outcome was recorded.
     pub ran_at: DateTime<Utc>,
-    /// Its event's id: the same at every try. `None`: it was skipped.
+    /// The event's id, which is the same at every attempt. `None`: the run was skipped.
     pub event_id: Option<Uuid>,
-    /// Its event's place in the log.
+    /// The event's place in the log.
     pub global_sequence: Option<u64>,
-    /// The last due time that was skipped with it.
+    /// The last due time that was skipped with this one.
     pub skipped_until: Option<DateTime<Utc>>,
-    /// How often it was tried.
+    /// How often the run was tried.
     pub attempts: u32,
     /// Why the event could not be appended.
     pub error: Option<String>,
 }
 
-/// Why something could not be done with a schedule.
+/// Why an operation on a schedule failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// There is no schedule of this name (WH030).
+    /// The schedule does not exist (WH030).
     #[error("schedule {0:?} does not exist")]
     NotFound(String),
-    /// A cron expression, time zone, name or value that cannot be (WH002).
+    /// A cron expression, time zone, name or value is invalid (WH002).
     #[error("{0}")]
     InvalidInput(String),
-    /// pg_cron is wanted, and cannot be used in this database (WH031).
+    /// pg_cron was requested but cannot be used in this database (WH031).
     #[error("{0}")]
     PgCronUnavailable(String),
     /// The payload is larger than the namespace allows (WH004).
     #[error("payload of {bytes} bytes is larger than the {limit} that the namespace allows")]
     PayloadTooLarge {
-        /// Its size.
+        /// The payload's size.
         bytes: u64,
         /// The namespace's `max_payload_bytes`.
         limit: u64,
@@ -297,7 +302,7 @@ pub enum ScheduleError {
     /// The database's role has no grant for this (WH015).
     #[error("{0}")]
     NotGranted(String),
-    /// The database could not be reached, or failed.
+    /// The database could not be reached, or it failed.
     #[error("{0}")]
     Unavailable(#[source] Fault),
 }

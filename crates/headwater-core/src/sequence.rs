@@ -1,13 +1,28 @@
 //! Numbers that the database counts.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A number that the database counts from 0 and keeps as a bigint: a place in the log, a position, a horizon, the version of a stream.
+/// A number that the database counts from 0 and keeps as a bigint: a place in the log, a position,
+/// a horizon, the version of a stream.
 ///
-/// The database's integers are signed and Rust's counters are not. Each conversion between the two goes through this type, so a
-/// number that only one side can hold is an error and never another number.
+/// The database's integers are signed and Rust's counters are not. Each conversion between the two
+/// goes through this type, so a number that only one side can hold is an error and never another
+/// number.
+///
+/// A sequence compares with a plain `u64` on its right:
+///
+/// ```
+/// use headwater_core::Sequence;
+///
+/// let place = Sequence::try_from(41_u64)?;
+/// assert!(place == 41 && place < 42);
+/// assert_eq!(place.next().map(Sequence::get), Some(42));
+/// assert_eq!(Sequence::default().previous(), None);
+/// # Ok::<_, headwater_core::InvalidSequence>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Sequence(u64);
@@ -24,10 +39,37 @@ impl Sequence {
     /// The highest sequence, which is the highest bigint.
     pub const MAX: Sequence = Sequence(i64::MAX.unsigned_abs());
 
-    /// The sequence that is nearest to a bound. Use it only for a bound that is compared and not stored: a bound above
-    /// [`Sequence::MAX`] is beyond every event, and so is `MAX`.
+    /// The sequence that is nearest to a bound. Use it only for a bound that is compared and not
+    /// stored: a bound above [`Sequence::MAX`] is beyond every event, and so is `MAX`.
     pub fn saturating(bound: u64) -> Self {
         Sequence(bound).min(Sequence::MAX)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The sequence after this one. `None`: this is [`Sequence::MAX`].
+    pub fn next(self) -> Option<Self> {
+        (self < Sequence::MAX).then(|| Sequence(self.0 + 1))
+    }
+
+    /// The sequence before this one. `None`: this is 0.
+    pub fn previous(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Sequence)
+    }
+}
+
+impl PartialEq<u64> for Sequence {
+    fn eq(&self, other: &u64) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialOrd<u64> for Sequence {
+    fn partial_cmp(&self, other: &u64) -> Option<Ordering> {
+        Some(self.0.cmp(other))
     }
 }
 
@@ -97,6 +139,22 @@ mod tests {
         assert_eq!(Sequence::saturating(u64::MAX), Sequence::MAX);
         assert_eq!(Sequence::saturating(i64::MAX.unsigned_abs() + 1), Sequence::MAX);
         assert_eq!(u64::from(Sequence::saturating(7)), 7);
+    }
+
+    #[test]
+    fn it_compares_with_numbers_that_only_one_side_can_hold() {
+        let seven = Sequence::saturating(7);
+        assert!(seven == 7 && seven != 8 && seven < 8 && seven > 6 && seven <= 7 && seven >= 7);
+        assert!(Sequence::MAX < u64::MAX && Sequence::MAX != u64::MAX);
+        assert_eq!((seven.get(), Sequence::MAX.get()), (7, i64::MAX.unsigned_abs()));
+    }
+
+    #[test]
+    fn neighbours_end_where_the_database_ends() {
+        let seven = Sequence::saturating(7);
+        assert_eq!((seven.previous(), seven.next()), (Some(Sequence::saturating(6)), Some(Sequence::saturating(8))));
+        assert_eq!((Sequence::default().previous(), Sequence::MAX.next()), (None, None));
+        assert_eq!(Sequence::MAX.previous().and_then(Sequence::next), Some(Sequence::MAX));
     }
 
     #[test]

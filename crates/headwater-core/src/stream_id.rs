@@ -11,8 +11,8 @@ use crate::names::{self, InvalidName};
 
 /// The name of a stream: 1 to 512 bytes without control characters.
 ///
-/// It is made from any string or UUID without a check; [`validate`](StreamId::validate) runs when events are
-/// appended, where a wrong name is an error like any other.
+/// It is made from any string or UUID without a check. [`validate`](StreamId::validate) runs when
+/// events are appended, and a wrong name is then an error like any other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StreamId(String);
@@ -34,7 +34,7 @@ impl StreamId {
     }
 }
 
-/// As the text is: an error that names a stream is for people.
+/// Shows the text itself: an error that names a stream is for people.
 impl fmt::Debug for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)

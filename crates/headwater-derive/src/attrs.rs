@@ -1,4 +1,5 @@
-//! Reading `#[event(..)]`, what all attributes share, and finding what serde must not be told to do.
+//! Parses `#[event(..)]` and what all attributes share, and finds serde attributes that must not be
+//! used.
 
 use proc_macro2::{Span, TokenTree};
 use quote::ToTokens;
@@ -6,11 +7,11 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, LitInt, LitStr, Path, Result, Token, parse_quote};
 
-/// As `MAX_EVENT_TYPE_BYTES` and `MAX_SUBSCRIBER_ID_BYTES` of headwater-core, which cannot be a dependency of a macro that it is
-/// tested with.
+/// The same as `MAX_EVENT_TYPE_BYTES` and `MAX_SUBSCRIBER_ID_BYTES` of headwater-core. That crate
+/// cannot be a dependency of a macro that it is tested with.
 const MAX_NAME_BYTES: usize = 255;
 
-/// What stands in `#[event(..)]`.
+/// The contents of `#[event(..)]`.
 #[derive(Default)]
 pub(crate) struct EventAttrs {
     /// `type = ".."`.
@@ -73,7 +74,7 @@ impl EventAttrs {
     }
 }
 
-/// The path to Headwater in generated code, unless an attribute names another.
+/// Returns the path to Headwater in generated code, unless an attribute names another one.
 pub(crate) fn krate_or_default(krate: Option<&Path>) -> Path {
     krate.cloned().unwrap_or_else(|| parse_quote!(::headwater))
 }
@@ -101,10 +102,11 @@ pub(crate) fn check_name(what: &str, name: &str, span: Span) -> Result<()> {
     Err(Error::new(span, format!("this {what} {wrong}: it must be 1 to 255 bytes without control characters")))
 }
 
-/// Refuses serde attributes that would change the form in which the payload is found: externally tagged.
+/// Refuses serde attributes that would change the form in which the payload is found: externally
+/// tagged.
 pub(crate) fn check_serde(attrs: &[Attribute], place: Place) -> Result<()> {
     let refused: &[&str] = match place {
-        // A struct has no tag to change: whatever serde makes of it is the payload.
+        // A struct has no tag to change: whatever serde writes for it is the payload.
         Place::Struct => return Ok(()),
         Place::Enum => &[
             "tag",
@@ -126,11 +128,11 @@ pub(crate) fn check_serde(attrs: &[Attribute], place: Place) -> Result<()> {
     }
 }
 
-/// The keys of all `#[serde(..)]`, as `tag` of `#[serde(tag = "..")]`.
+/// Returns the keys of all `#[serde(..)]`, such as `tag` of `#[serde(tag = "..")]`.
 pub(crate) fn serde_keys(attrs: &[Attribute]) -> Vec<Path> {
     let mut keys = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
-        // What does not parse is serde's to report.
+        // If this does not parse, serde reports it.
         let _ = attr.parse_nested_meta(|meta| {
             keys.push(meta.path);
             while !meta.input.is_empty() && !meta.input.peek(Token![,]) {

@@ -13,7 +13,7 @@ use crate::subset_of;
 /// A variant, or the struct itself.
 struct Shape<'a> {
     ident: &'a Ident,
-    /// serde's tag.
+    /// The tag that serde uses.
     tag: String,
     event_type: String,
     /// Where the event type is written, for errors.
@@ -40,7 +40,7 @@ impl<'a> Shape<'a> {
         })
     }
 
-    /// The `Shape` of headwater-core's `__private`.
+    /// Generates the `Shape` of headwater-core's `__private`.
     fn expand(&self, krate: &Path) -> TokenStream {
         let Shape { tag, is_unit, schema_version, .. } = self;
         quote!(#krate::__private::Shape { tag: #tag, is_unit: #is_unit, schema_version: #schema_version })
@@ -69,7 +69,7 @@ fn expand_enum(input: &DeriveInput, data: &DataEnum) -> Result<TokenStream> {
         return Err(Error::new(input.ident.span(), "an enum without variants holds no event: add a variant"));
     }
     let default_version = attrs.schema_version.unwrap_or(1);
-    // All errors at once: each variant is judged by itself.
+    // Report all errors at once: each variant is checked by itself.
     let shapes = collect(data.variants.iter().map(|variant| {
         check_serde(&variant.attrs, Place::Variant)?;
         refuse_subset_of(&variant.attrs)?;
@@ -124,7 +124,7 @@ fn expand_struct(input: &DeriveInput, data: &DataStruct) -> Result<TokenStream> 
     Ok(body.expand(&input.ident, &krate, &[event_type]))
 }
 
-/// What differs between the implementations for an enum and a struct.
+/// The code that differs between an enum and a struct.
 struct Body {
     event_type: TokenStream,
     schema_version: TokenStream,
@@ -136,7 +136,7 @@ struct Body {
 impl Body {
     fn expand(&self, ident: &Ident, krate: &Path, event_types: &[&str]) -> TokenStream {
         let Body { event_type, schema_version, encode, decode } = self;
-        // Spanned, so that a missing derive of serde is reported at the type's name.
+        // Spanned, so that the compiler reports a missing serde derive at the type's name.
         quote_spanned! {ident.span()=>
             #[automatically_derived]
             impl #krate::EventData for #ident {
@@ -150,7 +150,7 @@ impl Body {
                     #schema_version
                 }
 
-                fn encode(&self) -> ::core::result::Result<#krate::Json, #krate::JsonError> {
+                fn encode(&self) -> ::core::result::Result<#krate::Json, #krate::__private::JsonError> {
                     #encode
                 }
 
@@ -158,7 +158,7 @@ impl Body {
                     event_type: &str,
                     schema_version: u32,
                     data: &#krate::Json,
-                ) -> ::core::result::Result<Self, #krate::DecodeError> {
+                ) -> ::core::result::Result<Self, #krate::__private::DecodeError> {
                     match event_type {
                         #decode
                         _ => ::core::result::Result::Err(#krate::__private::unknown_type::<Self>(event_type)),
@@ -196,7 +196,7 @@ fn refuse_subset_of(attrs: &[Attribute]) -> Result<()> {
     }
 }
 
-/// The values, or all errors in one.
+/// Returns the values, or all errors in one.
 pub(crate) fn collect<T>(results: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
     let mut values = Vec::new();
     let mut errors: Option<Error> = None;

@@ -1,7 +1,7 @@
 //! Names in kebab case.
 
-/// `HTTPServerLog` as `http-server-log`: a word ends before a capital after a small letter or a digit, before the last capital of
-/// several if a small letter follows, and at underscores.
+/// Turns `HTTPServerLog` into `http-server-log`. A word ends before a capital after a small letter
+/// or a digit, before the last of several capitals if a small letter follows, and at underscores.
 pub(crate) fn kebab_case(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut kebab = String::new();

@@ -10,11 +10,11 @@ mod subscriber_id;
 mod subset_enum;
 mod subset_of;
 
-/// Implements `EventData` for an enum (one event type a variant) or a struct (one event type).
+/// Implements `EventData` for an enum (one event type per variant) or a struct (one event type).
 ///
-/// The type must also derive `Clone`, `Debug` and serde's `Serialize` and `Deserialize`. Stored is the content of the
-/// variant alone, as serde writes it: field attributes of serde work, those that change the variant's tag
-/// are refused, because the event's type stands beside the data.
+/// The type must also derive `Clone`, `Debug` and serde's `Serialize` and `Deserialize`. Only the
+/// content of the variant is stored, as serde writes it. Field attributes of serde work. Attributes
+/// that change the variant's tag are refused, because the event's type is stored beside the data.
 ///
 /// ```
 /// # extern crate headwater_core as headwater;
@@ -32,9 +32,9 @@ mod subset_of;
 ///
 /// An event of a newer schema version than the declared one is refused when it is decoded.
 ///
-/// On the consumer's side `#[subset_of(AppEvent)]` declares an enum that holds some of another's variants, and
-/// generates `TryFrom<AppEvent>` for it and `From` of it for `AppEvent`. Variants and fields must be the same
-/// as there.
+/// On the consumer's side `#[subset_of(AppEvent)]` declares an enum that holds some variants of
+/// another enum. It generates `TryFrom<AppEvent>` for the subset, and `From` of the subset for
+/// `AppEvent`. Variants and fields must be the same as in the other enum.
 ///
 /// `#[event(crate = "…")]` names another path to Headwater than `::headwater`.
 #[proc_macro_derive(EventData, attributes(event, subset_of))]
@@ -43,7 +43,7 @@ pub fn derive_event_data(input: TokenStream) -> TokenStream {
     event_data::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Generates an enum that holds some of the variants of the enum that it stands on, on the producer's side.
+/// Generates an enum that holds some of the variants of the annotated enum, on the producer's side.
 ///
 /// ```
 /// # extern crate headwater_core as headwater;
@@ -56,16 +56,18 @@ pub fn derive_event_data(input: TokenStream) -> TokenStream {
 /// # fn main() {}
 /// ```
 ///
-/// The subset has the enum's visibility, attributes and derives, `From<UserEvent> for AppEvent`, and
-/// `TryFrom<AppEvent> for UserEvent`. The compiler hides derives that stand above an attribute: below the
-/// derive line, the subset derives only what events need (`Clone`, `Debug`, `Serialize`, `Deserialize`, `EventData`),
-/// and what you add: `#[subset_enum(UserEvent, UserCreated, derive(PartialEq))]`.
+/// The subset has the enum's visibility, attributes and derives, `From<UserEvent> for AppEvent`,
+/// and `TryFrom<AppEvent> for UserEvent`. The compiler hides derives that stand above an attribute.
+/// So if the attribute stands below the derive line, the subset derives only what events need
+/// (`Clone`, `Debug`, `Serialize`, `Deserialize`, `EventData`), and what you add:
+/// `#[subset_enum(UserEvent, UserCreated, derive(PartialEq))]`.
 #[proc_macro_attribute]
 pub fn subset_enum(args: TokenStream, item: TokenStream) -> TokenStream {
     subset_enum::expand(args.into(), item.into()).into()
 }
 
-/// Implements `SubscriberId`: the id is the type's name in kebab case, unless told otherwise.
+/// Implements `SubscriberId`. The id is the type's name in kebab case, unless an attribute names
+/// another one.
 ///
 /// ```
 /// # extern crate headwater_core as headwater;
@@ -89,8 +91,9 @@ pub fn subset_enum(args: TokenStream, item: TokenStream) -> TokenStream {
 /// # }
 /// ```
 ///
-/// The id names the subscriber's progress in the database: name it with `name` before you rename the type, or it starts anew.
-/// With both `prefix` and `name` it is `prefix:name`. A generic type has one id, whatever its parameters.
+/// The id names the subscriber's progress in the database. Set `name` before you rename the type,
+/// or the subscriber starts from the beginning. With both `prefix` and `name` the id is
+/// `prefix:name`. A generic type has one id, whatever its parameters are.
 ///
 /// `#[subscriber_id(crate = "…")]` names another path to Headwater than `::headwater`.
 #[proc_macro_derive(SubscriberId, attributes(subscriber_id))]

@@ -9,7 +9,7 @@ use syn::{Attribute, DeriveInput, LitStr, Path, Result, parse_quote};
 use crate::attrs::{check_name, krate_or_default, set};
 use crate::kebab::kebab_case;
 
-/// What stands in `#[subscriber_id(..)]`.
+/// The contents of `#[subscriber_id(..)]`.
 #[derive(Default)]
 struct Attrs {
     prefix: Option<LitStr>,
@@ -63,13 +63,14 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
     let mut generics = input.generics.clone();
     if !generics.params.is_empty() {
-        // The trait asks for both, and what the parameters are decides.
+        // The trait requires both, and whether the type has them depends on the parameters.
         let (_, type_generics, _) = input.generics.split_for_impl();
         let both = parse_quote!(#ident #type_generics: ::core::marker::Send + ::core::marker::Sync);
         generics.make_where_clause().predicates.push(both);
     }
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
-    // Spanned, so that a type that cannot be shared between threads is reported at its name.
+    // Spanned, so that the compiler reports a type that cannot be shared between threads at its
+    // name.
     Ok(quote_spanned! {ident.span()=>
         #[automatically_derived]
         impl #impl_generics #krate::SubscriberId for #ident #type_generics #where_clause {

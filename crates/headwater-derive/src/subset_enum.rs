@@ -1,4 +1,4 @@
-//! `#[subset_enum(Name, Variant, ..)]`: generates a smaller enum beside the one that it stands on.
+//! `#[subset_enum(Name, Variant, ..)]`: generates a smaller enum beside the annotated one.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -9,7 +9,7 @@ use syn::{Attribute, Error, Field, Fields, ItemEnum, Path, Result, Token, Varian
 use crate::attrs::{EventAttrs, Place, serde_keys};
 use crate::event_data::collect;
 
-/// What `EventData` asks of a type beside itself, all derivable.
+/// What `EventData` requires of a type besides itself. All of it is derivable.
 const NEEDED: [&str; 4] = ["Clone", "Debug", "Serialize", "Deserialize"];
 
 struct Args {
@@ -47,7 +47,8 @@ impl Parse for Args {
     }
 }
 
-/// The item always comes out as it went in: an error here must not hide the enum from the rest of the program.
+/// The item always comes out as it went in: an error here must not hide the enum from the rest of
+/// the program.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let subset = expand_subset(args, item.clone()).unwrap_or_else(Error::into_compile_error);
     quote!(#item #subset)
@@ -70,7 +71,7 @@ fn expand_subset(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     Ok(quote!(#declared #conversions))
 }
 
-/// The named variants, in the enum's order.
+/// Returns the named variants, in the enum's order.
 fn pick<'a>(args: &Args, item: &'a ItemEnum) -> Result<Vec<&'a Variant>> {
     let is_known = |name: &Ident| item.variants.iter().any(|variant| variant.ident == *name);
     collect(args.variants.iter().enumerate().map(|(at, name)| {
@@ -98,8 +99,9 @@ fn declare(args: &Args, item: &ItemEnum, variants: &[&Variant], krate: &Path) ->
     derives.extend(args.derives.iter().cloned());
     derives.retain(|path| has_default || !is_named(path, "Default"));
 
-    // Derives above this attribute are hidden from it, so what is needed and not seen is added. By path, because
-    // nothing needs to be imported here; `EventData` as its code, because its path is the user's to choose.
+    // Derives above this attribute are hidden from it, so add what is needed and not visible. Add
+    // it by path, because nothing needs to be imported here. Add `EventData` as its code, because
+    // the user chooses its path.
     let private = quote!(#krate::__private);
     let mut attrs: Vec<Attribute> = Vec::new();
     let mut added_serde = false;
@@ -151,7 +153,7 @@ fn convert(subset: &Ident, item: &ItemEnum, variants: &[&Variant], krate: &Path)
     let widen = variants.iter().map(|variant| arm(variant, subset, superset));
     let others = (variants.len() < item.variants.len()).then(|| {
         quote! {
-            // Reached or not, as variants of the enum are configured out.
+            // This arm may be unreachable, because variants of the enum can be configured out.
             #[allow(unreachable_patterns)]
             other => return ::core::result::Result::Err(#krate::__private::not_in_subset(&other, #subset_name)),
         }
@@ -166,7 +168,7 @@ fn convert(subset: &Ident, item: &ItemEnum, variants: &[&Variant], krate: &Path)
 
         #[automatically_derived]
         impl ::core::convert::TryFrom<#superset> for #subset {
-            type Error = #krate::NotInSubset;
+            type Error = #krate::__private::NotInSubset;
 
             fn try_from(event: #superset) -> ::core::result::Result<Self, Self::Error> {
                 ::core::result::Result::Ok(match event { #(#narrow,)* #others })
@@ -175,7 +177,8 @@ fn convert(subset: &Ident, item: &ItemEnum, variants: &[&Variant], krate: &Path)
     }
 }
 
-/// `From::Variant { a, b } => To::Variant { a, b }`, under the same `#[cfg]`s as the variant and its fields.
+/// Generates `From::Variant { a, b } => To::Variant { a, b }`, under the same `#[cfg]`s as the
+/// variant and its fields.
 fn arm(variant: &Variant, from: &Ident, to: &Ident) -> TokenStream {
     let ident = &variant.ident;
     let cfgs = cfgs_of(&variant.attrs);

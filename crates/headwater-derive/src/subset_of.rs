@@ -1,4 +1,5 @@
-//! `#[subset_of(..)]`, helper attribute of `#[derive(EventData)]`: conversions from and to the enum named.
+//! `#[subset_of(..)]`, a helper attribute of `#[derive(EventData)]`: conversions from and to the
+//! named enum.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
@@ -50,7 +51,7 @@ fn expand_one(
 
         #[automatically_derived]
         impl ::core::convert::TryFrom<#superset> for #subset {
-            type Error = #krate::NotInSubset;
+            type Error = #krate::__private::NotInSubset;
 
             fn try_from(event: #superset) -> ::core::result::Result<Self, Self::Error> {
                 ::core::result::Result::Ok(match event {
@@ -72,15 +73,16 @@ fn expand_one(
     }
 }
 
-/// Whether a pattern may leave fields out.
+/// Whether a pattern may leave out fields.
 #[derive(PartialEq)]
 enum Rest {
     None,
-    /// So that a missing field is reported once, by the conversion that has to fill it.
+    /// Then a missing field is reported once, by the conversion that has to fill it.
     Allowed,
 }
 
-/// `From::Variant { a, b } => To::Variant { a, b }`, all in the variant's place in the source.
+/// Generates `From::Variant { a, b } => To::Variant { a, b }`, all in the variant's place in the
+/// source.
 fn arm(variant: &Variant, from: &TokenStream, to: &TokenStream, rest: Rest) -> TokenStream {
     let ident = &variant.ident;
     let span = ident.span();
@@ -100,7 +102,7 @@ fn arm(variant: &Variant, from: &TokenStream, to: &TokenStream, rest: Rest) -> T
     }
 }
 
-/// The tokens of a path as if written at `span`, where the compiler then reports what is wrong.
+/// Returns the tokens of a path as if written at `span`, so that the compiler reports errors there.
 fn respan(path: &TokenStream, span: Span) -> TokenStream {
     let at_span = |mut token: TokenTree| {
         token.set_span(span);

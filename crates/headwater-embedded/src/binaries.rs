@@ -1,5 +1,5 @@
-//! Finds the server binaries. An explicit choice (the builder's, then `HEADWATER_PG_BIN`) is taken or refused,
-//! never passed over; the places that are guessed are tried one after the other.
+//! Finds the server binaries. An explicit choice (the builder's, then `HEADWATER_PG_BIN`) is used
+//! or refused, never skipped. Otherwise the usual places are tried one after the other.
 
 use std::env;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 /// The version of a PostgreSQL server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// 15 in 15.14. Data folders are good for one major version.
+    /// 15 in 15.14. A data folder works with one major version only.
     pub major: u32,
     /// 14 in 15.14; 0 in a beta.
     pub minor: u32,
@@ -31,7 +31,8 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// Reads `postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)` and `postgres (PostgreSQL) 18beta1`.
+    /// Parses `postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)` and `postgres (PostgreSQL)
+    /// 18beta1`.
     fn parse(output: &str) -> Option<Self> {
         let (_, rest) = output.split_once("(PostgreSQL) ")?;
         let number = |text: &str| -> Option<u32> {
@@ -84,7 +85,7 @@ impl Binaries {
         self.dir.join(name)
     }
 
-    /// Whether the server has a setting of this name.
+    /// Returns whether the server has a setting of this name.
     pub(crate) fn know_setting(&self, name: &str) -> bool {
         let described = Command::new(self.program("postgres")).arg("--describe-config").output();
         described.is_ok_and(|output| {
@@ -94,7 +95,7 @@ impl Binaries {
     }
 
     fn in_dir(dir: &Path) -> Result<Self, EmbeddedError> {
-        // Every program is run from `/`, so a relative path would not do.
+        // Every program runs in `/`, so a relative path would not work.
         let dir = dir.canonicalize().map_err(EmbeddedError::io("find", dir))?;
         let program = dir.join("postgres");
         let output = Command::new(&program).arg("--version").output().map_err(EmbeddedError::io("run", &program))?;

@@ -15,18 +15,18 @@ pub enum EmbeddedError {
          or set HEADWATER_PG_BIN; searched: {}", .searched.join("; ")
     )]
     BinariesNotFound {
-        /// The places looked at, in order.
+        /// The places that were searched, in order.
         searched: Vec<String>,
     },
 
     /// A program of PostgreSQL or of the system failed.
     #[error("failed to run {} ({status}): {output}", .program.display())]
     Program {
-        /// What was run.
+        /// The program that was run.
         program: PathBuf,
         /// How it ended.
         status: ExitStatus,
-        /// What it said.
+        /// What it printed.
         output: String,
     },
 
@@ -35,20 +35,20 @@ pub enum EmbeddedError {
     Io {
         /// What was tried.
         action: &'static str,
-        /// On which file, folder or program.
+        /// The file, folder or program.
         path: PathBuf,
-        /// What the system said.
+        /// What the system reported.
         source: io::Error,
     },
 
-    /// Started by root on a machine with no user to run the server as.
+    /// Root started it on a machine without a user to run the server as.
     #[error(
         "PostgreSQL does not run as root, and there is neither a user `postgres` nor `nobody` to run it as: \
          create one (useradd --system postgres) or start as another user than root"
     )]
     NoUnprivilegedUser,
 
-    /// The user the server runs as can not get at a file or folder.
+    /// The user that the server runs as cannot reach a file or folder.
     #[error(
         "failed to reach {} as the user `{user}`, which the server runs as: {} is closed to that user; \
          use another folder, or open this one (chmod o+x {})",
@@ -57,9 +57,9 @@ pub enum EmbeddedError {
     Unreachable {
         /// The user the server would run as.
         user: String,
-        /// What it needs.
+        /// The path that it needs.
         path: PathBuf,
-        /// The first folder on the way that stops it.
+        /// The first folder on the way that is closed to it.
         blocked: PathBuf,
     },
 
@@ -72,13 +72,13 @@ pub enum EmbeddedError {
     WrongOwner {
         /// The data folder.
         data_dir: PathBuf,
-        /// Whose it is.
+        /// The uid of the folder's owner.
         owner: u32,
-        /// Who would run the server.
+        /// The uid that would run the server.
         uid: u32,
     },
 
-    /// The folder is itself a PostgreSQL data folder, made by something else.
+    /// The folder is itself a PostgreSQL data folder that another program created.
     #[error(
         "{} is a PostgreSQL data folder that Headwater did not make: give a folder for Headwater's own \
          server, or run that server yourself and connect to it", .folder.display()
@@ -94,15 +94,15 @@ pub enum EmbeddedError {
         .data_dir.display()
     )]
     AlreadyRunning {
-        /// Its process.
+        /// The server's process.
         pid: u32,
         /// The data folder.
         data_dir: PathBuf,
-        /// Where it listens.
+        /// The port on which it listens.
         port: u16,
     },
 
-    /// The data folder was made by another major version.
+    /// Another major version created the data folder.
     #[error(
         "the data folder {} was made by PostgreSQL {found}, the binaries in {} are PostgreSQL {server}: \
          set HEADWATER_PG_BIN to the binaries of PostgreSQL {found}, or move the data with pg_dump or pg_upgrade",
@@ -111,15 +111,15 @@ pub enum EmbeddedError {
     VersionMismatch {
         /// The data folder.
         data_dir: PathBuf,
-        /// The major version that made it.
+        /// The major version that created it.
         found: String,
         /// The version of the binaries.
         server: Version,
-        /// Where the binaries are.
+        /// The folder of the binaries.
         bin_dir: PathBuf,
     },
 
-    /// An option of the builder that can not be.
+    /// An option of the builder that is not valid.
     #[error("the setting `{name}` can not be `{value}`: {reason}")]
     InvalidSetting {
         /// The setting's name.
@@ -158,28 +158,29 @@ pub enum EmbeddedError {
         log: String,
     },
 
-    /// The server did not stop in time; it still runs.
+    /// The server did not stop in time. It still runs.
     #[error(
         "the server did not stop within {after:?} after a {mode} shutdown: close its connections, \
          or use a harder mode"
     )]
     StopTimeout {
-        /// The mode asked for.
+        /// The requested mode.
         mode: Shutdown,
         /// How long it had.
         after: Duration,
     },
 
-    /// The server runs, but its password could not be set, or the database `headwater` not be made.
+    /// The server runs, but its password could not be set, or the database `headwater` could not be
+    /// created.
     #[error("failed to set the password of `headwater` and to create its database: {source}")]
     Equip {
-        /// What the server or the connection said.
+        /// What the server or the connection reported.
         source: io::Error,
     },
 }
 
 impl EmbeddedError {
-    /// Turns an I/O error into ours: `.map_err(EmbeddedError::io("create", &path))`.
+    /// Converts an I/O error to ours: `.map_err(EmbeddedError::io("create", &path))`.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { action, path, source }

@@ -1,5 +1,5 @@
-//! The server's folder: `pgdata` is the data folder, made whole or not at all; `headwater.lock` is held by
-//! whoever is starting a server there, so that two starts do not meet in the middle.
+//! The server's folder. `pgdata` is the data folder, which is created whole or not at all. The
+//! process that starts a server there holds `headwater.lock`, so that two starts do not collide.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use crate::binaries::Binaries;
 use crate::run_as::RunAs;
 use crate::{EmbeddedError, HEADWATER};
 
-/// `sockaddr_un` holds 107 bytes and a zero; the longest name in it is `/.s.PGSQL.65535`.
+/// `sockaddr_un` holds 107 bytes and a zero. The longest file name in it is `/.s.PGSQL.65535`.
 const SOCKET_DIR_MAX: usize = 107 - "/.s.PGSQL.65535".len();
 
 #[derive(Debug)]
@@ -53,12 +53,13 @@ impl Folder {
         Ok(Self { path, data_dir, run_as, temporary: Some(temporary) })
     }
 
-    /// What to remove in the end.
+    /// Returns the folder to remove at the end.
     pub(crate) fn temporary(&self) -> Option<&Path> {
         self.temporary.as_ref().map(TempDir::path)
     }
 
-    /// Waits for other starts in this folder to be through. Released when the file is dropped.
+    /// Waits until other starts in this folder are finished. The lock is released when the file is
+    /// dropped.
     pub(crate) fn lock(&self) -> Result<File, EmbeddedError> {
         let path = self.path.join("headwater.lock");
         let file = File::create(&path).map_err(EmbeddedError::io("create", &path))?;
@@ -66,7 +67,8 @@ impl Folder {
         Ok(file)
     }
 
-    /// Makes the data folder if there is none, and else checks that these binaries can use it. Wants the lock.
+    /// Creates the data folder if there is none. Otherwise checks that these binaries can use it.
+    /// The caller holds the lock.
     pub(crate) fn prepare(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let path = self.data_dir.join("PG_VERSION");
         if !self.data_dir.exists() {
@@ -84,7 +86,8 @@ impl Folder {
         })
     }
 
-    /// Into another name first: a data folder that an interrupted initdb left half made looks much like a whole one.
+    /// Creates it under another name first: a data folder that an interrupted initdb left half done
+    /// looks much like a complete one.
     fn initdb(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let mut command = self.run_as.command(binaries.program("initdb"));
         command.args(["-U", HEADWATER, "--auth-local=trust", "--auth-host=scram-sha-256"]);
@@ -93,14 +96,14 @@ impl Folder {
         self.make(command, "")
     }
 
-    /// Runs a program that makes the data folder, and leaves an empty file of this name in it (if it is not empty). The
-    /// program's folder has another name until all is done.
+    /// Runs a program that creates the data folder, and leaves an empty file of the name `mark` in
+    /// it (if that is not empty). The program's folder has another name until everything is done.
     pub(crate) fn make(&self, mut command: Command, mark: &str) -> Result<(), EmbeddedError> {
         let unfinished = self.path.join("pgdata.new");
         if unfinished.exists() {
             fs::remove_dir_all(&unfinished).map_err(EmbeddedError::io("remove", &unfinished))?;
         }
-        // PostgreSQL refuses a data folder that others can look into.
+        // PostgreSQL refuses a data folder that other users can read.
         fs::DirBuilder::new().mode(0o700).create(&unfinished).map_err(EmbeddedError::io("create", &unfinished))?;
         self.run_as.give(&unfinished)?;
         let program = PathBuf::from(command.get_program());
@@ -123,7 +126,8 @@ impl Folder {
         File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(EmbeddedError::io("sync", &self.path))
     }
 
-    /// Where the socket goes: the data folder, which is private already, unless its path is too long for one.
+    /// Returns where the socket goes: the data folder, which is private already, unless its path is
+    /// too long for a socket.
     pub(crate) fn socket_home(&self) -> Result<Option<TempDir>, EmbeddedError> {
         if self.data_dir.as_os_str().as_bytes().len() <= SOCKET_DIR_MAX {
             return Ok(None);

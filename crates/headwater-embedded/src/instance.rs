@@ -1,4 +1,5 @@
-//! A server that may or may not be running: its folder, its port, its settings, and how to launch it.
+//! A server that may or may not be running: its folder, its port, its settings, and how to launch
+//! it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,14 +17,14 @@ use crate::watchdog::Watchdog;
 use crate::{EmbeddedError, HEADWATER, wire};
 
 const POLL: Duration = Duration::from_millis(20);
-/// So much of the log goes into an error.
+/// How many lines of the log an error shows.
 const LOG_LINES: usize = 20;
 const EXISTS: &str = include_str!("sql/database_exists.sql");
 const CREATE: &str = include_str!("sql/create_database.sql");
 const IS_STANDBY: &str = include_str!("sql/is_standby.sql");
 const SET_PASSWORD: &str = include_str!("sql/set_password.sql");
 
-/// Fields are dropped in order: folders go while the watchdog still stands behind us.
+/// Fields are dropped in order: the folders go while the watchdog still protects us.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) folder: Folder,
@@ -49,8 +50,9 @@ impl Instance {
 
     /// Starts the server and waits until it takes connections.
     ///
-    /// After the postmaster was killed its backends need a moment to notice and leave; PostgreSQL refuses to start
-    /// while they hold its shared memory, so that refusal is waited out.
+    /// After the postmaster was killed, its backends need a moment to notice and leave. PostgreSQL
+    /// refuses to start while they hold its shared memory. So this tries again while it refuses for
+    /// that reason.
     pub(crate) fn launch(&self) -> Result<Postmaster, EmbeddedError> {
         let deadline = Instant::now() + self.start_timeout;
         loop {
@@ -71,7 +73,7 @@ impl Instance {
         let offset = log.len();
         let mut command = self.folder.run_as.command("/bin/sh");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        // exec: the process we have is the postmaster.
+        // exec: the process that we start is the postmaster.
         command.args(["-c", r#"umask 077; log=$1; shift; exec "$@" >>"$log" 2>&1"#, "sh"]);
         command.arg(log.path()).arg(self.binaries.program("postgres")).args(self.arguments());
         let mut postmaster = Postmaster::spawn(command, self.folder.temporary().is_some())?;
@@ -99,7 +101,7 @@ impl Instance {
         if log.contains("could not bind IPv4 address") {
             return Some(EmbeddedError::PortTaken { port: self.port });
         }
-        // Somebody started a server on this folder by hand, between our look and our start.
+        // Somebody started a server on this folder by hand, between our check and our start.
         let file = PidFile::read(&self.folder.data_dir)?;
         let locked = log.contains("lock file \"postmaster.pid\" already exists");
         locked.then(|| pidfile::already_running(&file, &self.folder.data_dir))
@@ -110,7 +112,7 @@ impl Instance {
         let mut socket = OsString::from("unix_socket_directories=");
         socket.push(quoted(self.socket_dir()));
         let port = format!("port={}", self.port).into();
-        // Trusted there is who reaches it: the server's user, and root.
+        // The socket trusts everybody who can reach it: the server's user, and root.
         let closed = "unix_socket_permissions=0700".into();
         let settings = self.settings.iter().map(|(name, value)| format!("{name}={value}").into());
         for setting in settings.chain([port, socket, closed]) {
@@ -120,8 +122,8 @@ impl Instance {
         arguments
     }
 
-    /// Sets the password and makes the database. Not only at the first start: that one may have been cut short. A standby has
-    /// both from its primary.
+    /// Sets the password and creates the database. It does so at every start, because the first one
+    /// may have been cut short. A standby gets both from its primary.
     pub(crate) fn equip(&self) -> Result<(), EmbeddedError> {
         let socket = self.socket_dir().join(format!(".s.PGSQL.{}", self.port));
         // A start does not wait for synchronous standbys, which may not be there yet.
@@ -138,7 +140,8 @@ impl Instance {
     }
 }
 
-/// The setting is a list: a path with a comma or a blank in it needs quotes. One with a quote is not worth a rule.
+/// The setting is a list: a path with a comma or a blank in it needs quotes. A path with a quote in
+/// it is too rare to support.
 fn quoted(path: &Path) -> OsString {
     let mut text = OsString::from("\"");
     text.push(path);

@@ -2,12 +2,14 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// A log larger than this at a start becomes `server.log.1`, so that a durable server does not fill the disk.
+/// At a start, a log larger than this becomes `server.log.1`, so that a durable server does not
+/// fill the disk.
 const KEEP: u64 = 16 << 20;
-/// No more than this is read back.
+/// At most this much is read back.
 const READ: u64 = 256 << 10;
 
-/// The server's log. The server's user opens it, not we: root must not write where another user may put a link.
+/// The server's log. The server's user opens it, not we: root must not write where another user may
+/// put a link.
 #[derive(Clone, Debug)]
 pub(crate) struct Log(PathBuf);
 
@@ -24,14 +26,14 @@ impl Log {
         fs::metadata(&self.0).map_or(0, |meta| meta.len())
     }
 
-    /// Failing to turn the log over is no reason not to start.
+    /// Renames a large log. A failure is no reason not to start.
     pub(crate) fn turn_over(&self) {
         if self.len() > KEEP {
             let _ = fs::rename(&self.0, self.0.with_extension("log.1"));
         }
     }
 
-    /// What was logged from `offset` on: its end, if that is long.
+    /// Returns what was logged from `offset` on, or only its end if that is long.
     pub(crate) fn since(&self, offset: u64) -> String {
         let start = offset.max(self.len().saturating_sub(READ));
         let mut bytes = Vec::new();

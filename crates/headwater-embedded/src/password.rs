@@ -1,7 +1,8 @@
-//! The superuser's password: made at the first start, kept in a file that only the server's user can read.
+//! The superuser's password: generated at the first start, and kept in a file that only the
+//! server's user can read.
 //!
-//! The file is in the data folder, so that copies of the folder (backups, standbys) have it too. It decides: each
-//! start sets the role's password to what the file says.
+//! The file is in the data folder, so that copies of the folder (backups, standbys) have it too.
+//! The file decides: each start sets the role's password to its contents.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,10 +13,10 @@ use crate::run_as::RunAs;
 use crate::{EmbeddedError, HEADWATER};
 
 const RANDOM_BYTES: usize = 24;
-/// Two letters per byte. Letters alone need no quotes, neither in a url nor in SQL.
+/// Two letters per byte. Letters need no quotes, neither in a url nor in SQL.
 const LENGTH: usize = 2 * RANDOM_BYTES;
 
-/// The password of the data folder, if it has one.
+/// Reads the password of the data folder, if it has one.
 pub(crate) fn read(data_dir: &Path) -> Result<Option<String>, EmbeddedError> {
     let path = path(data_dir);
     match fs::read_to_string(&path) {
@@ -25,8 +26,9 @@ pub(crate) fn read(data_dir: &Path) -> Result<Option<String>, EmbeddedError> {
     }
 }
 
-/// The password of the data folder, which gets one if it has none; and the file for clients. A folder without one was made when servers let
-/// everybody on the machine in: that ends here.
+/// Returns the password of the data folder, and writes the file for clients. A folder without a
+/// password gets one. It comes from a time when servers let in everybody on the machine, and that
+/// ends here.
 pub(crate) fn ensure(data_dir: &Path, run_as: &RunAs) -> Result<String, EmbeddedError> {
     let password = match read(data_dir)? {
         Some(password) => password,
@@ -40,7 +42,7 @@ pub(crate) fn ensure(data_dir: &Path, run_as: &RunAs) -> Result<String, Embedded
     Ok(password)
 }
 
-/// The password once more, as PostgreSQL's clients read it (`PGPASSFILE`).
+/// Returns the file with the password in the form that PostgreSQL's clients read (`PGPASSFILE`).
 pub(crate) fn pass_file(data_dir: &Path) -> PathBuf {
     data_dir.join("headwater.pgpass")
 }
@@ -58,8 +60,8 @@ fn make(data_dir: &Path, run_as: &RunAs) -> Result<String, EmbeddedError> {
     Ok(password)
 }
 
-/// `pg_hba.conf` with passwords asked for where connections over TCP were trusted. Nobody but the server's user reaches the
-/// socket, so its rules stay.
+/// Changes `pg_hba.conf` so that it asks for passwords where it trusted connections over TCP. Only
+/// the server's user reaches the socket, so the rules for the socket stay.
 fn without_trust(rules: &str) -> String {
     let mut closed = String::with_capacity(rules.len());
     for line in rules.split_inclusive('\n') {
@@ -78,7 +80,7 @@ fn without_trust(rules: &str) -> String {
     closed
 }
 
-/// Whole or not at all, and readable by the server's user alone.
+/// Replaces a file as a whole or not at all. Only the server's user can read it.
 fn replace(path: &Path, text: &str, run_as: &RunAs) -> Result<(), io::Error> {
     let unfinished = path.with_extension("new");
     match fs::remove_file(&unfinished) {

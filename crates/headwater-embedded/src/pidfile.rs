@@ -1,11 +1,12 @@
-//! `postmaster.pid`: PostgreSQL's own lock on a data folder, and its word on whether it is ready.
+//! `postmaster.pid`: PostgreSQL's own lock on a data folder, and its report whether it is ready.
 //!
-//! PostgreSQL takes a pid file for stale if the process in it does not exist, and refuses to start if it
-//! does, whatever it is: after a power loss any process of the same user may have got that number (in a
-//! container, where numbers are small, it likely has). We look closer: the file is live only if that process
-//! works in the data folder. A stale file is not removed, since PostgreSQL finds in it the shared memory that
-//! backends of a killed postmaster may still use; it gets our number instead, which PostgreSQL, seeing its
-//! parent in it, takes for stale and then checks the rest.
+//! PostgreSQL takes a pid file as stale if the process in it does not exist, and refuses to start
+//! if it exists, whatever it is. After a power loss, any process of the same user may have got that
+//! number (in a container, where numbers are small, it is likely). So we check more: the file is
+//! live only if that process works in the data folder. A stale file is not removed, because
+//! PostgreSQL finds in it the shared memory that backends of a killed postmaster may still use.
+//! Instead we put our own number in it. PostgreSQL sees that this is its parent, takes the file as
+//! stale, and then checks the rest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,8 @@ use crate::EmbeddedError;
 use crate::run_as::RunAs;
 
 const POLL: Duration = Duration::from_millis(50);
-/// A server writes its number right after it makes the file; one that is empty for longer was cut off by a power loss.
+/// A server writes its number right after it creates the file. If the file is empty for longer, a
+/// power loss cut it off.
 const EMPTY_FOR: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +49,7 @@ impl PidFile {
     }
 }
 
-/// Makes sure that no server uses the folder. Waits for one that is stopping.
+/// Makes sure that no server uses the folder. Waits for a server that is stopping.
 pub(crate) fn claim(data_dir: &Path, run_as: &RunAs, patience: Duration) -> Result<(), EmbeddedError> {
     let deadline = Instant::now() + patience;
     let mut empty_since = None;
@@ -77,7 +79,7 @@ pub(crate) fn already_running(file: &PidFile, data_dir: &Path) -> EmbeddedError 
     EmbeddedError::AlreadyRunning { pid: file.pid, data_dir: data_dir.to_path_buf(), port: file.port }
 }
 
-/// Asked as the server's user: in a container even root may not look at other users' processes.
+/// Checked as the server's user: in a container even root may not look at other users' processes.
 fn is_live(file: &PidFile, data_dir: &Path, run_as: &RunAs) -> bool {
     let script = r#"if [ -e /proc/self/cwd ]; then [ "/proc/$1/cwd" -ef "$2" ]; else kill -0 "$1"; fi"#;
     run_as.shell(script, &[Path::new(&file.pid.to_string()), data_dir]).is_some()

@@ -2,13 +2,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// Below the range from which Linux takes the ports of outgoing connections: a server that restarts must not
-/// find its port lent to somebody's connection.
+/// Below the range from which Linux takes the ports of outgoing connections: a server that restarts
+/// must not find that another connection uses its port.
 const FIRST: u16 = 15_432;
 const LAST: u16 = 32_767;
 const ATTEMPTS: usize = 100;
 
-/// A port nobody listens on now; somebody may by the time the server does, so be ready to ask again.
+/// Returns a port that nobody uses now. Somebody may use it by the time the server starts, so be
+/// ready to ask again.
 pub(crate) fn free() -> io::Result<u16> {
     let mut refusal = io::Error::other("no attempt made");
     for _ in 0..ATTEMPTS {

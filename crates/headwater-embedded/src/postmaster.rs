@@ -10,17 +10,19 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::EmbeddedError;
 
 const POLL: Duration = Duration::from_millis(10);
-/// A fast shutdown waits for its checkpoint and for replicas to have got everything; a dropped server is then told to hurry.
+/// How long a fast shutdown may take before a dropped server is shut down immediately. It waits for
+/// its checkpoint and for replicas to receive everything.
 const FAST: Duration = Duration::from_secs(30);
-/// An immediate one waits only for connections that were refused and have not said who they are, which it does not end.
+/// How long an immediate shutdown may take. It waits only for connections that were refused and
+/// have not authenticated, which it does not end.
 const IMMEDIATE: Duration = Duration::from_secs(3);
 
 /// How a server is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Waits until all clients have left.
+    /// Waits until all clients have disconnected.
     Smart,
-    /// Rolls back what is open, disconnects clients, and writes everything down.
+    /// Rolls back open transactions, disconnects clients, and writes everything to disk.
     Fast,
     /// Ends at once, as in a crash: the next start recovers.
     Immediate,
@@ -46,11 +48,12 @@ impl fmt::Display for Shutdown {
     }
 }
 
-/// Dropping it stops it. A process that was not waited for keeps its number, so a signal never meets another one.
+/// Dropping it stops the server. A process that was not waited for keeps its number, so a signal
+/// never reaches another process.
 #[derive(Debug)]
 pub(crate) struct Postmaster {
     process: Child,
-    /// Nobody needs what it has not written down.
+    /// Whether nobody needs the data afterwards.
     disposable: bool,
 }
 
@@ -65,12 +68,12 @@ impl Postmaster {
         self.process.id()
     }
 
-    /// How it ended, if it has.
+    /// Returns how it ended, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.process.try_wait().ok().flatten()
     }
 
-    /// Ends it as a crash of its process would. Its backends notice, and leave by themselves.
+    /// Ends it as a crash of its process would. Its backends notice, and end by themselves.
     pub(crate) fn kill(&mut self) {
         // Both fail only if the process is gone.
         let _ = self.process.kill();
@@ -81,7 +84,7 @@ impl Postmaster {
     pub(crate) fn stop(&mut self, mode: Shutdown, patience: Duration) -> Result<(), EmbeddedError> {
         let deadline = Instant::now() + patience;
         if self.ended().is_none() {
-            // Fails only if the process is gone, which the loop sees.
+            // This fails only if the process is gone, which the loop sees.
             let _ = kill_process(Pid::from_child(&self.process), mode.signal());
         }
         while self.ended().is_none() {

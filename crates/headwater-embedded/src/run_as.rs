@@ -1,4 +1,5 @@
-//! The user PostgreSQL's programs run as: ourselves, or, since PostgreSQL refuses root, somebody unprivileged.
+//! The user that PostgreSQL's programs run as: ourselves, or, because PostgreSQL refuses root, an
+//! unprivileged user.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -8,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::EmbeddedError;
 
-/// In this order; the first that exists is taken.
+/// The first of these users that exists is used.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
 
 #[derive(Clone, Debug)]
@@ -25,8 +26,8 @@ struct User {
 }
 
 impl RunAs {
-    /// Who is to run a server on `data_dir`, which may not exist yet. Root takes the folder's owner, so that a
-    /// folder made by somebody else goes on working and stays theirs.
+    /// Decides who runs a server on `data_dir`, which may not exist yet. Root uses the folder's
+    /// owner, so that another user's folder continues to work and stays theirs.
     pub(crate) fn for_data_dir(data_dir: &Path) -> Result<Self, EmbeddedError> {
         let uid = rustix::process::geteuid().as_raw();
         let owner = fs::metadata(data_dir).ok().map(|meta| (meta.uid(), meta.gid()));
@@ -40,8 +41,9 @@ impl RunAs {
         }
     }
 
-    /// A command of that user: from `/` (the user may not be able to enter our folder), in a process group of its
-    /// own (Ctrl-C is ours to handle), untouched by the PG… variables meant for clients.
+    /// Creates a command of that user. It runs in `/` (the user may not be able to enter our
+    /// folder), in its own process group (we handle Ctrl-C), and without the PG… variables, which
+    /// are meant for clients.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.current_dir("/").process_group(0).stdin(Stdio::null()).env("LC_ALL", "C");
@@ -56,7 +58,8 @@ impl RunAs {
         command
     }
 
-    /// Runs a line of shell as that user, with `args` as `$1`, `$2`, …; its output if it succeeded.
+    /// Runs a line of shell as that user, with `args` as `$1`, `$2`, …. Returns its output if it
+    /// succeeded.
     pub(crate) fn shell(&self, script: &str, args: &[&Path]) -> Option<String> {
         let output = self.command("/bin/sh").args(["-c", script, "sh"]).args(args).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -72,7 +75,8 @@ impl RunAs {
         }
     }
 
-    /// Asks the kernel, as that user, whether `path` (a program or a folder) may be entered, parents first.
+    /// Asks the kernel, as that user, whether `path` (a program or a folder) may be entered,
+    /// parents first.
     pub(crate) fn check_reach(&self, path: &Path) -> Result<(), EmbeddedError> {
         let Some(user) = &self.user else { return Ok(()) };
         let mut way: Vec<&Path> = path.ancestors().collect();

@@ -5,10 +5,11 @@ use crate::pidfile::PidFile;
 use crate::postmaster::Postmaster;
 use crate::{EmbeddedError, HEADWATER, ServerBuilder, Shutdown, Version, password};
 
-/// A running server. Dropping it shuts it down fast; if it is disposable, at once, and its folder is removed.
+/// A running server. Dropping it shuts it down: a durable one fast, a disposable one at once, and
+/// then the folder of a disposable one is removed.
 #[derive(Debug)]
 pub struct Server {
-    // Before the instance: the server stops first, then its folder goes.
+    // This field comes before the instance: the server stops first, then its folder goes.
     postmaster: Postmaster,
     instance: Instance,
 }
@@ -23,13 +24,13 @@ impl Server {
         Self { postmaster, instance }
     }
 
-    /// Where to connect to `database`, as the superuser, with the password.
+    /// Returns the url of `database` for the superuser, with the password.
     pub fn url(&self, database: &str) -> String {
         url(&self.instance.password, self.port(), database)
     }
 
-    /// Where to connect to `database` on the server that runs in `folder`, a durable one that any process may have started. `None`:
-    /// none runs there.
+    /// Returns the url of `database` on the durable server that runs in `folder`, whichever process
+    /// started it. `None`: no server runs there.
     ///
     /// # Errors
     ///
@@ -41,60 +42,62 @@ impl Server {
         Ok(running.zip(password).map(|(file, password)| url(&password, file.port, database)))
     }
 
-    /// The port; it stays the same across [`Server::restart`].
+    /// Returns the port. It stays the same across [`Server::restart`].
     pub fn port(&self) -> u16 {
         self.instance.port
     }
 
-    /// The folder of the unix socket, for clients that prefer one.
+    /// Returns the folder of the unix socket, for clients that prefer a socket.
     pub fn socket_dir(&self) -> &Path {
         self.instance.socket_dir()
     }
 
-    /// The data folder (what `pg_ctl -D` wants): `pgdata` in the folder that was given to the builder.
+    /// Returns the data folder (for `pg_ctl -D`): `pgdata` in the folder that was given to the
+    /// builder.
     pub fn data_dir(&self) -> &Path {
         &self.instance.folder.data_dir
     }
 
-    /// The folder of the binaries it runs from.
+    /// Returns the folder of its binaries.
     pub fn bin_dir(&self) -> &Path {
         &self.instance.binaries.dir
     }
 
-    /// The process of the postmaster.
+    /// Returns the pid of the postmaster.
     pub fn pid(&self) -> u32 {
         self.postmaster.pid()
     }
 
-    /// The version of the server.
+    /// Returns the version of the server.
     pub fn version(&self) -> Version {
         self.instance.binaries.version
     }
 
-    /// Whether the postmaster lives; it may have been killed by somebody else.
+    /// Returns whether the postmaster lives: somebody else may have killed it.
     pub fn is_running(&mut self) -> bool {
         self.postmaster.ended().is_none()
     }
 
-    /// The last lines of the server's log.
+    /// Returns the last lines of the server's log.
     pub fn log_tail(&self, lines: usize) -> String {
         self.instance.log().tail(lines)
     }
 
-    /// Stops the server, if it runs, and starts it on the same port. Also what brings back one that was killed.
+    /// Stops the server, if it runs, and starts it on the same port. It also starts a server that
+    /// was killed.
     ///
     /// # Errors
     ///
-    /// [`EmbeddedError::StopTimeout`] leaves the server running; after any other error it is stopped, and
-    /// `restart` may be tried again.
+    /// [`EmbeddedError::StopTimeout`] leaves the server running. After any other error it is
+    /// stopped, and `restart` may be tried again.
     pub fn restart(&mut self, mode: Shutdown) -> Result<(), EmbeddedError> {
         self.postmaster.stop(mode, self.instance.stop_timeout)?;
         self.postmaster = self.instance.launch()?;
         Ok(())
     }
 
-    /// Kills the postmaster as `kill -9` does, and waits until its backends have noticed and left; those that stay are killed too.
-    /// [`Server::restart`] brings it back.
+    /// Kills the postmaster as `kill -9` does, and waits until its backends have noticed and ended.
+    /// Backends that stay are killed too. [`Server::restart`] starts the server again.
     ///
     /// # Errors
     ///
@@ -108,7 +111,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`EmbeddedError::Program`] if it is no standby, or takes longer than a start may.
+    /// [`EmbeddedError::Program`] if it is not a standby, or takes longer than a start may.
     pub fn promote(&mut self) -> Result<(), EmbeddedError> {
         self.instance.promote()
     }
@@ -117,7 +120,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`EmbeddedError::StopTimeout`], after which the server, being dropped, is shut down fast.
+    /// [`EmbeddedError::StopTimeout`]. The server is then dropped, which shuts it down fast.
     pub fn stop(mut self, mode: Shutdown) -> Result<StoppedServer, EmbeddedError> {
         self.postmaster.stop(mode, self.instance.stop_timeout)?;
         Ok(StoppedServer { instance: self.instance })
@@ -136,7 +139,7 @@ impl StoppedServer {
         Ok(Server::new(self.instance.launch()?, self.instance))
     }
 
-    /// The data folder.
+    /// Returns the data folder.
     pub fn data_dir(&self) -> &Path {
         &self.instance.folder.data_dir
     }

@@ -1,12 +1,13 @@
-//! The server's settings: what Headwater needs, then what the builder was given, which wins.
+//! The server's settings: what Headwater needs, then what the builder was given, which overrides
+//! the former.
 
 use crate::EmbeddedError;
 
-/// What every server gets. Logical decoding and two-phase commit are on because Headwater's tests and followers use them; each node that follows
-/// the WAL has a slot and a sender.
+/// The settings of every server. Logical decoding and two-phase commit are on because Headwater's
+/// tests and followers use them. Each node that follows the WAL has a slot and a sender.
 const COMMON: [(&str, &str); 12] = [
     ("listen_addresses", "127.0.0.1"),
-    // Not "$user": it is headwater, like the schema that is not for the tables of others.
+    // Not "$user": that is headwater, like the schema, which is not for the tables of others.
     ("search_path", "public"),
     ("wal_level", "logical"),
     ("max_wal_senders", "50"),
@@ -15,17 +16,19 @@ const COMMON: [(&str, &str); 12] = [
     ("max_connections", "200"),
     ("timezone", "UTC"),
     ("log_timezone", "UTC"),
-    // The log is read for a few messages, which must not be translated.
+    // We search the log for a few messages, which must not be translated.
     ("lc_messages", "C"),
-    // On with fsync off as well: off, a commit is visible before it is in the log, which no test should depend on.
+    // It is on even if fsync is off. If it were off, a commit would be visible before it is in the
+    // WAL, and no test should depend on that.
     ("synchronous_commit", "on"),
     ("log_line_prefix", "%m [%p] %q%u@%d "),
 ];
 
-/// What disposable servers get where it is known: Headwater's tests follow the WAL by both.
+/// A setting of disposable servers, if the server knows it: Headwater's tests follow the WAL with
+/// both plugins.
 pub(crate) const OUTPUT_PLUGINS: (&str, &str) = ("output_plugin_libraries", "pgoutput, wal2json");
 
-/// Settings that have a method of their own, or that the handle relies on.
+/// Settings that have a method of their own, or that the handle depends on.
 const OWNED: [(&str, &str); 7] = [
     ("port", "use .port()"),
     ("fsync", "use .fsync()"),
@@ -36,7 +39,8 @@ const OWNED: [(&str, &str); 7] = [
     ("logging_collector", "the log goes to server.log in the data folder"),
 ];
 
-/// All settings but the port and the socket, in the order the server gets them: the last one wins.
+/// Returns all settings except the port and the socket, in the order in which the server gets them:
+/// the last one counts.
 pub(crate) fn resolve(
     durable: bool,
     fsync: bool,

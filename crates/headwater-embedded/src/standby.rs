@@ -9,13 +9,13 @@ use crate::folder::Folder;
 use crate::instance::Instance;
 use crate::{EmbeddedError, HEADWATER, Server, Shutdown, password};
 
-/// What a standby calls itself to its primary.
+/// The application_name of a standby at its primary.
 const NAME: &str = "headwater_standby";
 const POLL: Duration = Duration::from_millis(10);
-/// Backends notice within this that their postmaster has gone, if they ever do.
+/// Backends notice within this time that their postmaster is gone, if they ever do.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// What a standby is made from.
+/// What a standby is created from.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
     /// Where the base backup comes from: the socket, which asks for no password.
@@ -30,14 +30,16 @@ impl Upstream {
         Self { socket_dir: primary.socket_dir().into(), port: primary.port(), stream_port: primary.port() }
     }
 
-    /// The password is in a file: settings are arguments of the server, and those everybody on the machine can see.
+    /// The password is in a file: settings are arguments of the server, and everybody on the
+    /// machine can see those.
     pub(crate) fn setting(&self, data_dir: &Path) -> (String, String) {
         let file = quoted(&password::pass_file(data_dir));
         let conninfo = conninfo("127.0.0.1", self.stream_port);
         ("primary_conninfo".into(), format!("{conninfo} passfile={file} application_name={NAME}"))
     }
 
-    /// Makes the data folder. The WAL that is written meanwhile comes along, so the primary need not keep it.
+    /// Creates the data folder. The backup includes the WAL that is written in the meantime, so the
+    /// primary need not keep it.
     pub(crate) fn copy_into(&self, folder: &Folder, binaries: &Binaries) -> Result<(), EmbeddedError> {
         let mut command = folder.run_as.command(binaries.program("pg_basebackup"));
         let conninfo = conninfo(&quoted(&self.socket_dir), self.port);
@@ -50,7 +52,7 @@ fn conninfo(host: &str, port: u16) -> String {
     format!("host={host} port={port} user={HEADWATER} sslmode=disable")
 }
 
-/// A path in a connection string, whatever it holds.
+/// Quotes a path for a connection string, whatever it holds.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\\', "\\\\").replace('\'', "\\'"))
 }
@@ -69,8 +71,10 @@ impl Instance {
         Err(EmbeddedError::Program { program, status: output.status, output: output_text })
     }
 
-    /// Waits until no process works in the data folder. Backends leave when they notice that the postmaster has gone; one that waits for
-    /// what another held never does, so those that stay are killed. As the server's user, who alone may look, and can harm no other's process.
+    /// Waits until no process works in the data folder. Backends end when they notice that the
+    /// postmaster is gone. A backend that waits for what another one held never ends, so those that
+    /// stay are killed. This runs as the server's user, the only one who may look, and who can harm
+    /// no other user's process.
     pub(crate) fn end_backends(&self) -> Result<(), EmbeddedError> {
         let find = r#"found=1; for p in /proc/[0-9]*; do [ "$p/cwd" -ef "$1" ] && found=0; done; exit $found"#;
         let kill = r#"found=1; for p in /proc/[0-9]*; do [ "$p/cwd" -ef "$1" ] && found=0 && kill -9 "${p#/proc/}"; done; exit $found"#;

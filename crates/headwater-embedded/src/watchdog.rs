@@ -1,9 +1,9 @@
-//! Stops the server when its owner is gone without having done so.
+//! Stops the server when its owner is gone without having stopped it.
 //!
-//! The owner holds the only write end of a pipe (close-on-exec, so no other child inherits it), the watchdog
-//! waits at the other end. However the owner ends, the kernel closes the pipe. Authority stays with the
-//! owner for as long as it lives: the watchdog acts only on an end of file that was not announced, and only on
-//! the process it was told last.
+//! The owner holds the only write end of a pipe (close-on-exec, so no other child inherits it). The
+//! watchdog waits at the other end. However the owner ends, the kernel closes the pipe. The owner
+//! keeps the authority while it lives: the watchdog acts only on an end of file that was not
+//! announced, and only on the process that it was told last.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::run_as::RunAs;
 
 const SCRIPT: &str = include_str!("watchdog.sh");
 
-/// Dropping it calls the watchdog off.
+/// Dropping it ends the watchdog.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Child);
 
@@ -41,7 +41,8 @@ impl Watchdog {
             .map_err(EmbeddedError::io("run", shell))
     }
 
-    /// Which process to stop if it comes to that; any other server on the folder is none of ours.
+    /// Tells which process to stop, if it comes to that. Any other server on the folder does not
+    /// belong to us.
     pub(crate) fn watch(&self, pid: u32) {
         // A watchdog that somebody killed is no reason to fail a start.
         let _ = self.0.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{pid}"));
@@ -50,7 +51,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // A watchdog that can not be told is dead already; either way it is to be reaped.
+        // If the watchdog cannot be told, it is dead already. Either way it must be reaped.
         let _ = self.0.stdin.take().map(|mut pipe| pipe.write_all(b"done\n"));
         let _ = self.0.wait();
     }

@@ -1,6 +1,6 @@
-//! Just enough of PostgreSQL's protocol to run one statement through the server's socket, where no password
-//! is asked for: the npm packages of the server have no psql, and a driver would be a heavy dependency for
-//! a `CREATE DATABASE`.
+//! Just enough of PostgreSQL's protocol to run one statement through the server's socket, which
+//! asks for no password. The npm packages of the server have no psql, and a driver would be a heavy
+//! dependency for a `CREATE DATABASE`.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A row of text values.
 pub(crate) type Row = Vec<Option<String>>;
 
-/// Runs `sql` over a connection of its own, with these settings, and returns the rows.
+/// Runs `sql` on its own connection, with these settings, and returns the rows.
 pub(crate) fn query(
     socket: &Path,
     user: &str,
@@ -28,7 +28,7 @@ pub(crate) fn query(
     Ok(rows)
 }
 
-/// A session, ready for a statement.
+/// Opens a session that is ready for a statement.
 pub(crate) fn connect(socket: &Path, user: &str, database: &str, settings: &[(&str, &str)]) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -36,7 +36,7 @@ pub(crate) fn connect(socket: &Path, user: &str, database: &str, settings: &[(&s
     Ok(stream)
 }
 
-/// Says who we are, and waits until the server takes statements.
+/// Sends the startup message, and waits until the server takes statements.
 pub(crate) fn say_hello(
     stream: &mut (impl Read + Write),
     user: &str,
@@ -97,7 +97,7 @@ fn row(mut body: &[u8]) -> Option<Row> {
         .collect()
 }
 
-/// The `M` field of an error response.
+/// Returns the `M` field of an error response.
 fn message(body: &[u8]) -> String {
     let field = body.split(|byte| *byte == 0).find_map(|field| field.strip_prefix(b"M"));
     field.map_or_else(|| "unknown error".into(), |text| String::from_utf8_lossy(text).into_owned())

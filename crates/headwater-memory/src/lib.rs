@@ -1,4 +1,5 @@
-//! The log in memory: Headwater's reference model, and the backend for tests of what you build on it.
+//! The log in memory: Headwater's reference model, and the backend for tests of programs that use
+//! Headwater.
 //!
 //! ```
 //! use headwater_core::{Append, Event, EventLog, ExpectedVersion, StreamQuery};
@@ -16,20 +17,25 @@
 //! # }
 //! ```
 //!
-//! It answers as PostgreSQL does in a gapless namespace; `headwater-conformance` holds both to the same laws and compares
-//! them command by command. What differs:
+//! It behaves like PostgreSQL with a gapless namespace. `headwater-conformance` tests both against
+//! the same laws and compares them command by command. The differences:
 //!
-//! - Nothing is durable, and nothing is ever trimmed: [`NamespaceConfig::retention`] and the other settings that speak
-//!   of a database are checked, and then mean nothing.
-//! - There are no transactions that outlive a call, so there are no gaps and no writers: the horizon is the head.
-//! - Data stays the text that was appended. PostgreSQL's jsonb keeps its meaning, but orders keys, spaces, and drops all
-//!   but the last of equal keys: compare data decoded, not as text.
+//! - Nothing is durable, and nothing is ever trimmed: [`NamespaceConfig::retention`] and the other
+//!   settings that speak of a database are checked, and then mean nothing.
+//! - There are no transactions that outlive a call, so there are no gaps and no writers: the
+//!   horizon is the head.
+//! - Data stays the text that was appended. PostgreSQL's jsonb keeps its meaning, but orders keys,
+//!   spaces, and drops all but the last of equal keys: compare data decoded, not as text.
 //!
-//! [`MemorySubscribers`] keeps subscribers of such a log, their leases, checkpoints and dead letters, in the same way. There are no
-//! sessions: a lease ends by its time, on tokio's clock, which tests can pause, or by its release.
+//! [`MemorySubscribers`] keeps the subscribers of such a log in the same way: leases, checkpoints
+//! and dead letters, the members and partitions of groups, and the claims of queues. So a node runs
+//! every kind of subscription on it that needs no SQL transaction. There are no sessions: a lease
+//! ends by its time or by its release. The store's clock is tokio's, which tests can pause, and
+//! [`MemorySubscribers::advance_clock`] moves it forward.
 //!
 //! [`NamespaceConfig::retention`]: headwater_core::NamespaceConfig::retention
 
+mod clock;
 mod log;
 mod read;
 mod state;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::{SubsecRound, TimeZone, Utc};
 use headwater_core::{
     AdminError, Append, AppendError, Appended, DEFAULT_MAX_PAYLOAD_BYTES, Event, EventLog, Gaps, History, Horizon,
-    Json, LogPage, LogQuery, LookAhead, NamespaceConfig, ReadError, StreamQuery,
+    Json, LogPage, LogQuery, LookAhead, NamespaceConfig, ReadError, RecordedEvent, StreamQuery,
 };
 use uuid::Uuid;
 
@@ -30,7 +30,8 @@ impl MemoryLog {
     ///
     /// # Panics
     ///
-    /// If the name breaks the rules for namespaces; [`with_config`](MemoryLog::with_config) says so instead.
+    /// If the name breaks the rules for namespaces. [`with_config`](MemoryLog::with_config) returns
+    /// an error instead.
     pub fn new(namespace: impl Into<String>) -> Self {
         MemoryLog::with_config(NamespaceConfig::new(namespace)).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -51,7 +52,7 @@ impl MemoryLog {
     }
 }
 
-/// Refuses what only PostgreSQL finds: a test that passes here should not fail there.
+/// Refuses events that only PostgreSQL refuses: a test that passes here should not fail there.
 fn storable(event: &Event) -> Result<(), AppendError> {
     let first_day = Utc.with_ymd_and_hms(-4713, 11, 24, 0, 0, 0).single();
     if first_day.is_some_and(|first_day| event.created_at < first_day) {
@@ -72,12 +73,12 @@ impl EventLog for MemoryLog {
     async fn append(&self, append: Append) -> Result<Appended, AppendError> {
         append.validate(self.inner.max_payload_bytes)?;
         append.events().iter().try_for_each(storable)?;
-        // The clock is read under the lock, so that recorded_at follows the log's order.
+        // Read the clock under the lock, so that recorded_at follows the log's order.
         let mut state = self.inner.state.write().expect("the model does not panic");
         state.append(&append, Utc::now().trunc_subsecs(6))
     }
 
-    async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<Event>, ReadError> {
+    async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<RecordedEvent>, ReadError> {
         query.validate()?;
         Ok(self.state().stream_page(query))
     }
@@ -87,15 +88,15 @@ impl EventLog for MemoryLog {
         Ok(self.state().log_page(query))
     }
 
-    async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError> {
+    async fn event(&self, id: Uuid) -> Result<Option<RecordedEvent>, ReadError> {
         Ok(self.state().event(id).cloned())
     }
 
-    async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError> {
+    async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<RecordedEvent>, ReadError> {
         Ok(self.state().correlated(correlation_id, after, limit))
     }
 
-    async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
+    async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<RecordedEvent>, ReadError> {
         Ok(self.state().causation_chain(id, limit))
     }
 
@@ -104,7 +105,7 @@ impl EventLog for MemoryLog {
         Ok(Horizon { horizon: head, head, writers: Vec::new() })
     }
 
-    /// It has one history.
+    /// The log in memory has one history.
     fn under(&self, _: History) -> Arc<dyn EventLog> {
         Arc::new(self.clone())
     }
@@ -145,7 +146,8 @@ mod tests {
         for _ in 0..5 {
             log.append(Event::raw("E", serde_json::json!({})).into()).await.unwrap();
         }
-        let sequences = |events: &[Event]| events.iter().filter_map(|event| event.global_sequence).collect::<Vec<_>>();
+        let sequences =
+            |events: &[RecordedEvent]| events.iter().map(|event| event.sequence().get()).collect::<Vec<_>>();
         let gaps = Gaps::from_iter([(1, 1), (3, 3), (9, 9)]);
         let look = log.look_ahead(3, &gaps, 1).await.unwrap();
         assert_eq!((sequences(&look.events), sequences(&look.filled)), (vec![4], vec![1, 3]));

@@ -1,35 +1,35 @@
-//! What the log holds, and the one way to change it.
+//! The contents of the log, and the only way to change them.
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, SubsecRound, Utc};
-use headwater_core::{Append, AppendError, Appended, Event, Placed, StreamId};
+use headwater_core::{Append, AppendError, Appended, Event, Placed, RecordedEvent, Sequence, StreamId};
 use uuid::Uuid;
 
-/// The log and its indexes, which hold places in `events`.
+/// The log and its indexes. The indexes hold positions in `events`.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// In order: the event with global_sequence n is at place n - 1.
-    pub(crate) events: Vec<Event>,
-    /// In order: the event with stream_version n is the n-th.
+    /// The events in order: the event with global_sequence n is at position n - 1.
+    pub(crate) events: Vec<RecordedEvent>,
+    /// The events of each stream in order: the n-th has stream_version n.
     pub(crate) streams: HashMap<StreamId, Vec<usize>>,
     pub(crate) ids: HashMap<Uuid, usize>,
     transactions: u64,
 }
 
 impl State {
-    /// The last global_sequence; 0: the log is empty.
+    /// The last global_sequence. 0: the log is empty.
     pub(crate) fn head(&self) -> u64 {
         self.events.len() as u64
     }
 
-    pub(crate) fn event(&self, id: Uuid) -> Option<&Event> {
+    pub(crate) fn event(&self, id: Uuid) -> Option<&RecordedEvent> {
         self.ids.get(&id).map(|place| &self.events[*place])
     }
 
-    /// Appends what was validated, all or nothing.
+    /// Appends validated events, all or nothing.
     pub(crate) fn append(&mut self, append: &Append, recorded_at: DateTime<Utc>) -> Result<Appended, AppendError> {
-        // Before the versions are looked at: the echo of a success must not be a conflict with itself.
+        // Before the versions are checked: a repeated append must not conflict with itself.
         if let Some(first_result) = self.first_result(append)? {
             return Ok(first_result);
         }
@@ -44,13 +44,13 @@ impl State {
             }
         }
         self.transactions += 1;
-        let events = append.events().iter().map(|event| self.push(event, recorded_at)).collect();
+        let events = append.events().iter().map(|event| self.push(event, recorded_at)).collect::<Result<_, _>>()?;
         Ok(Appended { events, retried: false })
     }
 
-    /// What this append answered when it was first made; `None` if none of its events is stored.
+    /// The first result of this append. `None`: none of its events is stored.
     fn first_result(&self, append: &Append) -> Result<Option<Appended>, AppendError> {
-        let stored: Vec<&Event> = append.events().iter().filter_map(|event| self.event(event.id)).collect();
+        let stored: Vec<&RecordedEvent> = append.events().iter().filter_map(|event| self.event(event.id)).collect();
         let Some(first_stored) = stored.first() else { return Ok(None) };
         let differs = |event: &&Event| {
             self.event(event.id)
@@ -70,15 +70,10 @@ impl State {
         self.streams.get(stream_id).map_or(0, |stream| stream.len() as u64)
     }
 
-    fn push(&mut self, event: &Event, recorded_at: DateTime<Utc>) -> Placed {
+    fn push(&mut self, event: &Event, recorded_at: DateTime<Utc>) -> Result<Placed, AppendError> {
         let place = self.events.len();
-        let stream_version = event.stream_id.clone().map(|stream_id| {
-            let stream = self.streams.entry(stream_id).or_default();
-            stream.push(place);
-            stream.len() as u64
-        });
         let event = Event {
-            stream_version,
+            stream_version: event.stream_id.as_ref().map(|stream_id| self.version(stream_id) + 1),
             global_sequence: Some(place as u64 + 1),
             recorded_at: Some(recorded_at),
             transaction_id: Some(self.transactions),
@@ -86,17 +81,21 @@ impl State {
             created_at: event.created_at.trunc_subsecs(6),
             ..event.clone()
         };
+        let event = RecordedEvent::new(event).map_err(|error| AppendError::InvalidInput(error.to_string()))?;
+        if let Some(stream_id) = event.stream_id.clone() {
+            self.streams.entry(stream_id).or_default().push(place);
+        }
         self.ids.insert(event.id, place);
         let placed = placed(&event);
         self.events.push(event);
-        placed
+        Ok(placed)
     }
 }
 
-fn placed(event: &Event) -> Placed {
+fn placed(event: &RecordedEvent) -> Placed {
     Placed {
         id: event.id,
-        global_sequence: event.global_sequence.unwrap_or_default(),
-        stream_version: event.stream_version,
+        global_sequence: event.sequence().get(),
+        stream_version: event.stream_version().map(Sequence::get),
     }
 }

@@ -1,72 +1,38 @@
 //! The log in PostgreSQL: all of Headwater's SQL and the code that runs it.
 //!
-//! [`Database`] connects, migrates and manages namespaces; [`PgLog`] is the log of one namespace, [`PgSubscribers`] who reads it,
-//! [`PgQueue`] who claims its events, and [`PgStateStore`] what projections and sagas make of it.
+//! [`Database`] connects, migrates and manages namespaces. [`PgLog`] is the log of one namespace.
+//! [`PgSubscribers`] stores the progress of subscribers, [`PgQueue`] hands out claims, and
+//! [`PgStateStore`] keeps the states of projections and sagas.
 
-mod batch;
-mod coalescer;
+mod admin;
+mod cdc;
 mod database;
 mod delivery;
-mod doctor;
-mod due;
-mod error;
-mod grants;
-mod holders;
 mod import;
-mod inbox;
-mod kept;
-mod live_nodes;
 mod log;
-mod migrate;
-mod months;
-mod namespaces;
 mod nodes;
-mod notifier;
-mod number;
-mod partitions;
-mod poison;
-mod pooled;
-mod pooler;
 mod queue;
-mod queues;
-mod read;
-mod replication;
-mod retry;
-mod row;
+mod retention;
+mod roles;
 mod schedules;
-mod servers;
-mod snapshot;
 mod sql;
-mod state_store;
-mod storage;
-mod subscribers;
-mod transfer;
-mod wake_ups;
 
-pub use database::{Database, DatabaseOptions, ServerStatus};
-pub use delivery::Delivery;
-pub use doctor::{DoctorOptions, Finding, Severity};
-pub use due::{Due, DueEvent, Fired};
-pub use grants::{Grant, GrantKind};
-pub use holders::Holder;
+pub use admin::{
+    DoctorOptions, Finding, Holder, NamespaceChanges, NamespaceStatus, Severity, TransferError, Transferred,
+};
+pub use cdc::{
+    InboxHead, InboxPage, InboxRow, LiveNode, LiveReport, OrphanedSlot, PgInbox, Received, ReplicationSettings,
+    ReplicationSlot, SlotDropped, SlotHealth,
+};
+pub use database::{Database, DatabaseOptions, Migrated, ServerStatus, Servers};
+pub use delivery::{GroupSummary, PgStateStore, PgSubscribers, StateGuard, StoredState, SubscribersOptions};
 pub use import::{
     ImportCheckpoints, ImportDeadLetters, ImportError, ImportField, ImportFollow, ImportOptions, ImportProgress,
     ImportSource, ImportStage, Imported, ImportedSubscriber,
 };
-pub use inbox::{InboxHead, InboxPage, InboxRow, PgInbox, Received, SlotHealth};
-pub use live_nodes::{LiveNode, LiveReport};
-pub use log::{LogOptions, PgLog};
-pub use migrate::Migrated;
-pub use namespaces::{NamespaceChanges, NamespaceStatus};
+pub use log::{LogOptions, PgLog, PoisonEvent, Redelivered, SubscriptionReset, WakeUps};
 pub use nodes::PgNodes;
-pub use partitions::{Loss, Maintained, MonthInfo, Trimmed};
-pub use poison::{PoisonEvent, Redelivered, SubscriptionReset};
-pub use queue::{PgQueue, QueueConnection};
-pub use queues::QueueInfo;
-pub use replication::{OrphanedSlot, ReplicationSettings, ReplicationSlot, SlotDropped};
-pub use servers::Servers;
-pub use state_store::PgStateStore;
-pub use storage::StorageStep;
-pub use subscribers::{PgSubscribers, SubscribersOptions};
-pub use transfer::{TransferError, Transferred};
-pub use wake_ups::WakeUps;
+pub use queue::{PgQueue, QueueConnection, QueueInfo};
+pub use retention::{Loss, Maintained, MonthInfo, StorageStep, Trimmed};
+pub use roles::{Grant, GrantKind};
+pub use schedules::{Due, DueEvent, Fired};

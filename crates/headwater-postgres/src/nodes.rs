@@ -1,7 +1,8 @@
 //! The nodes of one namespace: registered running processes.
 //!
-//! The rows in the database have the authority, and its clock alone counts. A process is a node as long as its heartbeats name the
-//! incarnation that the row has: one that was replaced under its id is refused, and learns so.
+//! The rows in the database have the authority, and only its clock counts. A process is a node
+//! while its heartbeats name the incarnation that the row has. A process that was replaced under
+//! its id is refused, and so learns that it was replaced.
 
 use std::time::Duration;
 
@@ -9,13 +10,13 @@ use headwater_core::{NamespaceInfo, NodeInfo, NodeOptions, Registration, Subscri
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use crate::error::subscriber_error;
-use crate::number::{PgSequence, bound, int, sequence};
-use crate::row::PgJson;
-use crate::subscribers::call::calling;
+use crate::database::error::subscriber_error;
+use crate::database::number::{PgSequence, bound, int, sequence};
+use crate::delivery::call::calling;
+use crate::log::row::PgJson;
 use crate::{Database, sql};
 
-/// Events that are settled in one transaction.
+/// How many events one transaction settles.
 const REAPED_AT_ONCE: u32 = 5_000;
 
 type Result<T> = std::result::Result<T, SubscriberError>;
@@ -28,49 +29,52 @@ pub struct PgNodes {
 }
 
 impl PgNodes {
-    /// The nodes of a namespace. Connects nothing yet.
+    /// The nodes of a namespace. This connects to nothing yet.
     pub fn new(database: Database, info: &NamespaceInfo) -> Self {
         PgNodes { database, namespace: info.name.clone() }
     }
 
-    /// Makes this process a node. One that was registered under the same id before is replaced: its heartbeats are refused, and what it
-    /// owned can be taken.
+    /// Makes this process a node. A process that was registered under the same id is replaced: its
+    /// heartbeats are refused, and what it owned can be taken.
     pub async fn register(&self, options: &NodeOptions, event_types: &[String]) -> Result<Registration> {
         calling!(self.database, conn => register(conn, &self.namespace, options, event_types))
     }
 
-    /// Says that this process lives, and which event types it handles.
+    /// Reports that this process lives, and which event types it handles.
     pub async fn heartbeat(&self, node: &Registration, event_types: &[String]) -> Result<()> {
         calling!(self.database, conn => heartbeat(conn, &self.namespace, node, event_types, None))
     }
 
-    /// As [`heartbeat`](PgNodes::heartbeat), and of which of these types this process has handlers; the others are its subscribers'.
+    /// As [`heartbeat`](PgNodes::heartbeat), and also reports for which of these types this process
+    /// has handlers. The other types belong to its subscribers.
     pub async fn heartbeat_of(&self, node: &Registration, event_types: &[String], handled: &[String]) -> Result<()> {
         calling!(self.database, conn => heartbeat(conn, &self.namespace, node, event_types, Some(handled)))
     }
 
-    /// Says that this process ends. Answers whether it was the node still.
+    /// Reports that this process ends. Returns whether it still owned its node id.
     pub async fn stop(&self, node: &Registration) -> Result<bool> {
         calling!(self.database, conn => stop(conn, &self.namespace, node))
     }
 
-    /// All nodes, or the one of this id.
+    /// Lists all nodes, or the one with this id.
     pub async fn list(&self, node_id: Option<&str>) -> Result<Vec<NodeInfo>> {
         calling!(self.database, conn => list(conn, Some(&self.namespace), node_id))
     }
 
-    /// Removes nodes that are not alive and were not heard of for so long, all or the one of this id. Answers how many.
+    /// Removes nodes that are not alive and were silent for `older_than`: all of them, or the one
+    /// with this id. Returns how many were removed.
     pub async fn forget(&self, older_than: Duration, node_id: Option<&str>) -> Result<u64> {
         calling!(self.database, conn => forget(conn, &self.namespace, older_than, node_id))
     }
 
-    /// Settles events of a shared subscriber whose type no live node has handled for `grace`: messages, what a worker had before, and what a node that
-    /// is not alive handles become dead letters; the rest (events of streams, broadcasts, what no node emitted, what live subscribers have) counts as
-    /// done. Answers how many became dead letters.
+    /// Settles events of a shared subscriber whose type no live node has handled for `grace`.
+    /// Messages, events that a worker had before, and types that a node handles which is not alive
+    /// become dead letters. The rest (events of streams, broadcasts, events that no node emitted,
+    /// types that live subscribers have) counts as done. Returns how many became dead letters.
     pub async fn reap_unhandled(&self, subscriber_id: &str, grace: Duration) -> Result<u64> {
         let mut all = 0;
         loop {
-            // Nobody claims meanwhile: so not too many at once.
+            // Nobody can claim in the meantime. So settle only some at a time.
             let (letters, settled) =
                 calling!(self.database, conn => reap_unhandled(conn, &self.namespace, subscriber_id, grace))?;
             all += letters;
@@ -82,7 +86,7 @@ impl PgNodes {
 }
 
 impl Database {
-    /// The nodes of all namespaces.
+    /// Lists the nodes of all namespaces.
     pub async fn nodes(&self) -> Result<Vec<NodeInfo>> {
         calling!(self, conn => list(conn, None, None))
     }
@@ -94,7 +98,7 @@ async fn register(
     options: &NodeOptions,
     event_types: &[String],
 ) -> Result<Registration> {
-    let row = sqlx::query(sql::REGISTER_NODE)
+    let row = sqlx::query(sql::nodes::REGISTER_NODE)
         .bind(namespace)
         .bind(options.node_id.as_deref())
         .bind(options.display_name.as_deref())
@@ -117,7 +121,7 @@ async fn heartbeat(
     event_types: &[String],
     handled: Option<&[String]>,
 ) -> Result<()> {
-    let beat = sqlx::query(sql::HEARTBEAT)
+    let beat = sqlx::query(sql::nodes::HEARTBEAT)
         .bind(namespace)
         .bind(&node.node_id)
         .bind(bound(node.incarnation))
@@ -127,12 +131,14 @@ async fn heartbeat(
 }
 
 async fn stop(conn: &mut PgConnection, namespace: &str, node: &Registration) -> Result<bool> {
-    let stopping = sqlx::query_scalar(sql::STOP_NODE).bind(namespace).bind(&node.node_id).bind(bound(node.incarnation));
+    let stopping =
+        sqlx::query_scalar(sql::nodes::STOP_NODE).bind(namespace).bind(&node.node_id).bind(bound(node.incarnation));
     stopping.fetch_one(conn).await.map_err(subscriber_error)
 }
 
 async fn list(conn: &mut PgConnection, namespace: Option<&str>, node_id: Option<&str>) -> Result<Vec<NodeInfo>> {
-    let rows = sqlx::query(sql::NODES).bind(namespace).bind(node_id).fetch_all(conn).await.map_err(subscriber_error)?;
+    let rows =
+        sqlx::query(sql::nodes::NODES).bind(namespace).bind(node_id).fetch_all(conn).await.map_err(subscriber_error)?;
     rows.iter().map(info).collect::<std::result::Result<_, _>>().map_err(subscriber_error)
 }
 
@@ -159,7 +165,8 @@ fn info(row: &PgRow) -> std::result::Result<NodeInfo, sqlx::Error> {
 }
 
 async fn forget(conn: &mut PgConnection, namespace: &str, older_than: Duration, node_id: Option<&str>) -> Result<u64> {
-    let forgetting = sqlx::query_scalar(sql::FORGET_NODES).bind(namespace).bind(older_than.as_secs_f64()).bind(node_id);
+    let forgetting =
+        sqlx::query_scalar(sql::nodes::FORGET_NODES).bind(namespace).bind(older_than.as_secs_f64()).bind(node_id);
     forgetting.fetch_one(conn).await.map(|PgSequence(gone)| gone).map_err(subscriber_error)
 }
 
@@ -169,7 +176,7 @@ async fn reap_unhandled(
     subscriber_id: &str,
     grace: Duration,
 ) -> Result<(u64, u64)> {
-    let reaping = sqlx::query_as(sql::REAP_UNHANDLED)
+    let reaping = sqlx::query_as(sql::queue::REAP_UNHANDLED)
         .bind(namespace)
         .bind(grace.as_secs_f64())
         .bind(subscriber_id)

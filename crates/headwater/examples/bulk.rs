@@ -7,7 +7,9 @@ use std::time::Instant;
 use anyhow::Context;
 use futures::TryStreamExt;
 use futures::future::try_join_all;
-use headwater::{EventData, ExpectedVersion, Headwater, LogQuery, NamespaceConfig, StreamId};
+use headwater::admin::NamespaceConfig;
+use headwater::log::{LogQuery, StreamId};
+use headwater::{EventData, ExpectedVersion, Headwater};
 use serde::{Deserialize, Serialize};
 
 const PRODUCERS: u32 = 200;
@@ -53,7 +55,7 @@ async fn main() -> anyhow::Result<()> {
     let mut next = vec![0; PRODUCERS as usize];
     let mut log = sensors.read_log_as::<Measured>(LogQuery::after(0));
     while let Some(event) = log.try_next().await? {
-        let Measured { sensor, value } = event.data.context("every event here has data")?;
+        let Measured { sensor, value } = event.into_data().context("every event here has data")?;
         assert_eq!(next[sensor as usize], value);
         next[sensor as usize] += 1;
     }

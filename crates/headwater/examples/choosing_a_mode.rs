@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use headwater::{
-    Event, EventObserver, HandlerError, Headwater, Json, Namespace, NamespaceConfig, Node, StartFrom, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{OperatorStore, StartFrom};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Json, Namespace, Node, Subscription};
 
 const PARTITIONS: u32 = 8;
 const ORDERS: usize = 24;
@@ -25,13 +25,12 @@ struct Counter {
     counts: Counts,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Counter {
     fn subscriber_id(&self) -> &str {
         &self.subscriber_id
     }
 
-    async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
         *self.counts.lock().unwrap().entry((self.subscriber_id.clone(), self.instance)).or_default() += 1;
         Ok(())
     }
@@ -53,7 +52,7 @@ async fn main() -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    let placed = (0..ORDERS).fold(headwater::Append::new(), |append, n| {
+    let placed = (0..ORDERS).fold(headwater::log::Append::new(), |append, n| {
         append.event(Event { key: Some(format!("customer-{n}")), ..Event::raw("OrderPlaced", Json::null()) })
     });
     let last = orders.append_all(placed).await?.global_sequence();
@@ -84,12 +83,11 @@ async fn start(orders: &Namespace, instance: &'static str, counts: &Counts) -> a
     let node = orders
         .node(instance)
         // Exclusive: the first that starts has it.
-        .subscribe(counter("invoices"))
+        .run(Subscription::of(counter("invoices")))
         // Partitioned: customers are spread over the partitions, and those over the instances.
-        .subscribe_partitioned("search", PARTITIONS, counter("search"))
+        .run(Subscription::of(counter("search")).partitions(PARTITIONS))
         // Broadcast: a subscriber of each instance's own. What was before its time is no business of a cache that starts empty.
-        .subscribe(counter(&format!("cache-{instance}")))
-        .start_from(StartFrom::Now);
+        .run(Subscription::of(counter(&format!("cache-{instance}"))).start_from(StartFrom::Now));
     Ok(node.start().await?)
 }
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use headwater::{
-    Event, EventObserver, GroupInfo, HandlerError, Headwater, Json, Namespace, NamespaceConfig, Node, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{GroupInfo, OperatorStore};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Json, Namespace, Node, Subscription};
 
 const GROUP: &str = "parcels";
 
@@ -21,13 +21,12 @@ struct Tracker {
     handled: Handled,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Tracker {
     fn subscriber_id(&self) -> &str {
         GROUP
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         let (parcel, sequence) = (event.key.clone().unwrap_or_default(), event.global_sequence.unwrap_or_default());
         self.handled.lock().unwrap().push((parcel, sequence));
         Ok(())
@@ -82,12 +81,12 @@ async fn main() -> anyhow::Result<()> {
 
 async fn join(parcels: &Namespace, node: &str, handled: &Handled) -> anyhow::Result<Node> {
     let tracker = Tracker { handled: handled.clone() };
-    Ok(parcels.node(node).subscribe_partitioned(GROUP, 6, tracker).start().await?)
+    Ok(parcels.node(node).run(Subscription::of(tracker).partitions(6)).start().await?)
 }
 
 /// Scans of 20 parcels; the parcel is the key. Answers with the last sequence.
 async fn scan(parcels: &Namespace, scans: usize) -> anyhow::Result<u64> {
-    let scans = (0..scans).fold(headwater::Append::new(), |append, n| {
+    let scans = (0..scans).fold(headwater::log::Append::new(), |append, n| {
         append.event(Event { key: Some(format!("parcel-{}", n % 20)), ..Event::raw("Scanned", Json::null()) })
     });
     Ok(parcels.append_all(scans).await?.global_sequence())

@@ -9,23 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use headwater::{
-    DeadLetterQuery, Event, EventObserver, HandlerError, Headwater, Json, NamespaceConfig, OnExhaustion,
-    ReliableDeliveryConfig, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{DeadLetterQuery, OnExhaustion, OperatorStore, ReliableDeliveryConfig};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Json, Subscription};
 
 /// Charges cards. The gateway is down for one of the customers.
 struct Charges {
     gateway_is_up: Arc<AtomicBool>,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Charges {
     fn subscriber_id(&self) -> &str {
         "charges"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         let key = event.key.as_deref().unwrap_or_default();
         if key == "grace" && !self.gateway_is_up.load(Ordering::Acquire) {
             return Err(HandlerError::message("the gateway does not answer"));
@@ -52,7 +50,7 @@ async fn main() -> anyhow::Result<()> {
         ..Default::default()
     };
     let observer = Charges { gateway_is_up: gateway_is_up.clone() };
-    let node = charges.node("charges-1").subscribe(observer).config(config).start().await?;
+    let node = charges.node("charges-1").run(Subscription::of(observer).config(config)).start().await?;
     let mut last = 0;
     for (what, customer) in [("first", "grace"), ("first", "ada"), ("second", "grace")] {
         let event = Event::raw(what, Json::null()).into_builder().key(customer).build()?;

@@ -2,11 +2,11 @@
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example due_times
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use headwater::{Event, EventObserver, HandlerError, Headwater, Json, NamespaceConfig};
+use headwater::admin::NamespaceConfig;
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Json, Subscription};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -15,13 +15,12 @@ struct Reminders {
     sent: mpsc::UnboundedSender<Event>,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Reminders {
     fn subscriber_id(&self) -> &str {
         "reminders"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         println!("{} {}, due at {}", event.event_type, event.data_text(), event.headers["due_at"]);
         // The example ends when it has heard enough: nobody listening is no failure.
         _ = self.sent.send(Event::clone(&event));
@@ -37,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     headwater.create_namespace(NamespaceConfig::new("example-due")).await?;
     let shop = headwater.namespace("example-due").await?;
     let (sent, mut reminders) = mpsc::unbounded_channel();
-    let node = shop.node("shop-1").subscribe(Reminders { sent }).start().await?;
+    let node = shop.node("shop-1").run(Subscription::of(Reminders { sent })).start().await?;
 
     // In the transaction of the order: if it rolls back, nobody is reminded of it.
     let mut tx = headwater.pool().begin().await?;

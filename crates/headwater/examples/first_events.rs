@@ -4,7 +4,9 @@
 
 use anyhow::Context;
 use futures::TryStreamExt;
-use headwater::{AppendError, EventData, ExpectedVersion, Headwater, NamespaceConfig};
+use headwater::admin::NamespaceConfig;
+use headwater::log::AppendError;
+use headwater::{EventData, ExpectedVersion, Headwater};
 use serde::{Deserialize, Serialize};
 
 /// One Rust type for the events of an order. Each variant is an event type, and its fields are the event's data.
@@ -54,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
     for event in &events {
         println!("  {}: {} {:?}", event.stream_version.unwrap_or_default(), event.event_type, event.data);
     }
-    let data: Vec<_> = events.into_iter().filter_map(|event| event.data).collect();
+    let data: Vec<_> = events.into_iter().filter_map(|event| event.into_data()).collect();
     assert_eq!(data, [placed, paid, OrderEvent::Shipped]);
 
     headwater.shutdown().await;

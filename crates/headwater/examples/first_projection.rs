@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use headwater::{
-    Event, EventApplicator, EventData, ExpectedVersion, HandlerError, Headwater, NamespaceConfig, PgStateStore,
-    Projection, StateStore, SubscriberId,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{EventApplicator, PgStateStore, StateStore};
+use headwater::{Event, EventData, ExpectedVersion, HandlerError, Headwater, Projection, SubscriberId, Subscription};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize, EventData)]
@@ -58,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     shop.append("order-1", ExpectedVersion::NoStream, [OrderEvent::Placed { total: 120 }]).await?;
 
     let totals = Arc::new(shop.state_store("order-totals"));
-    let node = shop.node("shop-1").subscribe(OrderTotals { totals: totals.clone() }).start().await?;
+    let node = shop.node("shop-1").run(Subscription::of(OrderTotals { totals: totals.clone() })).start().await?;
 
     shop.append("order-2", ExpectedVersion::NoStream, [OrderEvent::Placed { total: 80 }, OrderEvent::Cancelled])
         .await?;

@@ -7,19 +7,20 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use headwater::{CdcOptions, Event, EventObserver, HandlerError, Headwater, Json, Live, LiveState, NamespaceConfig};
+use headwater::admin::NamespaceConfig;
+use headwater::cdc::{CdcOptions, Live, LiveState};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Json, Subscription};
 
 /// When each event was handled.
 #[derive(Clone, Default)]
 struct Arrivals(Arc<Mutex<BTreeMap<u64, Instant>>>);
 
-#[async_trait::async_trait]
 impl EventObserver for Arrivals {
     fn subscriber_id(&self) -> &str {
         "arrivals"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.0.lock().expect("nobody panics").insert(event.global_sequence.unwrap_or_default(), Instant::now());
         Ok(())
     }
@@ -35,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     let shop = headwater.namespace("example-wal").await?;
 
     let arrivals = Arrivals::default();
-    let node = shop.node("shop-1").subscribe(arrivals.clone()).start().await?;
+    let node = shop.node("shop-1").run(Subscription::of(arrivals.clone())).start().await?;
     // Delivery works from the start; this is only about what brings the events.
     while node.status().live.is_none_or(|live| live.state != LiveState::Streaming) {
         if let Some(error) = node.status().live.and_then(|live| live.error) {

@@ -6,12 +6,10 @@
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example idempotent_handlers
 
-use std::sync::Arc;
-
 use anyhow::Context;
-use headwater::{
-    Event, EventData, EventObserver, HandlerError, Headwater, NamespaceConfig, SubscriberId, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::OperatorStore;
+use headwater::{Delivery, EventData, EventObserver, HandlerError, Headwater, SubscriberId, Subscription};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 
@@ -37,13 +35,12 @@ struct Balances {
     pool: PgPool,
 }
 
-#[async_trait::async_trait]
 impl EventObserver<AccountEvent> for Balances {
     fn subscriber_id(&self) -> &str {
         SubscriberId::subscriber_id(self)
     }
 
-    async fn on_event(&self, event: Arc<Event<AccountEvent>>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery<AccountEvent>) -> Result<(), HandlerError> {
         match event.data.as_ref() {
             Some(AccountEvent::Deposited { account, amount }) => {
                 sqlx::query(DEPOSIT).bind(event.id).bind(account).bind(amount).execute(&self.pool).await?;
@@ -70,7 +67,7 @@ async fn main() -> anyhow::Result<()> {
     bank.emit(AccountEvent::Deposited { account: account(), amount: 50 }).await?;
     let last = bank.emit(AccountEvent::Renamed { account: account(), name: "Ada".into() }).await?.global_sequence();
 
-    let start = || bank.node("bank-1").subscribe(Balances { pool: headwater.pool().clone() }).start();
+    let start = || bank.node("bank-1").run(Subscription::of(Balances { pool: headwater.pool().clone() })).start();
     let node = start().await?;
     node.wait_for("balances", last).await?;
     node.shutdown().await?;

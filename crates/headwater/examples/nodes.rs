@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use headwater::{HandlerError, Headwater, NodeOptions};
+use headwater::node::NodeOptions;
+use headwater::{Delivery, HandlerError, Headwater};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -21,8 +22,8 @@ struct UserCreated {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let url = std::env::var("DATABASE_URL").context("DATABASE_URL is not set")?;
-    // Migrates, makes the namespace if it is not there, and opens it.
-    let system = Headwater::connect(&url).namespace("example-users").await?;
+    // Migrates the database, makes the namespace if it is not there, and opens it.
+    let system = Headwater::connect(&url).migrate().namespace("example-users").await?;
     let pool = sqlx::PgPool::connect(&url).await?;
     let tables = "CREATE TABLE IF NOT EXISTS users (user_id text, email text);
                   CREATE TABLE IF NOT EXISTS welcomes (user_id text, message_id bigint)";
@@ -33,13 +34,13 @@ async fn main() -> anyhow::Result<()> {
     let mailer = system.register_node(NodeOptions::new("mailer-1").display_name("Mailer")).await?;
 
     // Two handlers of one type: what both do is in one transaction, with the acknowledgement.
-    mailer.on_event("user.created", |event, mut tx| async move {
+    mailer.on_event("user.created", |event: Delivery, mut tx| async move {
         let user: UserCreated = event.payload()?;
         let insert = sqlx::query("INSERT INTO users VALUES ($1, $2)").bind(user.user_id).bind(user.email);
         insert.execute(&mut *tx).await?;
         Ok(())
     })?;
-    mailer.on_event("user.*", |event, mut tx| async move {
+    mailer.on_event("user.*", |event: Delivery, mut tx| async move {
         let user: UserCreated = event.payload()?;
         if user.email.is_empty() {
             // Nothing of the first handler is left either; the message becomes a dead letter.
@@ -55,7 +56,7 @@ async fn main() -> anyhow::Result<()> {
     let told = Arc::new(Semaphore::new(0));
     for node in [&api, &mailer] {
         let (told, id) = (told.clone(), node.node_id().to_owned());
-        node.on_broadcast("settings.changed", move |event, _tx| {
+        node.on_broadcast("settings.changed", move |event: Delivery, _tx| {
             println!("{id} hears of {}", event.data_text());
             told.add_permits(1);
             async { Ok(()) }

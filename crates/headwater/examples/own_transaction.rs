@@ -4,7 +4,9 @@
 
 use anyhow::Context;
 use futures::TryStreamExt;
-use headwater::{EventData, ExpectedVersion, Headwater, LogQuery, Namespace, NamespaceConfig};
+use headwater::admin::NamespaceConfig;
+use headwater::log::LogQuery;
+use headwater::{EventData, ExpectedVersion, Headwater, Namespace};
 use serde::{Deserialize, Serialize};
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -63,7 +65,7 @@ async fn main() -> anyhow::Result<()> {
         println!("a gap in the log: {} to {}, {:?}", gap.first, gap.last, gap.state);
     }
     let last = accounts.last_event(account).await?.context("the account has events")?;
-    assert_eq!((last.stream_version, last.decode::<AccountEvent>()?.data), (Some(2), Some(deposited)));
+    assert_eq!((last.stream_version, last.decode::<AccountEvent>()?.into_data()), (Some(2), Some(deposited)));
 
     headwater.shutdown().await;
     Ok(())
@@ -71,5 +73,5 @@ async fn main() -> anyhow::Result<()> {
 
 async fn stream(accounts: &Namespace, account: Uuid) -> anyhow::Result<Vec<AccountEvent>> {
     let events: Vec<_> = accounts.read_stream_as::<AccountEvent>(account).try_collect().await?;
-    Ok(events.into_iter().filter_map(|event| event.data).collect())
+    Ok(events.into_iter().filter_map(|event| event.into_data()).collect())
 }

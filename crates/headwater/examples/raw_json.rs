@@ -4,7 +4,9 @@
 
 use anyhow::Context;
 use futures::TryStreamExt;
-use headwater::{Event, Headwater, LogQuery, NamespaceConfig};
+use headwater::admin::NamespaceConfig;
+use headwater::log::LogQuery;
+use headwater::{Event, Headwater};
 use serde_json::{Value, json};
 
 #[tokio::main]
@@ -51,7 +53,7 @@ async fn main() -> anyhow::Result<()> {
     assert_eq!(types, ["image.uploaded", "image.scaled", "image.published"]);
 
     // The first cause's id is the correlation of all that follow from it.
-    let correlated = raw.correlated(uploaded.id, 0, 100).await?;
+    let correlated: Vec<_> = raw.read_correlated(uploaded.id).try_collect().await?;
     assert_eq!(correlated.iter().map(|event| event.id).collect::<Vec<_>>(), [scaled.id, published.id]);
 
     let query = LogQuery::after(first.global_sequence() - 1).event_types(["image.published"]);

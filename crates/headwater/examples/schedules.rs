@@ -2,10 +2,10 @@
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example schedules
 
-use std::sync::Arc;
-
 use anyhow::Context;
-use headwater::{Event, EventObserver, HandlerError, Headwater, MissedRuns, NamespaceConfig, RunOutcome, Task};
+use headwater::admin::NamespaceConfig;
+use headwater::schedule::{MissedRuns, RunOutcome};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Subscription, Task};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -14,13 +14,12 @@ struct Worker {
     done: mpsc::UnboundedSender<Event>,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Worker {
     fn subscriber_id(&self) -> &str {
         "worker"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         println!("{} {}, due at {}", event.event_type, event.data_text(), event.headers["scheduled_at"]);
         // The example ends when it has heard enough: nobody listening is no failure.
         _ = self.done.send(Event::clone(&event));
@@ -36,7 +35,7 @@ async fn main() -> anyhow::Result<()> {
     headwater.create_namespace(NamespaceConfig::new("example-schedules")).await?;
     let shop = headwater.namespace("example-schedules").await?;
     let (done, mut events) = mpsc::unbounded_channel();
-    let node = shop.node("shop-1").subscribe(Worker { done }).start().await?;
+    let node = shop.node("shop-1").run(Subscription::of(Worker { done })).start().await?;
 
     // What an expression means, before it is used.
     for due in shop.next_runs("0 2 * * MON-FRI", "Europe/Copenhagen", 3).await? {

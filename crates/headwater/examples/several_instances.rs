@@ -2,26 +2,24 @@
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example several_instances
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use headwater::{
-    Event, EventObserver, HandlerError, Headwater, Json, Namespace, NamespaceConfig, Node, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::OperatorStore;
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Json, Namespace, Node, Subscription};
 
 /// In a program of yours there is one a process; here, two in one.
 struct Reports {
     instance: &'static str,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Reports {
     fn subscriber_id(&self) -> &str {
         "reports"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         println!("{} handles {}", self.instance, event.event_type);
         Ok(())
     }
@@ -53,7 +51,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn start(reports: &Namespace, instance: &'static str) -> anyhow::Result<Node> {
-    let node = reports.node(instance).subscribe(Reports { instance });
+    let node = reports.node(instance).run(Subscription::of(Reports { instance }));
     // How long an instance that hangs, but does not die, keeps its subscribers.
     Ok(node.lease(Duration::from_secs(10)).start().await?)
 }

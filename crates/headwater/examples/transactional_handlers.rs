@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use headwater::{Event, EventData, HandlerError, Headwater, NamespaceConfig, ReliableDeliveryConfig};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::ReliableDeliveryConfig;
+use headwater::{Delivery, EventData, HandlerError, Headwater, Subscription, Transaction};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Serialize, Deserialize, EventData)]
@@ -32,21 +34,28 @@ async fn main() -> anyhow::Result<()> {
     let (namespace, failed) = (checkout.clone(), Arc::new(AtomicBool::new(false)));
     let node = checkout
         .node("checkout-1")
-        .subscribe_transactional("mailer", move |event: Arc<Event<Checkout>>, tx| {
-            let (namespace, failed) = (namespace.clone(), failed.clone());
-            Box::pin(async move {
-                let Some(Checkout::OrderPlaced { customer }) = &event.data else { return Ok(()) };
-                sqlx::query(QUEUE).bind(customer).execute(&mut *tx).await?;
-                namespace.emit_in(tx, Checkout::MailQueued { to: customer.clone() }).await?;
-                if !failed.swap(true, Ordering::Relaxed) {
-                    // The mail and the event of this try are rolled back; the retry has its own.
-                    return Err(HandlerError::message("the first try fails after its effects"));
-                }
-                Ok(())
-            })
-        })
-        .event_types(["OrderPlaced"])
-        .config(ReliableDeliveryConfig { initial_retry_delay: Duration::from_millis(10), ..Default::default() })
+        .run(
+            Subscription::new("mailer")
+                .transactional(move |event: Delivery<Checkout>, mut tx: Transaction| {
+                    let (namespace, failed) = (namespace.clone(), failed.clone());
+                    async move {
+                        let Some(Checkout::OrderPlaced { customer }) = &event.data else { return Ok(()) };
+                        sqlx::query(QUEUE).bind(customer).execute(&mut *tx).await?;
+                        namespace.emit_in(&mut tx, Checkout::MailQueued { to: customer.clone() }).await?;
+                        if !failed.swap(true, Ordering::Relaxed) {
+                            // The mail and the event of this try are rolled back; the retry has its
+                            // own.
+                            return Err(HandlerError::message("the first try fails after its effects"));
+                        }
+                        Ok(())
+                    }
+                })
+                .event_types(["OrderPlaced"])
+                .config(ReliableDeliveryConfig {
+                    initial_retry_delay: Duration::from_millis(10),
+                    ..Default::default()
+                }),
+        )
         .start()
         .await?;
 

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use headwater::{
-    ClaimRequest, Event, EventObserver, HandlerError, Headwater, Namespace, NamespaceConfig, StartFrom,
-    SubscriberConfig, SubscriberMode, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{GroupStore, StartFrom, SubscriberConfig, SubscriberMode};
+use headwater::queue::ClaimRequest;
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Namespace, Queue};
 use serde_json::json;
 
 /// Makes thumbnails. The third of each ten fails at first.
@@ -19,13 +19,12 @@ struct Thumbnails {
     failed: AtomicU64,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Thumbnails {
     fn subscriber_id(&self) -> &str {
         "thumbnails"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         if event.global_sequence.unwrap_or_default() % 10 == 3 && self.failed.fetch_add(1, Ordering::Relaxed) == 0 {
             return Err(HandlerError::message("the picture is not there yet"));
         }
@@ -46,10 +45,9 @@ async fn main() -> anyhow::Result<()> {
     let worker = Arc::new(Thumbnails { made: AtomicU64::new(0), failed: AtomicU64::new(0) });
     let node = pictures
         .node("worker-1")
-        .subscribe_shared("thumbnails", Shared(worker.clone()))
-        .concurrency(8)
-        .visibility(Duration::from_secs(30))
-        .start_from(StartFrom::Now)
+        .run(
+            Queue::of(Shared(worker.clone())).workers(8).visibility(Duration::from_secs(30)).start_from(StartFrom::Now),
+        )
         .start()
         .await?;
     let last = send(&pictures, 100).await?;
@@ -58,8 +56,7 @@ async fn main() -> anyhow::Result<()> {
     node.shutdown().await?;
 
     // The same by hand.
-    let config =
-        SubscriberConfig { subscriber_id: "by-hand".into(), start_from: StartFrom::Now, mode: SubscriberMode::Shared };
+    let config = SubscriberConfig::new("by-hand", StartFrom::Now, SubscriberMode::Shared);
     pictures.subscribers().register(&config).await?;
     send(&pictures, 10).await?;
     let queue = pictures.queue("by-hand");
@@ -82,13 +79,12 @@ async fn main() -> anyhow::Result<()> {
 /// An observer that others look at too.
 struct Shared(Arc<Thumbnails>);
 
-#[async_trait::async_trait]
 impl EventObserver for Shared {
     fn subscriber_id(&self) -> &str {
         self.0.subscriber_id()
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.0.on_event(event).await
     }
 }

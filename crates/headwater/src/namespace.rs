@@ -1,9 +1,9 @@
-//! A namespace, as applications use it: typed or raw events, in their own transactions or not.
+//! A namespace as applications use it: typed or raw events, in the caller's transactions or not.
 
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use headwater_core::{
-    AdminError, Append, AppendError, Appended, Event, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent,
-    LogPage, LogQuery, NamespaceInfo, NodeOptions, ReadError, StreamId, StreamQuery, SubscriberError,
+    AdminError, Append, AppendError, Appended, EventData, EventLog, ExpectedVersion, Horizon, IntoEvent, LogPage,
+    LogQuery, NamespaceInfo, ReadError, RecordedEvent, StreamId, StreamQuery,
 };
 use headwater_postgres::{
     Due, DueEvent, Fired, PgLog, PgNodes, PgQueue, PgStateStore, PgSubscribers, PoisonEvent, Redelivered,
@@ -16,17 +16,20 @@ use uuid::Uuid;
 #[derive(Debug, Clone)]
 pub struct Namespace {
     log: PgLog,
-    live: crate::Live,
+    live: crate::live::Live,
+    followers: crate::node::reading::followers::Followers,
 }
 
-type Events<'a, D> = BoxStream<'a, Result<Event<D>, ReadError>>;
+type Events<'a, D> = BoxStream<'a, Result<RecordedEvent<D>, ReadError>>;
 
 impl Namespace {
-    pub(crate) fn new(log: PgLog, live: crate::Live) -> Self {
-        Namespace { log, live }
+    pub(crate) fn new(log: PgLog, live: crate::live::Live) -> Self {
+        let followers = crate::node::reading::followers::Followers::on_postgres(log.clone());
+        Namespace { log, live, followers }
     }
 
-    /// Everything at or below this sequence is trimmed (0: nothing is), as it was when the namespace was opened, or a minute ago.
+    /// Everything at or below this sequence is trimmed; 0 means that nothing is. The value was
+    /// looked up when the namespace was opened, or at a later read; reads look it up once a minute.
     pub fn trimmed_to(&self) -> u64 {
         self.log.trimmed_to()
     }
@@ -36,14 +39,19 @@ impl Namespace {
         self.log.info()
     }
 
+    /// The pool, for the application's own queries and transactions.
+    pub fn pool(&self) -> &sqlx::PgPool {
+        self.log.database().pool()
+    }
+
     /// The namespace's subscribers, to look at and to manage: their progress, their dead letters.
     pub fn subscribers(&self) -> PgSubscribers {
         let options = SubscribersOptions { session_locks: false };
         PgSubscribers::new(self.log.database().clone(), self.log.info().clone(), options)
     }
 
-    /// The queue of a shared subscriber, to claim events by hand. [`NodeBuilder::subscribe_shared`](crate::NodeBuilder::subscribe_shared) does
-    /// so by itself.
+    /// The queue of a shared subscriber, to claim events by hand. A node that runs a
+    /// [`Queue`](crate::Queue) does so by itself.
     pub fn queue(&self, subscriber_id: impl Into<String>) -> PgQueue {
         PgQueue::new(self.log.database().clone(), self.log.info().clone(), subscriber_id)
     }
@@ -56,33 +64,42 @@ impl Namespace {
         PgStateStore::new(self.log.database().clone(), self.log.info(), projection.into())
     }
 
-    /// A node of this name, to run subscribers of the namespace in this process, put together first and then
-    /// [started](crate::NodeBuilder::start).
-    pub fn node(&self, name: impl Into<String>) -> crate::NodeBuilder {
-        crate::NodeBuilder::on_postgres(name.into(), self.log.clone()).live(self.live.clone())
+    /// Returns the builder of a node with this name, which runs subscribers of the namespace in
+    /// this process. Put the node together first, then [start](crate::node::NodeBuilder::start) it.
+    pub fn node(&self, name: impl Into<String>) -> crate::node::NodeBuilder {
+        crate::node::NodeBuilder::on_postgres(name.into(), self.log.clone()).live(self.live.clone())
     }
 
-    /// Rows of the log that cannot be turned into events, the first one first: readers step over them. With those that were redelivered, if
-    /// asked for.
+    /// Rows of the log that cannot be turned into events, in order. Readers step over them. With
+    /// `redelivered`, rows that were delivered later are included.
     pub async fn poison(&self, redelivered: bool, limit: u32) -> Result<Vec<PoisonEvent>, AdminError> {
         self.log.database().poison(&self.info().name, redelivered, limit).await
     }
 
-    /// Has an event that was poison, and whose row has been repaired, delivered to the subscribers that are past it, late. Answers how many will be told.
+    /// Delivers an event late that was poison and whose row has been repaired, to the subscribers
+    /// that are past it. Returns how many partitions will get it.
     pub async fn redeliver_poison(&self, global_sequence: u64) -> Result<u32, AdminError> {
         self.log.database().redeliver_poison(&self.info().name, global_sequence).await
     }
 
-    /// Has events that were poison, and whose rows have been repaired, delivered in order: active subscribers that are past the first of them are moved back to just
-    /// before it, and are given them and all that follows, again. Transactional ones, whose effects happen once, and those that nobody handles events for at present are given them late.
+    /// Delivers events in order that were poison and whose rows have been repaired. Active
+    /// subscribers that are past the first of these events move back to just before it, and get
+    /// them and all later events again. Two kinds of subscribers do not move, and get the repaired
+    /// events late: transactional ones, whose effects happen once, and those for which nobody
+    /// handles events at present.
     pub async fn redeliver_in_order(&self, sequences: &[u64]) -> Result<Redelivered, AdminError> {
         self.log.database().redeliver_in_order(&self.info().name, sequences).await
     }
 
-    /// Registers this process as a node: it emits events and, once it is [started](crate::Node::start), handles some. For a node that also has subscribers, see
-    /// [`Namespace::node`].
-    pub async fn register_node(&self, options: NodeOptions) -> Result<crate::Node, SubscriberError> {
-        crate::NodeBuilder::with_options(options, self.log.clone()).register().await
+    /// Returns a builder as [`node`](Namespace::node) does, with the host's name. For programs that
+    /// run once per host or container. A process with the same name replaces this one: see
+    /// [`Node::stopped`](crate::Node::stopped).
+    pub fn node_from_host(&self) -> crate::node::NodeBuilder {
+        self.node(crate::node::host_name())
+    }
+
+    pub(crate) fn node_with(&self, options: headwater_core::NodeOptions) -> crate::node::NodeBuilder {
+        crate::node::NodeBuilder::with_options(options, self.log.clone())
     }
 
     /// The namespace's nodes, to look at and to manage.
@@ -95,7 +112,8 @@ impl Namespace {
         &self.log
     }
 
-    /// Appends events to a stream, all or none: data, [`Event`]s with data, or raw events.
+    /// Appends events to a stream, all or none: data, [`Event`](crate::Event)s with data, or raw
+    /// events.
     pub async fn append<E: IntoEvent>(
         &self,
         stream_id: impl Into<StreamId>,
@@ -105,14 +123,18 @@ impl Namespace {
         self.log.append(to_stream(stream_id, expected, events)?).await
     }
 
-    /// Appends one event without a stream; an event that names a stream goes there, whatever its version.
+    /// Appends one event without a stream. An event that names a stream goes there, whatever the
+    /// stream's version.
     pub async fn emit(&self, event: impl IntoEvent) -> Result<Appended, AppendError> {
         self.log.append(event.into_event()?.into()).await
     }
 
-    /// Stores an event now that is delivered no earlier than it is due: at a time, or so long from now (a [`Duration`](std::time::Duration)),
-    /// both by the database's clock. It is appended then, or at once if it is due already, so that its place in the log is that of its time; its id, by which it can be
-    /// [cancelled](Namespace::cancel_due), and its `created_at` are those of now. Its header `due_at` says when it was due.
+    /// Stores an event now and delivers it no earlier than its due time: a moment, or a
+    /// [`Duration`](std::time::Duration) from now, both by the database's clock. The event is
+    /// appended when it is due, or at once if it is due already. So its place in the log is that of
+    /// its due time. Its id and its `created_at` are those of now;
+    /// [`cancel_due`](Namespace::cancel_due) takes the id. Its header `due_at` says when it was
+    /// due.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -129,8 +151,8 @@ impl Namespace {
         self.log.emit_at(due, event.into_event()?).await
     }
 
-    /// Takes back an event that waits to be due. Answers whether it did: then it is never delivered. If not, it was appended already, or
-    /// there is none with this id.
+    /// Cancels an event that waits to be due. `true`: it is never delivered. `false`: it was
+    /// appended already, or no event with this id waits.
     pub async fn cancel_due(&self, event_id: Uuid) -> Result<bool, AppendError> {
         self.log.cancel_due(event_id).await
     }
@@ -140,13 +162,13 @@ impl Namespace {
         self.log.due_events(limit).await
     }
 
-    /// Appends the events that are due, at most `max_events`, and those of schedules, and says when to call again. Nodes do this by
-    /// themselves.
+    /// Appends the due events, at most `max_events`, and those of schedules, and says when to call
+    /// again. Nodes do this by themselves.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         self.log.fire_due(max_events).await
     }
 
-    /// Those of the waiting events that could not be appended when they were due.
+    /// Waiting events that could not be appended when they were due, at most `limit`.
     pub async fn failed_due_events(&self, limit: u32) -> Result<Vec<DueEvent>, ReadError> {
         self.log.failed_due_events(limit).await
     }
@@ -156,26 +178,8 @@ impl Namespace {
         self.log.append(append).await
     }
 
-    /// Appends an event that says which stream_version it is to have: if the stream is not just below, it conflicts.
-    pub async fn store_event(&self, event: impl IntoEvent) -> Result<Appended, AppendError> {
-        let event = event.into_event()?;
-        let expected = match (&event.stream_id, event.stream_version) {
-            (Some(stream_id), Some(version)) => Some((stream_id.clone(), version)),
-            _ => None,
-        };
-        let append = Append::from(event);
-        self.log
-            .append(match expected {
-                Some((_, 0)) => {
-                    return Err(AppendError::InvalidInput("invalid stream_version 0: the first is 1".into()));
-                }
-                Some((stream_id, version)) => append.expect(stream_id, ExpectedVersion::Exact(version - 1)),
-                None => append,
-            })
-            .await
-    }
-
-    /// [`Namespace::append`] in a transaction of the caller's: the events are there if and when it commits.
+    /// Appends as [`append`](Namespace::append) does, in a transaction of the caller: the events
+    /// exist if and when it commits.
     pub async fn append_in<E: IntoEvent>(
         &self,
         conn: &mut PgConnection,
@@ -186,12 +190,12 @@ impl Namespace {
         self.log.append_in(conn, &to_stream(stream_id, expected, events)?).await
     }
 
-    /// [`Namespace::emit`] in a transaction of the caller's.
+    /// Emits as [`emit`](Namespace::emit) does, in a transaction of the caller.
     pub async fn emit_in(&self, conn: &mut PgConnection, event: impl IntoEvent) -> Result<Appended, AppendError> {
         self.log.append_in(conn, &event.into_event()?.into()).await
     }
 
-    /// [`Namespace::emit_at`] in a transaction of the caller's.
+    /// Stores an event as [`emit_at`](Namespace::emit_at) does, in a transaction of the caller.
     pub async fn emit_at_in(
         &self,
         conn: &mut PgConnection,
@@ -201,18 +205,18 @@ impl Namespace {
         self.log.emit_at_in(conn, due, event.into_event()?).await
     }
 
-    /// [`Namespace::cancel_due`] in a transaction of the caller's.
+    /// Cancels as [`cancel_due`](Namespace::cancel_due) does, in a transaction of the caller.
     pub async fn cancel_due_in(&self, conn: &mut PgConnection, event_id: Uuid) -> Result<bool, AppendError> {
         self.log.cancel_due_in(conn, event_id).await
     }
 
-    /// [`Namespace::append_all`] in a transaction of the caller's.
+    /// Appends as [`append_all`](Namespace::append_all) does, in a transaction of the caller.
     pub async fn append_all_in(&self, conn: &mut PgConnection, append: &Append) -> Result<Appended, AppendError> {
         self.log.append_in(conn, append).await
     }
 
     /// A stream's events with their data as JSON, one page in memory at a time.
-    pub fn read_stream(&self, query: impl Into<StreamQuery>) -> BoxStream<'_, Result<Event, ReadError>> {
+    pub fn read_stream(&self, query: impl Into<StreamQuery>) -> BoxStream<'_, Result<RecordedEvent, ReadError>> {
         self.log.read_stream(query.into())
     }
 
@@ -222,26 +226,26 @@ impl Namespace {
     }
 
     /// The last event of a stream.
-    pub async fn last_event(&self, stream_id: impl Into<StreamId>) -> Result<Option<Event>, ReadError> {
+    pub async fn last_event(&self, stream_id: impl Into<StreamId>) -> Result<Option<RecordedEvent>, ReadError> {
         let query = StreamQuery::new(stream_id).backwards().page_size(1);
         Ok(self.log.stream_page(&query).await?.pop())
     }
 
-    /// A page of a stream as a transaction of the caller's sees it, its own appends included.
+    /// A page of a stream as a transaction of the caller sees it, including its own appends.
     pub async fn read_stream_in(
         &self,
         conn: &mut PgConnection,
         query: impl Into<StreamQuery>,
-    ) -> Result<Vec<Event>, ReadError> {
+    ) -> Result<Vec<RecordedEvent>, ReadError> {
         self.log.stream_page_in(conn, &query.into()).await
     }
 
     /// The log's events up to the horizon, with their data as JSON, one page in memory at a time.
-    pub fn read_log(&self, query: LogQuery) -> BoxStream<'_, Result<Event, ReadError>> {
+    pub fn read_log(&self, query: LogQuery) -> BoxStream<'_, Result<RecordedEvent, ReadError>> {
         self.log.read_log(query)
     }
 
-    /// The log's events of the types that `D` has, with typed data.
+    /// The log's events of the types of `D`, with typed data.
     pub fn read_log_as<D: EventData>(&self, query: LogQuery) -> Events<'_, D> {
         let query =
             if query.event_types.is_empty() { query.event_types(D::EVENT_TYPES.iter().copied()) } else { query };
@@ -253,37 +257,68 @@ impl Namespace {
         self.log.read_log_pages(query)
     }
 
-    /// All events after a sequence.
-    pub fn read_all_events_since(&self, global_sequence: u64) -> BoxStream<'_, Result<Event, ReadError>> {
-        self.log.read_all_events_since(global_sequence)
+    /// Follows the log after a sequence, or as a [`FollowQuery`](crate::follow::FollowQuery) says:
+    /// first the existing events, then new ones as they come, strictly in order. It creates no
+    /// subscriber: keep the [`position`](crate::follow::Follower::position) and resume there.
+    ///
+    /// To begin with the events that come from now on, follow the log after its
+    /// [`horizon`](Namespace::horizon).
+    ///
+    /// A follower never passes a place that an open transaction may still fill, since one number
+    /// cannot remember a gap. It waits there, and
+    /// [`Followed::Stalled`](crate::follow::Followed::Stalled) says who holds it. All followers of
+    /// a namespace in one process share their reads. A slow follower costs no memory, since it
+    /// reads when it is polled. It reconnects by itself.
+    ///
+    /// ```no_run
+    /// # use futures::TryStreamExt;
+    /// # use headwater::log::{FollowQuery, Followed};
+    /// # use headwater::Namespace;
+    /// # async fn run(shop: Namespace) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut follower = shop.follow(FollowQuery::after(0).event_types(["order.*"]));
+    /// while let Some(item) = follower.try_next().await? {
+    ///     match item {
+    ///         Followed::Event(event) => println!("{} {}", event.event_type, event.data_text()),
+    ///         Followed::Stalled { from, writers, .. } => eprintln!("{from} is held by {writers:?}"),
+    ///         _ => {}
+    ///     }
+    ///     let resume_after = follower.position();
+    /// #   _ = resume_after;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn follow(&self, query: impl Into<crate::follow::FollowQuery>) -> crate::follow::Follower {
+        self.followers.follow(query)
     }
 
-    /// A page of the log, read in a transaction of the caller's, which must be READ COMMITTED.
+    /// Ends all followers of the namespace in this process.
+    pub(crate) fn stop_following(&self) {
+        self.followers.close();
+    }
+
+    /// A page of the log, read in a transaction of the caller, which must be READ COMMITTED.
     pub async fn read_log_in(&self, conn: &mut PgConnection, query: &LogQuery) -> Result<LogPage, ReadError> {
         self.log.log_page_in(conn, query).await
     }
 
     /// The event with this id.
-    pub async fn event(&self, id: Uuid) -> Result<Option<Event>, ReadError> {
+    pub async fn event(&self, id: Uuid) -> Result<Option<RecordedEvent>, ReadError> {
         self.log.event(id).await
     }
 
-    /// Events of one correlation after a sequence, in order, at most `limit`.
-    pub async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<Event>, ReadError> {
-        self.log.correlated(correlation_id, after, limit).await
-    }
-
     /// The events of one correlation, in order, one page in memory at a time.
-    pub fn read_correlated(&self, correlation_id: Uuid) -> BoxStream<'_, Result<Event, ReadError>> {
+    pub fn read_correlated(&self, correlation_id: Uuid) -> BoxStream<'_, Result<RecordedEvent, ReadError>> {
         self.log.read_correlated(correlation_id)
     }
 
-    /// What led to an event, itself, and what it led to, in order of the log, at most `limit`.
-    pub async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<Event>, ReadError> {
+    /// The events that led to an event, the event itself, and the events that it led to, in log
+    /// order, at most `limit`.
+    pub async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<RecordedEvent>, ReadError> {
         self.log.causation_chain(id, limit).await
     }
 
-    /// How far the log is settled, and who may still commit beyond.
+    /// How far the log is settled, and which transactions may still commit beyond that.
     pub async fn horizon(&self) -> Result<Horizon, ReadError> {
         self.log.horizon().await
     }
@@ -298,7 +333,7 @@ fn to_stream<E: IntoEvent>(
     Ok(Append::to_stream(stream_id, expected, events))
 }
 
-fn decode<D: EventData>(event: Event) -> Result<Event<D>, ReadError> {
-    let global_sequence = event.global_sequence.unwrap_or_default();
+fn decode<D: EventData>(event: RecordedEvent) -> Result<RecordedEvent<D>, ReadError> {
+    let global_sequence = event.sequence().get();
     event.decode().map_err(|source| ReadError::Decode { global_sequence, source })
 }

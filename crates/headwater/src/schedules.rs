@@ -1,16 +1,20 @@
-//! Schedules of a namespace, as applications use them.
+//! The schedules of a namespace, as applications use them.
 
 use chrono::{DateTime, FixedOffset};
 use headwater_core::{Schedule, ScheduleError, ScheduleRun, Task};
 
-use crate::{Headwater, Namespace, Node};
+use crate::Headwater;
+use crate::Namespace;
+use crate::Node;
 
 impl Namespace {
-    /// Schedules a task: its event is appended at each of its due times, once, by whichever node is first. A task of the same name is
-    /// changed; with the same times it keeps what is due, so a program may do this at every start. Says how the schedule is now.
+    /// Schedules a task. Its event is appended once at each of its due times, by whichever node is
+    /// first. A task with an existing name changes that schedule. If its times are the same, it
+    /// keeps its next due time, so a program may call this at every start. Returns the schedule.
     ///
     /// ```no_run
-    /// # use headwater::{MissedRuns, Namespace, Task};
+    /// # use headwater::schedule::MissedRuns;
+    /// # use headwater::{Namespace, Task};
     /// # async fn plan(shop: Namespace) -> Result<(), Box<dyn std::error::Error>> {
     /// let cleanup = Task::cron("daily-cleanup", "0 2 * * *")
     ///     .timezone("Europe/Copenhagen")
@@ -30,37 +34,42 @@ impl Namespace {
         self.log().schedules().await
     }
 
-    /// One of them.
+    /// The schedule with this name.
     pub async fn schedule(&self, name: &str) -> Result<Schedule, ScheduleError> {
         self.log().schedule(name).await
     }
 
-    /// Appends a schedule's event at once, paused or not, and says which sequence it got. What is due later is not changed by it.
+    /// Appends a schedule's event at once, even if the schedule is paused, and returns its
+    /// sequence. Later due times stay as they are.
     pub async fn run_now(&self, name: &str) -> Result<u64, ScheduleError> {
         self.log().run_schedule_now(name).await
     }
 
-    /// Fires nothing of it until it is resumed. What is due meanwhile is not missed.
+    /// Pauses a schedule: it fires nothing until it is resumed. Due times that pass meanwhile do
+    /// not count as missed.
     pub async fn pause_schedule(&self, name: &str) -> Result<(), ScheduleError> {
         self.log().pause_schedule(name).await
     }
 
-    /// Fires it again, from now on. One that is due once is due at its time, or now if that has passed.
+    /// Resumes a schedule: it fires again, from now on. A schedule with one due time fires at that
+    /// time, or now if the time has passed.
     pub async fn resume_schedule(&self, name: &str) -> Result<(), ScheduleError> {
         self.log().resume_schedule(name).await
     }
 
-    /// Removes it, with its history. Events that it appended stay.
+    /// Deletes a schedule with its history. Events that it appended stay.
     pub async fn delete_schedule(&self, name: &str) -> Result<(), ScheduleError> {
         self.log().delete_schedule(name).await
     }
 
-    /// What became of its due times, the last one first, at most `count`. The last 100 are kept.
+    /// The outcome of a schedule's due times, the last one first, at most `count`. The last 100 are
+    /// kept.
     pub async fn schedule_runs(&self, name: &str, count: u32) -> Result<Vec<ScheduleRun>, ScheduleError> {
         self.log().schedule_runs(name, count).await
     }
 
-    /// The next `count` due times of a cron expression, as the clocks of a time zone show them, to look at before it is scheduled.
+    /// The next `count` due times of a cron expression, in local time of a time zone. Use it to
+    /// check an expression before you schedule it.
     pub async fn next_runs(
         &self,
         cron: &str,
@@ -72,7 +81,8 @@ impl Namespace {
 }
 
 impl Headwater {
-    /// The next `count` due times of a cron expression after a moment (`None`: now), as the clocks of a time zone show them.
+    /// The next `count` due times of a cron expression after a moment (`None`: now), in local time
+    /// of a time zone.
     pub async fn next_runs(
         &self,
         cron: &str,

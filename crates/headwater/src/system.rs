@@ -1,4 +1,4 @@
-//! The way in: connect, migrate, manage namespaces, open them.
+//! The entry point: connect, migrate, manage namespaces, open them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,32 +10,39 @@ use headwater_core::{
 };
 use headwater_postgres::{
     Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, Holder, LiveNode, LogOptions, Loss,
-    Maintained, Migrated, MonthInfo, NamespaceChanges, NamespaceStatus, OrphanedSlot, PgLog, QueueInfo,
-    ReplicationSettings, ReplicationSlot, ServerStatus, SlotDropped, StorageStep, TransferError, Transferred, WakeUps,
+    Maintained, Migrated, MonthInfo, NamespaceChanges, NamespaceStatus, OrphanedSlot, QueueInfo, ReplicationSettings,
+    ReplicationSlot, ServerStatus, SlotDropped, StorageStep, TransferError, Transferred, WakeUps,
 };
 use sqlx::PgPool;
 
+use crate::Namespace;
 use crate::connect::Connect;
-use crate::node::due::{self, LONGEST_SLEEP};
-use crate::{Live, Namespace};
+use crate::live::Live;
+use crate::node::background::due::{self, LONGEST_SLEEP};
 
-/// How often due events are looked for where nobody can be woken.
+/// How often to look for due events where nothing can wake us.
 const POLL: Duration = Duration::from_secs(1);
 
 /// Headwater in one database. Clones share the connections and the open namespaces.
 #[derive(Debug, Clone)]
 pub struct Headwater {
-    database: Database,
+    pub(crate) database: Database,
     log_options: LogOptions,
     live: Live,
-    open: Arc<futures::lock::Mutex<HashMap<String, PgLog>>>,
+    open: Arc<futures::lock::Mutex<HashMap<String, Namespace>>>,
 }
 
 impl Headwater {
-    /// Connects to `url` (`postgres://user:password@host:port/database`), when it is awaited; or goes on to a namespace there:
-    /// `Headwater::connect(url).namespace("shop").await?`.
+    /// Connects to `url` (`postgres://user:password@host:port/database`) when it is awaited. Or
+    /// continues to a namespace there: `Headwater::connect(url).namespace("shop").await?`.
     pub fn connect(url: &str) -> Connect {
         Connect::new(Headwater::builder(), url)
+    }
+
+    /// Connects to the url in the environment variable `DATABASE_URL` when it is awaited. Or
+    /// continues to a namespace there: `Headwater::from_env().namespace("shop").await?`.
+    pub fn from_env() -> Connect {
+        Connect::from_env(Headwater::builder())
     }
 
     /// Settings other than the defaults.
@@ -43,35 +50,37 @@ impl Headwater {
         HeadwaterBuilder::default()
     }
 
-    /// Brings the database's schema to this build's version; does nothing if it is there. Safe to call from every
-    /// process at its start.
+    /// Migrates the database's schema to the version of this build. Does nothing if the schema has
+    /// it already. Every process can safely call it at its start.
     pub async fn migrate(&self) -> Result<Migrated, AdminError> {
         self.database.migrate().await
     }
 
-    /// Makes a namespace, or answers with the one that is there. A setting given that differs from what is there is
-    /// [`AdminError::NamespaceDiffers`].
+    /// Creates a namespace, or returns the existing one. If a given setting differs from the
+    /// existing namespace's, it fails with [`AdminError::NamespaceDiffers`].
     pub async fn create_namespace(&self, config: NamespaceConfig) -> Result<NamespaceInfo, AdminError> {
         self.database.create_namespace(&config).await
     }
 
-    /// Removes a namespace for good, with all its events, subscribers, dead letters and schedules. While nodes of it are
-    /// alive it is [`AdminError::NamespaceInUse`], unless `force`.
+    /// Removes a namespace for good, with all its events, subscribers, dead letters and schedules.
+    /// While nodes of it are alive, it fails with [`AdminError::NamespaceInUse`], unless `force` is
+    /// set.
     pub async fn drop_namespace(&self, name: &str, force: bool) -> Result<(), AdminError> {
         self.open.lock().await.remove(name);
         self.database.drop_namespace(name, force).await
     }
 
-    /// Changes settings of a namespace. Processes that have it open see them when they open it again.
+    /// Changes settings of a namespace. Processes that have it open see the new settings when they
+    /// open it again.
     pub async fn alter_namespace(&self, name: &str, changes: NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
         let info = self.database.alter_namespace(name, &changes).await?;
         self.open.lock().await.remove(name);
         Ok(info)
     }
 
-    /// Moves a namespace to tables of its own, or to those that namespaces share, while it is in use; `on_step` is told of each step. If transactions
-    /// are in the way for longer than `patience`, it is [`AdminError::NamespaceHeld`]: call it
-    /// again, which goes on where this one stopped.
+    /// Moves a namespace to tables of its own, or to shared tables, while it is in use. It calls
+    /// `on_step` for each step. If transactions block it for longer than `patience`, it fails with
+    /// [`AdminError::NamespaceHeld`]: call it again, and it goes on where it stopped.
     pub async fn set_storage(
         &self,
         name: &str,
@@ -84,14 +93,16 @@ impl Headwater {
         Ok(info)
     }
 
-    /// Gives a namespace another name. It is refused while nodes or leases are alive, unless it is forced: programs that run know the old name, and fail.
+    /// Renames a namespace. Fails while nodes or leases are alive, unless `force` is set: running
+    /// programs know the old name, and fail.
     pub async fn rename_namespace(&self, name: &str, new_name: &str, force: bool) -> Result<NamespaceInfo, AdminError> {
         let info = self.database.rename_namespace(name, new_name, force).await?;
         self.open.lock().await.remove(name);
         Ok(info)
     }
 
-    /// Writes a whole namespace as JSON lines, as one snapshot shows it. `write` gets each line without its end.
+    /// Writes a whole namespace as JSON lines, from one snapshot. `write` gets each line without
+    /// its line end.
     pub async fn export_namespace(
         &self,
         name: &str,
@@ -100,7 +111,8 @@ impl Headwater {
         self.database.export_namespace(name, write).await
     }
 
-    /// Makes a namespace of the lines of an export, under its own name or another, which must not be there yet: all of it, or nothing.
+    /// Creates a namespace from the lines of an export, under its own name or another. The name
+    /// must not exist yet. It creates all of the namespace, or nothing.
     pub async fn import_namespace(
         &self,
         lines: impl IntoIterator<Item = std::io::Result<String>>,
@@ -119,63 +131,72 @@ impl Headwater {
         self.database.namespace(name).await
     }
 
-    /// The state of all namespaces, by name: one statement, however many there are.
+    /// The state of all namespaces, by name, in one statement for any number of namespaces.
     pub async fn namespace_statuses(&self) -> Result<Vec<NamespaceStatus>, AdminError> {
         self.database.namespace_statuses().await
     }
 
-    /// The subscribers of all namespaces, each with the name of its namespace: one statement, however many there are.
+    /// The subscribers of all namespaces, each with its namespace's name, in one statement for any
+    /// number of them.
     pub async fn subscribers(&self) -> Result<Vec<(String, SubscriberInfo)>, SubscriberError> {
         self.database.subscribers_of_all().await
     }
 
-    /// Lets a role of the database work in a namespace: see the guide on roles. Only the owner of Headwater's tables, and superusers, can.
+    /// Grants a database role access to a namespace: see the guide on roles. Only the owner of
+    /// Headwater's tables and superusers can do this.
     pub async fn grant(&self, namespace: &str, role: &str, kind: GrantKind) -> Result<(), AdminError> {
         self.database.grant(namespace, role, kind).await
     }
 
-    /// Takes a grant of a role back, or (`None`) all that it has in a namespace. Answers how many it had.
+    /// Revokes one grant of a role in a namespace, or all of them with `None`. Returns how many the
+    /// role had.
     pub async fn revoke(&self, namespace: &str, role: &str, kind: Option<GrantKind>) -> Result<u64, AdminError> {
         self.database.revoke(namespace, role, kind).await
     }
 
-    /// The grants in a namespace, or (`None`) in all. Others than the owner see those of their own roles.
+    /// The grants in a namespace, or in all with `None`. Roles other than the owner see only the
+    /// grants of their own roles.
     pub async fn grants(&self, namespace: Option<&str>) -> Result<Vec<Grant>, AdminError> {
         self.database.grants(namespace).await
     }
 
-    /// How far a namespace's log is settled, and who may still commit beyond. Opens nothing.
+    /// How far a namespace's log is settled, and which transactions may still commit beyond that.
+    /// It does not open the namespace.
     pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
         self.database.horizon(name).await
     }
 
-    /// The highest sequence of a namespace that can be read now; 0: its log is empty. Those above it that were handed out are of transactions that are open, or were
-    /// rolled back.
+    /// The highest sequence of a namespace that can be read now; 0 means that its log is empty.
+    /// Higher sequences may have been handed out: to transactions that are open or were rolled
+    /// back.
     pub async fn log_end(&self, name: &str) -> Result<u64, AdminError> {
         self.database.log_end(name).await
     }
 
-    /// A namespace to append to and to read. All handles of one namespace share one queue of appends.
+    /// Opens a namespace to append to it and read it. All handles of one namespace share one queue
+    /// of appends and one reader for followers.
     pub async fn namespace(&self, name: &str) -> Result<Namespace, AdminError> {
         let mut open = self.open.lock().await;
-        if let Some(log) = open.get(name) {
-            return Ok(Namespace::new(log.clone(), self.live.clone()));
+        if let Some(namespace) = open.get(name) {
+            return Ok(namespace.clone());
         }
         let log = self.database.open_log(name, self.log_options.clone()).await?;
-        open.insert(name.to_owned(), log.clone());
-        Ok(Namespace::new(log, self.live.clone()))
+        let namespace = Namespace::new(log, self.live.clone());
+        open.insert(name.to_owned(), namespace.clone());
+        Ok(namespace)
     }
 
-    /// Appends the events of all namespaces that are due, at most `max_events` in each, and those of their schedules, and says when to call
-    /// again.
+    /// Appends the due events of all namespaces, at most `max_events` in each, and those of their
+    /// schedules, and says when to call again.
     pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
         self.database.fire_all_due(max_events).await
     }
 
-    /// Fires the events and schedules of all namespaces when they are due, until it is dropped. Nodes do this for their own namespace; a database whose
-    /// events are handled without nodes needs one process that does this.
+    /// Fires the events and schedules of all namespaces when they are due, until this future is
+    /// dropped. Nodes do this for their own namespace. A database whose events are handled without
+    /// nodes needs one process that calls this.
     pub async fn keep_firing_due(&self) {
-        // A pooler in transaction mode gives nobody a session to listen on.
+        // Behind a pooler in transaction mode, no session can listen.
         let servers = (!self.database.is_behind_pooler()).then(|| self.database.servers());
         let listening = servers.map(WakeUps::start_due);
         let longest_sleep = if listening.is_some() { LONGEST_SLEEP } else { POLL };
@@ -193,33 +214,37 @@ impl Headwater {
     }
 
     /// The months of a namespace's log, the oldest first.
-    pub async fn partitions(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
-        self.database.partitions(namespace).await
+    pub async fn months(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
+        self.database.months(namespace).await
     }
 
-    /// Makes a namespace's coming months, seals past ones, and drops those that are older than it keeps events: none that a subscriber is not done
-    /// with, unless `allow_loss`. Nodes do this once an hour, without loss.
+    /// Creates a namespace's coming months, seals past ones, and drops those that are older than it
+    /// keeps events. It keeps each month that a subscriber still needs, unless `allow_loss` is set.
+    /// Nodes do this once an hour, without loss.
     pub async fn maintain(&self, namespace: &str, allow_loss: bool) -> Result<Maintained, AdminError> {
         self.database.maintain(namespace, allow_loss).await
     }
 
-    /// What was trimmed before a namespace's subscribers, or one of them, had handled it: the newest first.
+    /// Events that retention dropped before a namespace's subscribers, or one of them, had handled
+    /// them. The newest come first.
     pub async fn losses(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<Loss>, AdminError> {
         self.database.losses(namespace, subscriber_id).await
     }
 
-    /// What is wrong with the server, or will be: the worst first.
+    /// What is wrong with the server, or will be. The worst come first.
     pub async fn diagnose(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
         self.database.diagnose(options).await
     }
 
-    /// Who holds appends or deliveries of a namespace back, the oldest first; `None`: what concerns all of them, locks on tables and commits that wait.
+    /// Who holds back appends or deliveries of a namespace, the oldest first. `None`: what affects
+    /// all namespaces, which is locks on tables and commits that wait.
     pub async fn holders(&self, namespace: Option<&str>) -> Result<Vec<Holder>, AdminError> {
         self.database.holders(namespace).await
     }
 
-    /// Does `work`, unless it takes seconds and somebody is found who holds a lock on a table for which sessions wait: then it gives up and says who. For
-    /// commands and monitors that read, and are to name what stops everybody rather than stop with them.
+    /// Runs `work`. If it takes seconds, and somebody holds a lock on a table for which sessions
+    /// wait, it gives up and returns who that is. For commands and monitors that only read: they
+    /// name what blocks everybody instead of hanging too.
     pub async fn unless_locked<T>(&self, work: impl Future<Output = T>) -> Result<T, Holder> {
         self.database.unless_locked(work).await
     }
@@ -229,38 +254,42 @@ impl Headwater {
         self.database.queues(namespace, subscriber_id).await
     }
 
-    /// The server as it is.
+    /// The present state of the server.
     pub async fn status(&self) -> Result<ServerStatus, AdminError> {
         self.database.server_status().await
     }
 
-    /// What following the WAL ([`Live::Cdc`]) needs of the server and of the role, as it is.
+    /// What following the WAL ([`Live::Cdc`]) needs from the server and the role, and whether they
+    /// have it now.
     pub async fn replication_settings(&self) -> Result<ReplicationSettings, AdminError> {
         self.database.replication_settings().await
     }
 
-    /// Headwater's slots in this database: who reads them, and what they retain.
+    /// Headwater's slots in this database: who reads them, and how much they retain.
     pub async fn replication_slots(&self) -> Result<Vec<ReplicationSlot>, AdminError> {
         self.database.replication_slots().await
     }
 
-    /// The nodes that follow the WAL, or were asked to, of all processes: what their live sources do, as they said.
+    /// The nodes of all processes that follow the WAL or were asked to, with what each has reported
+    /// about its live source.
     pub async fn live_nodes(&self) -> Result<Vec<LiveNode>, AdminError> {
         self.database.live_nodes().await
     }
 
-    /// Durable slots that nobody reads and nobody will: their namespace is gone, or no live node of it wants an inbox and nobody has owned the slot for
-    /// `unread_for`. Nodes that follow the WAL drop those of an hour.
+    /// Durable slots that nobody reads and nobody will. Either their namespace is gone, or no live
+    /// node of it wants an inbox and nobody has owned the slot for `unread_for`. Nodes that follow
+    /// the WAL drop such slots after an hour.
     pub async fn orphaned_slots(&self, unread_for: Duration) -> Result<Vec<OrphanedSlot>, AdminError> {
         self.database.orphaned_slots(unread_for).await
     }
 
-    /// Drops a slot of Headwater's that nobody reads.
+    /// Drops one of Headwater's slots that nobody reads.
     pub async fn drop_replication_slot(&self, slot: &str) -> Result<SlotDropped, AdminError> {
         self.database.drop_replication_slot(slot).await
     }
 
-    /// Makes the publication that following a namespace needs, for roles that may replicate and no more. Nodes make it themselves if they may.
+    /// Creates the publication that following a namespace needs, for roles that may replicate but
+    /// not create it. Nodes create it themselves if they may.
     pub async fn publish_namespace(&self, name: &str) -> Result<String, AdminError> {
         self.database.publish_namespace(name).await
     }
@@ -270,11 +299,13 @@ impl Headwater {
         self.database.pool()
     }
 
-    /// Finishes what is queued, takes no more, and closes the connections (a pool of the application's stays open).
+    /// Writes what is queued, accepts nothing more, and closes the connections. A pool that the
+    /// application passed in stays open.
     pub async fn shutdown(&self) {
-        let logs: Vec<PgLog> = self.open.lock().await.drain().map(|(_, log)| log).collect();
-        for log in logs {
-            log.close().await;
+        let namespaces: Vec<Namespace> = self.open.lock().await.drain().map(|(_, namespace)| namespace).collect();
+        for namespace in namespaces {
+            namespace.stop_following();
+            namespace.log().close().await;
         }
         self.database.close().await;
     }
@@ -289,8 +320,8 @@ pub struct HeadwaterBuilder {
 }
 
 impl HeadwaterBuilder {
-    /// Most connections that are open at once for reads and transactions (default 10). Each namespace that is being
-    /// appended to has [`HeadwaterBuilder::flushers`] of its own besides.
+    /// The most connections for reads and transactions at once (default 10). Each namespace with
+    /// appends uses [`HeadwaterBuilder::flushers`] more connections.
     pub fn max_connections(mut self, connections: u32) -> Self {
         self.database.max_connections = connections;
         self
@@ -302,45 +333,49 @@ impl HeadwaterBuilder {
         self
     }
 
-    /// How long subscribers, queues and handler transactions wait for the answer to one call, a commit included (default 10 s). Then the
-    /// call has failed, and is made again: shorter finds dead connections sooner, and takes slow answers for lost ones.
+    /// How long subscribers, queues and handler transactions wait for the answer to one call,
+    /// including a commit (default 10 s). Then the call has failed, and is made again. A shorter
+    /// time finds dead connections sooner, but takes slow answers for lost ones.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.database.call_timeout = timeout;
         self
     }
 
-    /// Whether the url leads to a pooler in transaction mode, as PgBouncer has it. Its nodes then hold no session locks, and listen only where
-    /// they are told to (`NodeBuilder::wake_ups`).
+    /// Whether the url leads to a pooler in transaction mode, such as PgBouncer. Nodes then hold no
+    /// session locks, and listen only where `NodeBuilder::wake_ups` tells them to.
     pub fn transaction_pooler(mut self, yes: bool) -> Self {
         self.database.transaction_pooler = yes;
         self
     }
 
-    /// What the sessions call themselves: it names them where they hold others back (default `headwater`).
+    /// The application name of the sessions (default `headwater`). Reports show it where a session
+    /// holds others back.
     pub fn application_name(mut self, name: impl Into<String>) -> Self {
         self.database.application_name = name.into();
         self
     }
 
-    /// Connections that write at once, per namespace (default 2).
+    /// Connections that write at the same time, per namespace (default 2).
     pub fn flushers(mut self, flushers: usize) -> Self {
         self.log.flushers = flushers;
         self
     }
 
-    /// Most bytes of events that wait to be written, per namespace (default 64 MiB); callers beyond that wait.
+    /// The most bytes of events that wait to be written, per namespace (default 64 MiB). Callers
+    /// beyond that wait.
     pub fn max_queued_bytes(mut self, bytes: u32) -> Self {
         self.log.max_queued_bytes = bytes;
         self
     }
 
-    /// How long appends are tried again while the database cannot be reached (default 30 s).
+    /// How long to retry appends while the database cannot be reached (default 30 s).
     pub fn retry_for(mut self, duration: Duration) -> Self {
         self.log.retry_for = duration;
         self
     }
 
-    /// How nodes hear of new events, unless they say otherwise ([`NodeBuilder::live`](crate::NodeBuilder::live)). Default: [`Live::Wake`].
+    /// How nodes hear of new events, unless [`NodeBuilder::live`](crate::node::NodeBuilder::live)
+    /// says otherwise. Default: [`Live::Wake`].
     pub fn live(mut self, live: Live) -> Self {
         self.live = live;
         self
@@ -352,8 +387,11 @@ impl HeadwaterBuilder {
         Ok(Headwater { database, log_options: self.log, live: self.live, open: Arc::default() })
     }
 
-    /// Uses a pool that the application has; the settings of connections are the pool's, and [`call_timeout`](Self::call_timeout) is ours. Each call, but no transaction of a handler, then begins with a question whether its connection is in a
-    /// transaction that nobody ends, which is a round trip more: sqlx gives one back so when a future is dropped that begins a transaction.
+    /// Uses a pool of the application. Connections have the pool's settings, and only
+    /// [`call_timeout`](Self::call_timeout) is ours. Each call outside handler transactions first
+    /// asks whether its connection is in a transaction that nobody ends, which costs one round
+    /// trip. sqlx returns such a connection to the pool when a future that begins a transaction is
+    /// dropped.
     pub fn with_pool(self, pool: PgPool) -> Headwater {
         let database = Database::from_pool(pool).with_call_timeout(self.database.call_timeout);
         Headwater { database, log_options: self.log, live: self.live, open: Arc::default() }

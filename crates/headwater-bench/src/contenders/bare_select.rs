@@ -1,6 +1,7 @@
-//! Pages of the log by the same SELECT, on one connection, decoded into the same [`Event`].
+//! Pages of the log by the same SELECT, on one connection, decoded into the same [`RecordedEvent`].
 
-use headwater::{Event, Json, StreamId};
+use headwater::log::StreamId;
+use headwater::{Event, Json, RecordedEvent};
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgRow, PgTypeInfo, PgValueRef, Postgres};
 use sqlx::{PgConnection, Row};
@@ -31,9 +32,9 @@ impl<'a> BareSelect<'a> {
                 .bind(PAGE)
                 .fetch_all(&mut *self.conn)
                 .await?;
-            let events = rows.iter().map(event).collect::<Result<Vec<Event>, _>>()?;
+            let events = rows.iter().map(event).collect::<Result<Vec<RecordedEvent>, _>>()?;
             let Some(last) = events.last() else { return Ok(seen) };
-            after = last.global_sequence.unwrap_or_default() as i64;
+            after = i64::from(last.sequence());
             for event in events {
                 seen.note(&event)?;
             }
@@ -56,9 +57,9 @@ impl sqlx::Decode<'_, Postgres> for Jsonb {
     }
 }
 
-fn event(row: &PgRow) -> Result<Event, sqlx::Error> {
+fn event(row: &PgRow) -> Result<RecordedEvent, sqlx::Error> {
     let headers = row.try_get::<Option<Jsonb>, _>(11)?.map(|Jsonb(json)| json.decode()).transpose();
-    Ok(Event {
+    let event = Event {
         global_sequence: Some(row.try_get::<i64, _>(0)? as u64),
         id: row.try_get(1)?,
         stream_id: row.try_get::<Option<String>, _>(2)?.map(StreamId::from),
@@ -74,5 +75,6 @@ fn event(row: &PgRow) -> Result<Event, sqlx::Error> {
         created_at: row.try_get(12)?,
         recorded_at: row.try_get(13)?,
         transaction_id: Some(row.try_get::<i64, _>(14)? as u64),
-    })
+    };
+    RecordedEvent::new(event).map_err(|error| sqlx::Error::Decode(error.into()))
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headwater::{Headwater, Node, NodeOptions};
+use headwater::node::NodeOptions;
+use headwater::{Delivery, Headwater, Node};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 use tokio::sync::watch;
@@ -69,7 +70,7 @@ impl Consumers {
                     let options = NodeOptions::new(format!("node-{number}")).concurrency(2);
                     let node = headwater.namespace(NAMESPACE).await?.register_node(options).await?;
                     let seen = seen.clone();
-                    node.on_event(EVENT_TYPE, move |event, mut tx| {
+                    node.on_event(EVENT_TYPE, move |event: Delivery, mut tx| {
                         let seen = seen.clone();
                         async move {
                             seen.note(&event.payload()?);

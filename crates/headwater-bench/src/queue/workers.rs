@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headwater::{Event, Json, Namespace, NodeBuilder};
+use headwater::node::NodeBuilder;
+use headwater::{Delivery, Namespace, Queue};
 use headwater_core::ClaimRequest;
 use headwater_postgres::{Database, PgQueue, QueueConnection};
 use sqlx::{Connection, PgConnection};
@@ -28,12 +29,12 @@ impl Worker {
     pub(super) fn node(server: &BenchServer, subscriber_id: &str, handlers: u32, batch: u32) -> Self {
         let taken = Arc::new(AtomicU64::new(0));
         let counted = taken.clone();
-        let handler = move |events: Vec<Arc<Event<Json>>>| {
+        let handler = move |events: Vec<Delivery>| {
             counted.fetch_add(events.len() as u64, Ordering::Relaxed);
             async { Ok(()) }
         };
-        let node = server.namespace.node("bench").subscribe_shared_batch(subscriber_id, handler);
-        Worker::Node(Box::new(node.concurrency(handlers).batch_size(batch)), taken)
+        let queue = Queue::new(subscriber_id).batch(handler).workers(handlers).batch_size(batch);
+        Worker::Node(Box::new(server.namespace.node("bench").run(queue)), taken)
     }
 
     /// With a connection of its own. Asks for events of these types; none: of all.

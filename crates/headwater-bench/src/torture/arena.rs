@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use headwater::{Event, Headwater, Json, Namespace, NamespaceConfig, SubscriberInfo, SubscriberStore};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{OperatorStore, SubscriberInfo};
+use headwater::{Event, Headwater, Json, Namespace};
 use headwater_embedded::{Server, ServerBuilder};
 use rand::{RngExt, SeedableRng};
 use sqlx::ConnectOptions;

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use clap::Args;
-use headwater::{Event, EventObserver, HandlerError, Headwater, Json, NodeOptions, TransactionScope};
+use headwater::node::NodeOptions;
+use headwater::{
+    Bundle, Delivery, EventObserver, HandlerError, Headwater, Queue, RecordedEvent, Subscription, Transaction,
+};
 use rand::RngExt;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -97,7 +99,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 }
 
 async fn open(
-    builder: &headwater::HeadwaterBuilder,
+    builder: &headwater::admin::HeadwaterBuilder,
     options: &Options,
     subscribers: &[Subscriber],
     instance: &str,
@@ -121,7 +123,7 @@ async fn open(
         slow: options.slow,
     };
     let hearing = Arc::new(writer(Subscriber::Broadcast));
-    node = node.on_broadcast(EVENT_TYPE, move |event, _| {
+    node = node.on_broadcast(EVENT_TYPE, move |event: Delivery, _| {
         let hearing = hearing.clone();
         async move {
             hearing.note(Mark::Begun, &event)?;
@@ -135,32 +137,43 @@ async fn open(
         node = match subscriber {
             Subscriber::Transactional | Subscriber::PerKey => {
                 let writer = Arc::new(writer);
-                let node = node.subscribe_transactional(subscriber.id(), move |event: Arc<Event<Json>>, tx| {
+                let effect = move |event: Delivery, mut tx: Transaction| {
                     let writer = writer.clone();
-                    Box::pin(async move {
+                    async move {
                         writer.note(Mark::Begun, &event)?;
                         sqlx::query(include_str!("../../sql/torture_effect.sql"))
                             .bind(writer.subscriber.id())
                             .bind(event.global_sequence.map(|sequence| sequence as i64))
                             .bind(event.id)
                             .bind(&writer.instance)
-                            .execute(tx)
+                            .execute(&mut *tx)
                             .await?;
                         writer.linger().await;
                         writer.note(Mark::Handled, &event)?;
                         Ok(())
-                    })
-                });
-                match subscriber {
-                    Subscriber::PerKey => node.partitioned(options.partitions).transaction_per(TransactionScope::Key),
-                    _ => node,
-                }
+                    }
+                };
+                let subscription = Subscription::new(subscriber.id()).config(subscriber.config());
+                node.run(match subscriber {
+                    Subscriber::PerKey => {
+                        subscription.partitions(options.partitions).bundled_by(Bundle::Key).transactional(effect)
+                    }
+                    _ => subscription.transactional(effect),
+                })
             }
-            Subscriber::Partitioned => node.subscribe_partitioned(subscriber.id(), options.partitions, writer),
-            Subscriber::Shared => node.subscribe_shared(subscriber.id(), writer).visibility(VISIBILITY).prefetch(4),
-            _ => node.subscribe(writer),
-        }
-        .config(subscriber.config());
+            Subscriber::Shared => {
+                let queue = Queue::of(writer).config(subscriber.config());
+                node.run(queue.workers(4).visibility(VISIBILITY).prefetch(4))
+            }
+            _ => {
+                let subscription = Subscription::of(writer).config(subscriber.config());
+                node.run(match subscriber {
+                    Subscriber::Partitioned => subscription.partitions(options.partitions),
+                    Subscriber::Keyed => subscription.concurrency(8),
+                    _ => subscription,
+                })
+            }
+        };
     }
     Ok((headwater, node.start().await?))
 }
@@ -201,13 +214,13 @@ impl Writer {
         }
     }
 
-    fn note(&self, mark: Mark, event: &Event) -> std::io::Result<()> {
+    fn note(&self, mark: Mark, event: &RecordedEvent) -> std::io::Result<()> {
         let stream = event.stream_id.as_ref().map(|stream| stream.to_string());
         self.book.write(&Line {
             mark,
             subscriber: self.subscriber.id().into(),
             instance: self.instance.clone(),
-            sequence: event.global_sequence.unwrap_or_default(),
+            sequence: event.sequence().get(),
             event: event.id,
             key: event.key.clone().or(stream).unwrap_or("-".into()),
             ns: now_ns(),
@@ -215,17 +228,16 @@ impl Writer {
     }
 }
 
-#[async_trait]
 impl EventObserver for Writer {
     fn subscriber_id(&self) -> &str {
         self.subscriber.id()
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.note(Mark::Begun, &event)?;
         self.linger().await;
         if matches!(self.subscriber, Subscriber::Failing | Subscriber::Shared) {
-            let always = self.subscriber.always_fails(event.global_sequence.unwrap_or_default());
+            let always = self.subscriber.always_fails(event.sequence().get());
             if always || rand::rng().random_bool(self.failures) {
                 self.note(Mark::Failed, &event)?;
                 return Err(HandlerError::message("failed as it was told to"));

@@ -1,7 +1,7 @@
 //! Where the consumers' new events come from.
 
 use clap::ValueEnum;
-use headwater::{CdcMode, CdcOptions, Live};
+use headwater::cdc::{CdcMode, CdcOptions, Live};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Source {

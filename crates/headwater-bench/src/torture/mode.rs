@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::live::Source;
-use super::processes::Manner;
+use super::processes::ConsumerOptions;
 
 /// Short, so that stops that outlive it are short, too; long enough for a keeper on a busy machine.
 const SHORT_LEASE: Duration = Duration::from_secs(4);
@@ -32,8 +32,8 @@ impl Mode {
     }
 
     /// Of the four places. Plain ones are alike; else there is one of each kind.
-    pub(crate) fn manners(self) -> [Manner; 4] {
-        let manner = |live, lease, slow| Manner { live, lease, slow };
+    pub(crate) fn manners(self) -> [ConsumerOptions; 4] {
+        let manner = |live, lease, slow| ConsumerOptions { live, lease, slow };
         match self {
             Mode::Plain => [manner(Source::Notify, SHORT_LEASE, false); 4],
             _ => [

@@ -24,7 +24,7 @@ const SETTLING: Duration = Duration::from_secs(2);
 
 /// How a consumer is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct ConsumerOptions {
     pub(crate) live: Source,
     pub(crate) lease: Duration,
     /// Handlers take their time.
@@ -38,7 +38,7 @@ pub(crate) struct Place {
     subscribers: String,
     url: String,
     mode: Mode,
-    pub(crate) manner: Manner,
+    pub(crate) manner: ConsumerOptions,
     folder: PathBuf,
     child: Option<Child>,
     started: Instant,
@@ -54,7 +54,7 @@ pub(crate) type SharedPlace = Arc<Mutex<Place>>;
 pub(crate) fn places(url: &str, folder: &Path, mode: Mode, live: Option<Source>) -> Vec<SharedPlace> {
     let half = |odd: usize| ALL.into_iter().enumerate().filter(move |(at, _)| at % 2 == odd).map(|(_, one)| one);
     let sets: [Vec<Subscriber>; 4] = [ALL.to_vec(), ALL.to_vec(), half(0).collect(), half(1).collect()];
-    let place = |(number, (subscribers, mut manner)): (usize, (Vec<Subscriber>, Manner))| {
+    let place = |(number, (subscribers, mut manner)): (usize, (Vec<Subscriber>, ConsumerOptions))| {
         let ids: Vec<_> = subscribers.into_iter().map(Subscriber::id).collect();
         manner.live = live.unwrap_or(manner.live);
         Arc::new(Mutex::new(Place {

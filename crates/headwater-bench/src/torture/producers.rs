@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headwater::{Append, AppendError, Event, ExpectedVersion, Json, Namespace};
+use headwater::log::{Append, AppendError};
+use headwater::{Event, ExpectedVersion, Json, Namespace};
 use headwater_core::headers;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headwater::{CheckpointMode, ReliableDeliveryConfig};
+use headwater::delivery::{CheckpointMode, ReliableDeliveryConfig};
 
 /// A subscriber under torture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,18 +77,17 @@ impl Subscriber {
         };
         let batched = |batch_size, max_delay_ms| CheckpointMode::Batched { batch_size, max_delay_ms };
         match self {
-            Subscriber::Synchronous | Subscriber::Eager | Subscriber::Failing => common,
+            Subscriber::Synchronous | Subscriber::Eager | Subscriber::Failing | Subscriber::Keyed => common,
             // Handlers fail with the database: long enough to outlive a restart of it.
             Subscriber::Transactional | Subscriber::PerKey | Subscriber::Broadcast => {
                 ReliableDeliveryConfig { max_retries: 200, ..common }
             }
             // Each fault costs attempts of what it interrupts.
-            Subscriber::Shared => ReliableDeliveryConfig { max_retries: 200, concurrency: 4, ..common },
+            Subscriber::Shared => ReliableDeliveryConfig { max_retries: 200, ..common },
             Subscriber::Batched | Subscriber::Partitioned => {
                 ReliableDeliveryConfig { checkpoint_mode: batched(100, 200), ..common }
             }
             Subscriber::Strict => ReliableDeliveryConfig { checkpoint_mode: batched(20, 100), ..common },
-            Subscriber::Keyed => ReliableDeliveryConfig { concurrency: 8, ..common },
         }
     }
 

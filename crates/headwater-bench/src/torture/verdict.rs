@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use headwater::{DeadLetterQuery, SubscriberStore};
+use headwater::delivery::{DeadLetterQuery, OperatorStore};
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
 use tokio::time::{Instant, sleep};

@@ -94,6 +94,33 @@ async fn passwords_sockets_and_certificates_own_server() {
     let unknown = secure("verify-full").split("&sslrootcert").next().unwrap().to_owned();
     let refused = temporary(&unknown).await.err();
     assert!(matches!(refused, Some(CdcError::Connection(_))), "nobody we trust has signed it: {refused:?}");
+
+    // Under another name than the certificate's.
+    let elsewhere = |mode: &str| secure(mode).replace("localhost", "127.0.0.1");
+    let without_root = |url: String| url.split("&sslrootcert").next().unwrap().to_owned();
+    for url in [elsewhere("verify-ca"), without_root(elsewhere("require")), without_root(elsewhere("prefer"))] {
+        temporary(&url).await.expect(&url);
+    }
+    let refused = temporary(&elsewhere("verify-full")).await.err();
+    assert!(matches!(refused, Some(CdcError::Connection(_))), "it is another's certificate: {refused:?}");
+
+    // A client that shows a certificate instead of a password.
+    let (client, client_key, request) = (at("client.crt"), at("client.key"), at("client.csr"));
+    openssl(&[&["req"], &new_key[..], &["/CN=by_cert", "-keyout", &client_key, "-out", &request]].concat());
+    let sign = ["x509", "-req", "-days", "2", "-CAcreateserial", "-in", &request, "-CA", &root, "-CAkey", &root_key];
+    openssl(&[&sign[..], &["-extfile", &at("extensions"), "-out", &client]].concat());
+    let trusted = server.data_dir().join("root.crt");
+    fs::copy(&root, &trusted).unwrap();
+    give(&server, &trusted);
+    fs::write(&hba, "hostssl all by_cert 127.0.0.1/32 cert\n".to_owned() + &fs::read_to_string(&hba).unwrap()).unwrap();
+    let trust =
+        "CREATE ROLE by_cert LOGIN REPLICATION;; ALTER SYSTEM SET ssl_ca_file = 'root.crt';; SELECT pg_reload_conf()";
+    run(&server, trust).await;
+    let by_cert = format!("postgres://by_cert@localhost:{port}/headwater?sslmode=verify-full&sslrootcert={root}");
+    temporary(&format!("{by_cert}&sslcert={client}&sslkey={client_key}")).await.expect("by certificate");
+    for wrong in ["", "&sslcert=/no/such.crt&sslkey=/no/such.key", &format!("&sslcert={client}")] {
+        assert!(temporary(&(by_cert.clone() + wrong)).await.is_err(), "{wrong}");
+    }
 }
 
 #[tokio::test]

@@ -3,9 +3,11 @@
 use crate::common::Following;
 use futures::TryStreamExt;
 use headwater_cdc::{CdcOptions, LiveState, Plugin};
-use headwater_conformance::TestDatabase;
-use headwater_core::{Append, Event, EventLog, ExpectedVersion, Json, LogQuery, NamespaceConfig, Ordering};
+use headwater_core::{
+    Append, Event, EventLog, ExpectedVersion, Json, LogQuery, NamespaceConfig, Ordering, RecordedEvent,
+};
 use headwater_postgres::{LogOptions, PgLog};
+use headwater_testing::TestDatabase;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -25,7 +27,7 @@ async fn streams(db: &TestDatabase, log: &PgLog) -> Vec<Following> {
     streams
 }
 
-async fn whole_log(log: &PgLog) -> Vec<Event> {
+async fn whole_log(log: &PgLog) -> Vec<RecordedEvent> {
     log.read_log(LogQuery::after(0)).try_collect().await.expect("failed to read the log")
 }
 

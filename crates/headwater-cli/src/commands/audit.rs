@@ -1,7 +1,7 @@
 //! `headwater audit`
 
 use clap::Args;
-use headwater::{AuditFinding, AuditReport, SubscriberStore};
+use headwater::delivery::{AuditFinding, AuditReport, OperatorStore};
 use serde_json::json;
 
 use crate::connection::ConnectionArgs;

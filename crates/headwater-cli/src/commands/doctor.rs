@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use headwater::{DoctorOptions, Finding, Severity};
+use headwater::admin::{DoctorOptions, Finding, Severity};
 use serde_json::json;
 
 use crate::connection::ConnectionArgs;

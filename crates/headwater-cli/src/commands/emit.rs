@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, FixedOffset, SecondsFormat};
 use clap::Args;
-use headwater::{Appended, Due, Namespace};
+use headwater::Namespace;
+use headwater::log::{Appended, Due};
 use serde_json::json;
 use uuid::Uuid;
 

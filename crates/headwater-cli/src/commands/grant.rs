@@ -1,7 +1,7 @@
 //! `headwater grant`: lets a role of the database work in a namespace.
 
 use clap::Args;
-use headwater::GrantKind;
+use headwater::admin::GrantKind;
 
 use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub(crate) struct Grant {
 }
 
 pub(super) fn kind(text: &str) -> Result<GrantKind, String> {
-    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+    text.parse().map_err(|error: headwater::admin::AdminError| error.to_string())
 }
 
 impl Grant {

@@ -1,9 +1,10 @@
 //! `headwater import`: brings the events of another table in.
 
 use clap::{ArgGroup, Args};
-use headwater::{
+use headwater::Namespace;
+use headwater::admin::{
     ImportCheckpoints, ImportDeadLetters, ImportField, ImportFollow, ImportOptions, ImportProgress, ImportSource,
-    ImportStage, Imported, Namespace,
+    ImportStage, Imported,
 };
 use serde_json::json;
 

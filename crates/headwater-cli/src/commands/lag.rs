@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
-use headwater::{Headwater, Holder, PartitionInfo, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore};
+use headwater::Headwater;
+use headwater::admin::Holder;
+use headwater::delivery::{OperatorStore, PartitionInfo, SubscriberError, SubscriberInfo, SubscriberMode};
+use headwater::queue::QueueInfo;
 use serde_json::json;
 
 use crate::commands::groups::view as groups;
+use crate::commands::queue;
 use crate::commands::subscribers::view;
 use crate::connection::ConnectionArgs;
 use crate::duration::{format_age, parse_short};
 use crate::failure::Failure;
 use crate::held;
-use crate::output::{Output, grouped, printable};
+use crate::output::{Output, grouped, plural, printable};
 
 /// Clears the terminal and goes to its corner.
 const REDRAW: &str = "\x1b[2J\x1b[H";
@@ -29,8 +33,8 @@ Examples:
   headwater lag -n shop --partitions
   headwater lag --watch --interval 10s --json >> lag.jsonl
 
-BEHIND counts sequences: at most so many events. FOR is the age of the oldest of them. Of a
-subscriber with partitions, the one that is furthest behind stands for all; --partitions shows
+BEHIND and WAITING count sequences: at most so many events. FOR is the age of the oldest of them.
+Queues have a table of their own: see `headwater queue`. Of a subscriber with partitions, the one that is furthest behind stands for all; --partitions shows
 each, and --json always has them. Whoever holds a log back is named, with the statement that ends
 it.")]
 pub(crate) struct Lag {
@@ -62,13 +66,16 @@ struct SubscriberLag {
     info: SubscriberInfo,
     /// Empty, if it is not partitioned or its partitions were not asked for.
     partitions: Vec<PartitionInfo>,
+    /// If it is shared.
+    queue: Option<QueueInfo>,
 }
 
 impl SubscriberLag {
     /// What is shown: its partitions, each with its number, position and lag; or itself.
     fn rows(&self) -> Vec<(Option<&PartitionInfo>, &'static str, u64, u64)> {
         if self.partitions.is_empty() {
-            return vec![(None, view::state(&self.info), self.info.position, self.info.lag_events)];
+            let state = self.queue.as_ref().map_or(view::state(&self.info), view::queue_state);
+            return vec![(None, state, self.info.position, self.info.lag_events)];
         }
         let mut rows = Vec::new();
         for partition in &self.partitions {
@@ -109,18 +116,21 @@ impl Lag {
 
     async fn look(&self, headwater: &Headwater) -> Result<Lags, Failure> {
         // Of all namespaces, only those that somebody holds are asked by whom.
-        let (all, held) = match &self.namespace {
+        let (all, queues, held) = match &self.namespace {
             Some(name) => {
                 let store = headwater.namespace(name).await?.subscribers();
                 let all = store.subscribers().await?.into_iter().map(|info| (name.clone(), info)).collect();
-                (all, BTreeSet::from([name.clone()]))
+                (all, headwater.queues(name, None).await?, BTreeSet::from([name.clone()]))
             }
             None => {
                 let held = headwater.namespace_statuses().await?.into_iter().filter(|status| status.is_held);
-                (headwater.subscribers().await?, held.map(|status| status.name).collect())
+                let held = held.map(|status| status.name).collect();
+                (headwater.subscribers().await?, headwater.queues_of_all().await?, held)
             }
         };
         let of_all = held::holders_of_all(headwater).await?;
+        let mut queues: BTreeMap<(String, String), QueueInfo> =
+            queues.into_iter().map(|queue| ((queue.namespace.clone(), queue.subscriber_id.clone()), queue)).collect();
         let mut by_namespace = BTreeMap::<String, Vec<SubscriberLag>>::new();
         for (name, info) in all {
             let wanted = self.partitions || self.json;
@@ -136,7 +146,8 @@ impl Lag {
                 }
                 _ => Vec::new(),
             };
-            by_namespace.entry(name).or_default().push(SubscriberLag { info, partitions });
+            let queue = queues.remove(&(name.clone(), info.subscriber_id.clone()));
+            by_namespace.entry(name).or_default().push(SubscriberLag { info, partitions, queue });
         }
         for name in &held {
             by_namespace.entry(name.clone()).or_default();
@@ -151,8 +162,11 @@ impl Lag {
 }
 
 fn table(output: &mut Output, lags: &Lags, by_partition: bool) -> Result<(), Failure> {
-    let all = || lags.namespaces.iter().flat_map(|(namespace, _, all)| all.iter().map(move |lag| (namespace, lag)));
-    if by_partition {
+    let every = || lags.namespaces.iter().flat_map(|(namespace, _, all)| all.iter().map(move |lag| (namespace, lag)));
+    let queues: Vec<&QueueInfo> = every().filter_map(|(_, lag)| lag.queue.as_ref()).collect();
+    let all = || every().filter(|(_, lag)| lag.queue.is_none());
+    let any = queues.is_empty() || all().next().is_some();
+    if by_partition && any {
         let heading =
             ["NAMESPACE", "SUBSCRIBER", "PARTITION", "OWNER", "STATE", "POSITION", "BEHIND"].map(String::from);
         let rows = all().flat_map(|(namespace, lag)| {
@@ -169,7 +183,7 @@ fn table(output: &mut Output, lags: &Lags, by_partition: bool) -> Result<(), Fai
             })
         });
         output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
-    } else {
+    } else if any {
         let heading = ["NAMESPACE", "SUBSCRIBER", "STATE", "POSITION", "BEHIND", "FOR"].map(String::from);
         let rows = all().map(|(namespace, SubscriberLag { info, .. })| {
             [
@@ -183,10 +197,16 @@ fn table(output: &mut Output, lags: &Lags, by_partition: bool) -> Result<(), Fai
         });
         output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
     }
+    if !queues.is_empty() {
+        if any {
+            output.line("")?;
+        }
+        queue::table(output, queues)?;
+    }
     let mut namespaces = lags.namespaces.iter();
     namespaces.try_for_each(|(namespace, holders, _)| held::print(output, namespace, holders))?;
     if lags.namespaces.iter().any(|(_, holders, _)| !holders.is_empty()) {
-        // Whoever holds all of them was named there.
+        // The session that holds all of them was named there.
         return Ok(());
     }
     held::print(output, held::ALL, &lags.of_all)
@@ -216,23 +236,41 @@ fn lines(output: &mut Output, lags: &Lags, as_json: bool) -> Result<(), Failure>
                     "lag_events": lag_events,
                 }))
             };
-            output.json(&json!({
+            let mut line = json!({
                 "at": now,
                 "namespace": namespace,
                 "subscriber_id": info.subscriber_id,
-                "state": view::state(info),
+                "mode": info.mode.name(),
+                "state": lag.queue.as_ref().map_or(view::state(info), view::queue_state),
                 "position": info.position,
                 "lag_events": info.lag_events,
                 "lag_seconds": info.lag.as_secs_f64(),
                 "partitions": lag.rows().into_iter().filter_map(partition).collect::<Vec<_>>(),
                 "held_by": holders,
-            }))?;
+            });
+            if let Some(queue) = &lag.queue {
+                line["workers"] = queue.workers.into();
+                line["waiting"] = queue.waiting.into();
+                line["in_flight"] = queue.in_flight.into();
+                line["retries"] = queue.retries.into();
+                line["left_behind"] = json!(queue.left_behind);
+                line["rate"] = queue.rate.into();
+            }
+            output.json(&line)?;
             continue;
         }
         let at = now.to_rfc3339_opts(SecondsFormat::Secs, true);
         let (id, age) = (printable(&info.subscriber_id), format_age(info.lag));
         let by: Vec<_> = holders.iter().map(|holder| printable(&holder.to_string())).collect();
         let by = if by.is_empty() { String::new() } else { format!(", held back by {}", by.join("; ")) };
+        if let Some(queue) = &lag.queue {
+            let (state, workers) = (view::queue_state(queue), plural(queue.workers, "worker"));
+            let (waiting, in_flight) = (grouped(queue.waiting), grouped(queue.in_flight));
+            output.line(format_args!(
+                "{at}  {namespace}  {id}  {state}  {waiting} waiting for {age}, {in_flight} in flight, {workers}{by}"
+            ))?;
+            continue;
+        }
         for (partition, state, _, events) in lag.rows() {
             let events = grouped(events);
             match partition {

@@ -14,15 +14,17 @@ pub(crate) mod groups;
 pub(crate) mod import;
 pub(crate) mod lag;
 pub(crate) mod migrate;
+pub(crate) mod months;
 pub(crate) mod namespace;
 pub(crate) mod nodes;
-pub(crate) mod partitions;
 pub(crate) mod queue;
 pub(crate) mod read;
 pub(crate) mod revoke;
 pub(crate) mod schedules;
+pub(crate) mod states;
 pub(crate) mod status;
 pub(crate) mod subscribers;
+#[cfg(feature = "up")]
 pub(crate) mod up;
 
 use crate::cli::{Cli, Command};
@@ -33,9 +35,11 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     let connection = cli.connection;
     match cli.command {
         // These have work to finish when they are interrupted.
+        #[cfg(feature = "up")]
         Command::Up(up) => up.run(&connection).await,
         Command::Append(append) => append.run(&connection).await,
         Command::Consume(consume) => consume.run(&connection).await,
+        Command::Read(read) if read.follow => read.follow(&connection).await,
         Command::Migrate(migrate) => interruptible(migrate.run(&connection)).await,
         Command::Status(status) => interruptible(status.run(&connection)).await,
         Command::Namespace(namespace) => interruptible(namespace.run(&connection)).await,
@@ -50,7 +54,8 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Nodes(nodes) => interruptible(nodes.run(&connection)).await,
         Command::Lag(lag) => interruptible(lag.run(&connection)).await,
         Command::DeadLetters(letters) => interruptible(letters.run(&connection)).await,
-        Command::Partitions(partitions) => interruptible(partitions.run(&connection)).await,
+        Command::Months(months) => interruptible(months.run(&connection)).await,
+        Command::States(states) => interruptible(states.run(&connection)).await,
         Command::Doctor(doctor) => interruptible(doctor.run(&connection)).await,
         Command::Audit(audit) => interruptible(audit.run(&connection)).await,
         Command::Cdc(cdc) => interruptible(cdc.run(&connection)).await,

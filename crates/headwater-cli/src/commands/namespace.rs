@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use headwater::{
-    Headwater, Index, IndexState, Json, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Partitions,
-    Storage, TransferError,
+use headwater::admin::{
+    Index, IndexState, MonthsMadeBy, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Storage, TransferError,
 };
+use headwater::{Headwater, Json};
 use serde_json::{Value, json};
 
 use crate::commands::status::{horizon, horizon_json};
@@ -52,7 +52,7 @@ pub(crate) struct Create {
     ordering: Option<Ordering>,
     /// Who makes the partitions of coming months; pg_partman must be installed in the database [default: built-in]
     #[arg(long, value_name = "built-in|pg_partman", value_parser = partitions)]
-    partitions: Option<Partitions>,
+    partitions: Option<MonthsMadeBy>,
     /// shared: its events are in months that it shares with other namespaces; own: it has months of its own, for a
     /// namespace that is much larger than the others [default: shared; own with pg_partman]
     #[arg(long, value_name = "shared|own", value_parser = storage)]
@@ -440,19 +440,19 @@ fn info_json(info: &NamespaceInfo) -> Value {
 }
 
 fn ordering(text: &str) -> Result<Ordering, String> {
-    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+    text.parse().map_err(|error: headwater::admin::AdminError| error.to_string())
 }
 
-fn partitions(text: &str) -> Result<Partitions, String> {
-    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+fn partitions(text: &str) -> Result<MonthsMadeBy, String> {
+    text.parse().map_err(|error: headwater::admin::AdminError| error.to_string())
 }
 
 fn storage(text: &str) -> Result<Storage, String> {
-    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+    text.parse().map_err(|error: headwater::admin::AdminError| error.to_string())
 }
 
 fn index(text: &str) -> Result<Index, String> {
-    text.parse().map_err(|error: headwater::AdminError| error.to_string())
+    text.parse().map_err(|error: headwater::admin::AdminError| error.to_string())
 }
 
 fn metadata(text: &str) -> Result<Json, String> {

@@ -1,24 +1,31 @@
 //! `headwater queue`
 
 use clap::Args;
-use headwater::{Headwater, Holder, QueueInfo};
+use headwater::Headwater;
+use headwater::admin::Holder;
+use headwater::queue::QueueInfo;
 use serde_json::json;
 
+use crate::commands::subscribers::view;
 use crate::connection::ConnectionArgs;
 use crate::duration::format_age;
 use crate::failure::{Exit, Failure};
 use crate::held;
-use crate::output::{Output, grouped, printable};
+use crate::output::{Output, grouped, printable, shortened, width};
 
-/// Show the queues of shared subscribers: what waits, what is claimed, what is to come again, who holds them
+/// Show the queues of shared subscribers: who works, what waits, what is claimed, what is to come
+/// again, who holds them
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater queue -n shop
   headwater queue -n shop mailer --json | jq .held_by
 
-WAITING counts sequences that nobody has claimed: at most so many events. FOR is the age of the
-oldest of them. IN FLIGHT: at most so many events in claims that are held.")]
+TAKES are the event types that the queue takes (*: all). WORKERS are nodes that run a worker of it,
+and other workers that hold claims. WAITING counts sequences that nobody has claimed: at most so
+many events. FOR is the age of the oldest of them. IN FLIGHT: at most so many events in claims that
+are held. LEFT BEHIND: types that no worker has claimed yet, though others were. RATE/S is what the
+nodes handle.")]
 pub(crate) struct Queue {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
@@ -44,7 +51,7 @@ impl Queue {
         if self.json {
             queues.iter().try_for_each(|queue| output.json(&to_json(queue, &holders)))?;
         } else {
-            print(&mut output, &queues)?;
+            table(&mut output, &queues)?;
             let concerned = |holder: &&Holder| match &self.subscriber {
                 Some(subscriber) => holder.concerns(subscriber),
                 None => true,
@@ -60,28 +67,50 @@ impl Queue {
     }
 }
 
-fn print(output: &mut Output, queues: &[QueueInfo]) -> Result<(), Failure> {
-    let heading =
-        ["SUBSCRIBER", "POSITION", "WAITING", "FOR", "CLAIMS", "IN FLIGHT", "RETRIES", "LEFT BEHIND", "DEAD LETTERS"];
-    let rows = queues.iter().map(|queue| {
-        let left_behind = queue.left_behind.iter().map(|kind| printable(kind)).collect::<Vec<_>>().join(" ");
+/// Queues as what they are, in every list.
+pub(crate) fn table<'q>(output: &mut Output, queues: impl IntoIterator<Item = &'q QueueInfo>) -> Result<(), Failure> {
+    let heading = [
+        "NAMESPACE",
+        "QUEUE",
+        "STATE",
+        "TAKES",
+        "WORKERS",
+        "WAITING",
+        "FOR",
+        "IN FLIGHT",
+        "RETRIES",
+        "LEFT BEHIND",
+        "RATE/S",
+        "DEAD LETTERS",
+    ];
+    let rows = queues.into_iter().map(|queue| {
         [
+            queue.namespace.clone(),
             printable(&queue.subscriber_id),
-            queue.position.to_string(),
+            view::queue_state(queue).into(),
+            queue.event_types.as_deref().map_or("*".into(), types),
+            grouped(queue.workers),
             grouped(queue.waiting),
             format_age(queue.oldest_waiting),
-            grouped(queue.claims),
             grouped(queue.in_flight),
             grouped(queue.retries),
-            if left_behind.is_empty() { "-".into() } else { left_behind },
+            if queue.left_behind.is_empty() { "-".into() } else { types(&queue.left_behind) },
+            format!("{:.0}", queue.rate),
             grouped(queue.dead_letters),
         ]
     });
     output.table(&[heading.map(String::from)].into_iter().chain(rows).collect::<Vec<_>>())
 }
 
+/// Some event types. A list may be long: `--json` has all.
+pub(crate) fn types(types: &[String]) -> String {
+    let all = printable(&types.join(" "));
+    width().map_or(all.clone(), |width| shortened(&all, (width / 4).max(20)))
+}
+
 fn to_json(queue: &QueueInfo, holders: &[Holder]) -> serde_json::Value {
     let mut json = json!(queue);
+    json["state"] = view::queue_state(queue).into();
     json["oldest_waiting_seconds"] = queue.oldest_waiting.as_secs_f64().into();
     json["held_by"] = json!(held::of_subscriber(holders, &queue.subscriber_id));
     json

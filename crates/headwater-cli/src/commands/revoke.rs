@@ -1,7 +1,7 @@
 //! `headwater revoke`: takes grants of a role back.
 
 use clap::Args;
-use headwater::GrantKind;
+use headwater::admin::GrantKind;
 
 use super::grant::kind;
 use crate::connection::ConnectionArgs;

@@ -1,7 +1,9 @@
 //! `headwater status`
 
 use clap::Args;
-use headwater::{Headwater, Holder, Horizon, ServerStatus, Writer};
+use headwater::Headwater;
+use headwater::admin::{Holder, ServerStatus};
+use headwater::log::{Horizon, Writer};
 use serde_json::{Value, json};
 
 use crate::connection::ConnectionArgs;
@@ -114,7 +116,7 @@ fn print(output: &mut Output, server: &ServerStatus, seen: Option<&Seen>) -> Res
     output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
     namespaces.iter().try_for_each(|known| held::print(output, &known.name, &known.holders))?;
     if namespaces.iter().any(|known| !known.holders.is_empty()) {
-        // Whoever holds all of them was named there.
+        // The session that holds all of them was named there.
         return Ok(());
     }
     held::print(output, held::ALL, of_all)

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use headwater::{Headwater, NamespaceConfig};
+use headwater::Headwater;
+use headwater::admin::NamespaceConfig;
 use headwater_embedded::{EmbeddedError, Server, ServerBuilder, Shutdown};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -117,6 +118,7 @@ impl Up {
             headwater.create_namespace(NamespaceConfig::new(name)).await?;
             eprintln!("namespace {name} is there");
         }
+        #[cfg(feature = "cdc")]
         if self.live == LiveKind::Cdc {
             self.publish(headwater).await?;
         }

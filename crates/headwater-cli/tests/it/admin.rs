@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 
 use crate::common::{Cli, Said, command};
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use serde_json::json;
 
 #[tokio::test]

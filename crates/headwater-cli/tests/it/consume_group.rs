@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::common::{Cli, Consumer};
-use headwater::partition_of;
+use headwater::delivery::partition_of;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use sqlx::raw_sql;

@@ -43,7 +43,7 @@ async fn letters_are_listed_by_what_they_are() {
     assert_eq!(sequences(&cli, &["--limit", "2"]), [2, 1]);
     assert_eq!(sequences(&cli, &["--state", "parked", "--state", "redriven"]), [0; 0]);
     let text = cli.run(["dead-letters", "list", "-n", "shop", "-s", "m"]).ok().out;
-    assert!(text.starts_with("SUBSCRIBER ") && text.lines().count() == 4, "{text}");
+    assert!(text.starts_with("NAMESPACE ") && text.lines().count() == 4, "{text}");
     assert!(text.lines().nth(1).unwrap().ends_with("  the command exited with 65: bad A"), "{text}");
 
     let list = |args: &[&str]| cli.run(["dead-letters", "list", "-n", "shop"].iter().chain(args).copied());

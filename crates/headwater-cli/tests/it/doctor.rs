@@ -49,7 +49,7 @@ async fn settings_of_the_server_are_judged() {
 
 #[tokio::test]
 async fn a_database_that_is_not_migrated_is_found() {
-    let cli = Cli { db: headwater_conformance::TestDatabase::create_empty().await };
+    let cli = Cli { db: headwater_testing::TestDatabase::create_empty().await };
     assert_eq!(found(&cli, "schema")[0]["mend"], "headwater migrate");
 }
 
@@ -99,7 +99,7 @@ async fn partitions_and_retention_are_looked_at() {
     assert!(found(&cli, "retention").is_empty());
     run(&mut session, "SELECT headwater.alter_namespace('shop', retention => interval '1 month')").await;
     assert!(message(&found(&cli, "retention")).contains("(slow: stands at 0)"));
-    cli.run(["partitions", "maintain", "-n", "shop", "--force", "--yes"]).ok();
+    cli.run(["months", "maintain", "-n", "shop", "--force", "--yes"]).ok();
     assert!(message(&found(&cli, "loss")).ends_with("not handled by slow"));
     run(&mut session, "UPDATE headwater_private.months SET dropped_at = NULL, trimmed_at = now() - interval '2 days' WHERE dropped_at IS NOT NULL").await;
     assert_eq!(found(&cli, "not_dropped").len(), 1);
@@ -112,7 +112,7 @@ async fn partitions_and_retention_are_looked_at() {
     )
     .await;
     assert_eq!(found(&cli, "default_partition").len(), 1);
-    assert!(found(&cli, "months_ahead")[0]["mend"].as_str().unwrap().starts_with("headwater partitions maintain"));
+    assert!(found(&cli, "months_ahead")[0]["mend"].as_str().unwrap().starts_with("headwater months maintain"));
 }
 
 #[tokio::test]

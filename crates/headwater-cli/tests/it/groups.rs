@@ -29,9 +29,12 @@ async fn groups_are_listed_and_shown() {
     assert!(idle["lag_events"].as_u64() > Some(0) && idle["lag_seconds"].as_f64() > Some(0.0), "{idle}");
     let list = cli.run(["groups", "list", "-n", "shop"]).ok().out;
     let rows: Vec<_> = list.lines().map(row).collect();
-    assert_eq!(rows[0], ["GROUP", "MEMBERS", "PARTITIONS", "OWNED", "POSITION", "BEHIND", "FOR", "CHANGE"]);
-    assert_eq!(rows[1], ["g", "1", "2", "2", "30", "0", "0.0s", "-"]);
-    assert_eq!(rows[2][..4], ["idle", "0", "3", "0"]);
+    assert_eq!(
+        rows[0],
+        ["NAMESPACE", "GROUP", "MEMBERS", "PARTITIONS", "OWNED", "POSITION", "BEHIND", "FOR", "CHANGE"]
+    );
+    assert_eq!(rows[1], ["shop", "g", "1", "2", "2", "30", "0", "0.0s", "-"]);
+    assert_eq!(rows[2][..5], ["shop", "idle", "0", "3", "0"]);
 
     let shown = cli.run(["groups", "show", "-n", "shop", "g", "--json"]).ok().json();
     let [member] = &shown["members"].as_array().unwrap()[..] else { panic!("one: {shown:#}") };
@@ -54,7 +57,7 @@ async fn groups_are_listed_and_shown() {
     let text = cli.run(["subscribers", "show", "-n", "shop", "g"]).ok().out;
     assert!(text.contains("\nmode          partitioned, 2 partitions\n"), "{text}");
     let list = cli.run(["subscribers", "list", "-n", "shop"]).ok().out;
-    assert_eq!(row(list.lines().nth(1).unwrap())[..3], ["g", "partitioned", "live"]);
+    assert_eq!(row(list.lines().nth(1).unwrap())[..4], ["shop", "g", "partitioned", "live"]);
     a.stop(Signal::TERM).ok();
 }
 

@@ -1,7 +1,7 @@
 //! `grant`, `revoke`, `grants`, and what the commands do as a role.
 
 use crate::common::{Cli, Said, command};
-use headwater_conformance::TestRole;
+use headwater_testing::TestRole;
 
 /// Runs a command as a role.
 fn run<'a>(role: &TestRole, args: impl IntoIterator<Item = &'a str>) -> Said {

@@ -38,7 +38,8 @@ async fn a_schedule_is_made_shown_fired_and_deleted() {
 
     due_since(&cli, "2026-03-29T01:00:00Z").await;
     let listed = cli.run(["schedules", "list", "-n", "shop"]).ok().out;
-    let expected = "cleanup   active  0 2 * * *  Europe/Copenhagen  maintenance.cleanup  2026-03-29 03:00:00 +02:00  -";
+    let expected =
+        "shop       cleanup   active  0 2 * * *  Europe/Copenhagen  maintenance.cleanup  2026-03-29 03:00:00 +02:00  -";
     assert_eq!(listed.lines().nth(1).unwrap(), expected);
     fire_at(&cli, "2026-03-29T01:00:10Z").await;
     assert_eq!(cli.shop(), [("maintenance.cleanup".into(), json!({ "keep": 30 }))]);

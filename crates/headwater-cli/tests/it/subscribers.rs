@@ -30,8 +30,8 @@ async fn subscribers_are_listed_and_shown() {
     let list = cli.run(["subscribers", "list", "-n", "shop"]).ok().out;
     let row = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
     let rows: Vec<_> = list.lines().map(row).collect();
-    assert_eq!(rows[1][..7], ["behind", "exclusive", "no_owner", "-", &behind["term"].to_string(), "-", "1"]);
-    assert_eq!(rows[2][..5], ["running", "exclusive", "live", "n1", &shown["term"].to_string()]);
+    assert_eq!(rows[1][..8], ["shop", "behind", "exclusive", "no_owner", "-", &behind["term"].to_string(), "-", "1"]);
+    assert_eq!(rows[2][..6], ["shop", "running", "exclusive", "live", "n1", &shown["term"].to_string()]);
     assert_eq!((&shown["mode"], &shown["partitions"]), (&json!("exclusive"), &json!(1)));
     let text = cli.run(["subscribers", "show", "-n", "shop", "behind"]).ok().out;
     assert!(text.contains("\nposition      1\nbehind        2 sequences, "), "{text}");

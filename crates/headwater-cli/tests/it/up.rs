@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 
 use crate::common::{Said, command};
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A running `headwater up`. Dropped in a failing test, it is told to stop.

@@ -1,6 +1,6 @@
-//! Laws of the audit: silent about honest work, and precise about what is lost.
+//! Laws of the audit: it finds nothing in honest work, and names exactly what is lost.
 
-use headwater_core::{Advance, AuditFinding, Event, Fence, Gaps, StartFrom};
+use headwater_core::{Advance, AuditFinding, Fence, Gaps, RecordedEvent, StartFrom};
 
 use super::TestSubscribers;
 use super::support::{sequence, settled};
@@ -32,14 +32,14 @@ pub(crate) async fn a_start_in_the_middle_counts_from_there(test: &TestSubscribe
 }
 
 /// Moves a checkpoint over all events, but settles only some.
-async fn settle_only(test: &TestSubscribers, events: &[Event], some: &[Event]) -> Vec<AuditFinding> {
+async fn settle_only(test: &TestSubscribers, events: &[RecordedEvent], some: &[RecordedEvent]) -> Vec<AuditFinding> {
     let fence = test.first().begin_and_own("s").await;
     let advance = Advance { position: sequence(&events[events.len() - 1]), ..settled(0, some) };
     test.first().advance(&fence, &advance).await.unwrap();
     test.second().findings("s").await
 }
 
-fn counts(events: &[Event], settled: u64, missing: Option<u64>) -> AuditFinding {
+fn counts(events: &[RecordedEvent], settled: u64, missing: Option<u64>) -> AuditFinding {
     AuditFinding::CountDiffers {
         subscriber_id: "s".into(),
         after: 0,
@@ -90,7 +90,7 @@ pub(crate) async fn what_is_in_the_ledger_is_not_missing(test: &TestSubscribers)
     let advance = Advance { pending_gaps: Gaps::from_iter([(late, late)]), ..settled(0, &in_order) };
     test.first().advance(&fence, &advance).await.unwrap();
     assert_eq!(test.first().findings("s").await, []);
-    // It comes late.
+    // The event in the ledger comes late.
     let position = advance.position;
     let advance = Advance { position, late_events: 1, late_sequence_sum: late, ..Advance::default() };
     test.first().advance(&fence, &advance).await.unwrap();
@@ -111,7 +111,7 @@ pub(crate) async fn one_that_leaves_the_ledger_unsettled_is_named(test: &TestSub
 pub(crate) async fn the_same_move_twice_counts_once(test: &TestSubscribers) {
     let events = test.append(3).await;
     let fence = test.first().begin_and_own("s").await;
-    // The answer was lost, and it is sent again.
+    // The answer was lost, and the move is sent again.
     for _ in 0..2 {
         test.first().advance(&fence, &settled(0, &events)).await.unwrap();
     }
@@ -130,8 +130,9 @@ pub(crate) async fn a_reset_begins_to_count_anew(test: &TestSubscribers) {
     assert_eq!(test.first().findings("s").await, []);
 }
 
-/// Settles all but the second of four events, which is in the ledger, and goes back by one event: the ledger stays.
-async fn reset_with_one_in_the_ledger(test: &TestSubscribers) -> (Vec<Event>, Fence) {
+/// Settles all but the second of four events, which is in the ledger. Then resets by one event; the
+/// ledger stays.
+async fn reset_with_one_in_the_ledger(test: &TestSubscribers) -> (Vec<RecordedEvent>, Fence) {
     let events = test.append(4).await;
     let fence = test.first().begin_and_own("s").await;
     let late = sequence(&events[1]);

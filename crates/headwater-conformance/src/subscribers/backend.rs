@@ -1,6 +1,7 @@
-//! What a store of subscribers must offer to be held to the laws.
+//! The interface of a backend whose store of subscribers is tested.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use headwater_core::{AdminError, EventLog, Instance, NamespaceConfig, SubscriberStore};
@@ -9,30 +10,34 @@ use super::support::Process;
 
 /// A log, and the store of its subscribers, opened twice as if by two processes.
 pub struct SubscriberHandles {
-    /// The log.
+    /// The log of the namespace.
     pub log: Arc<dyn EventLog>,
-    /// The store.
+    /// The two handles of the store of its subscribers.
     pub stores: [Arc<dyn SubscriberStore>; 2],
 }
 
-/// Makes namespaces for tests.
+/// Creates namespaces for tests.
 #[async_trait]
 pub trait SubscriberBackend: Send + Sync {
-    /// Makes a namespace, and opens its log and the store of its subscribers.
+    /// Creates a namespace, and opens its log and the store of its subscribers.
     async fn create(&self, config: NamespaceConfig) -> Result<SubscriberHandles, AdminError>;
 
-    /// Hands out sequences up to this one without events, as appends do that are rolled back. A backend that refuses positions beyond the head of
-    /// its log must do so; others need not.
+    /// Lets time pass on the store's clock: leases and claims end, and retries become due. The laws
+    /// let many minutes pass, so a backend that cannot move its clock must move its stored times.
+    async fn pass(&self, namespace: &str, by: Duration);
+
+    /// Hands out sequences up to this one without events, like appends that are rolled back. Only a
+    /// backend that refuses positions beyond the head of its log must implement this.
     async fn hand_out(&self, namespace: &str, up_to: u64) {
         _ = (namespace, up_to);
     }
 }
 
-/// The store that a law is tried on: empty, as its log, and nobody else's.
+/// The store that a law tests. The store and its log are empty, and nobody else uses them.
 pub struct TestSubscribers {
     backend: Arc<dyn SubscriberBackend>,
     namespace: String,
-    /// The log.
+    /// The log of the namespace.
     pub log: Arc<dyn EventLog>,
     processes: [Process; 2],
 }
@@ -43,7 +48,7 @@ impl TestSubscribers {
         Self::named(Arc::new(backend), "law").await
     }
 
-    /// That of another namespace beside it.
+    /// The store of another namespace beside it.
     pub(crate) async fn beside(&self, namespace: &str) -> Self {
         Self::named(self.backend.clone(), namespace).await
     }
@@ -58,17 +63,22 @@ impl TestSubscribers {
         TestSubscribers { backend, namespace: namespace.to_owned(), log, processes }
     }
 
-    /// Lets positions up to this one be written.
+    /// Makes positions up to this one valid to write.
     pub(crate) async fn hand_out(&self, up_to: u64) {
         self.backend.hand_out(&self.namespace, up_to).await;
     }
 
-    /// One process.
+    /// Lets time pass.
+    pub(crate) async fn pass(&self, by: Duration) {
+        self.backend.pass(&self.namespace, by).await;
+    }
+
+    /// The first process.
     pub(crate) fn first(&self) -> &Process {
         &self.processes[0]
     }
 
-    /// The other.
+    /// The second process.
     pub(crate) fn second(&self) -> &Process {
         &self.processes[1]
     }

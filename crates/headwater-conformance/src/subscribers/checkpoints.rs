@@ -98,7 +98,7 @@ pub(crate) async fn the_lag_is_what_lies_ahead(test: &TestSubscribers) {
     assert_eq!((info.lag_events, info.lag), (0, Duration::ZERO));
 }
 
-/// A move that was on its way for long must not bring back what was settled since.
+/// A move that was delayed must not bring back gaps that were settled since.
 pub(crate) async fn a_ledger_does_not_grow_where_the_position_stays(test: &TestSubscribers) {
     test.hand_out(10_000).await;
     let fence = test.first().begin_and_own("s").await;

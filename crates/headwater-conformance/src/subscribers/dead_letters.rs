@@ -1,9 +1,9 @@
-//! Laws of dead letters: kept whole, found by what one knows of them.
+//! Laws of dead letters: they are kept whole, and a query can find them by any of their fields.
 
 use std::collections::BTreeMap;
 
 use headwater_core::DeadLetterState::{self, Dead, Discarded, Parked};
-use headwater_core::{Advance, Append, DeadLetterQuery, Event, ExpectedVersion, Fence, Gaps};
+use headwater_core::{Advance, Append, DeadLetterQuery, Event, ExpectedVersion, Fence, Gaps, RecordedEvent};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -33,7 +33,7 @@ pub(crate) async fn a_letter_is_kept_whole(test: &TestSubscribers) {
     assert_eq!(kept.len(), 2);
     for (kept, given) in kept.iter().zip(&letters) {
         assert!(same_meaning(&kept.event, &given.event), "{kept:?}");
-        let places = |event: &Event| (event.global_sequence, event.stream_version, event.recorded_at);
+        let places = |event: &RecordedEvent| (event.global_sequence, event.stream_version, event.recorded_at);
         assert_eq!(places(&kept.event), places(&given.event));
         assert_eq!((&kept.order_key, kept.state, kept.parks_key), (&given.order_key, given.state, given.parks_key));
         assert_eq!((&kept.attempts, &kept.reason), (&given.attempts, &None));
@@ -52,7 +52,7 @@ pub(crate) async fn burying_again_adds_what_is_new(test: &TestSubscribers) {
     test.first().bury(&fence, std::slice::from_ref(&first)).await.unwrap();
     let created_at = test.first().letters().await[0].created_at;
     test.first().bury(&fence, std::slice::from_ref(&second)).await.unwrap();
-    // Its answer was lost, and it is sent again.
+    // The answer was lost, and the letter is sent again.
     test.first().bury(&fence, std::slice::from_ref(&second)).await.unwrap();
     let kept = test.first().letters().await;
     assert_eq!(kept.len(), 1);
@@ -71,7 +71,7 @@ pub(crate) async fn one_that_was_done_with_may_die_again(test: &TestSubscribers)
     assert_eq!((kept[0].state, kept[0].attempts.len(), &kept[0].reason), (Dead, 2, &None));
 }
 
-/// Delivered again after a crash, it finds its key parked by its own letter.
+/// An event that is delivered again after a crash finds its key parked by its own letter.
 pub(crate) async fn none_waits_behind_itself(test: &TestSubscribers) {
     test.hand_out(10_000).await;
     let events = test.append_keys(&["a"]).await;
@@ -84,7 +84,7 @@ pub(crate) async fn none_waits_behind_itself(test: &TestSubscribers) {
 }
 
 /// Five letters of `s`, and one of `t`.
-async fn fill(test: &TestSubscribers) -> (Vec<Event>, Fence) {
+async fn fill(test: &TestSubscribers) -> (Vec<RecordedEvent>, Fence) {
     let mut events = test.append_keys(&["a", "a", "b", "b", "c"]).await;
     events.extend(test.append(1).await);
     let fence = test.first().begin_and_own("s").await;
@@ -201,7 +201,7 @@ pub(crate) async fn many_are_kept_at_once(test: &TestSubscribers) {
     assert!(kept.iter().all(|letter| letter.state == DeadLetterState::Dead && letter.attempts.len() == 1));
 }
 
-/// What the owner is told when it begins, and when it asks for one key, is the same.
+/// An owner gets the same answer when it begins and when it asks for one key.
 pub(crate) async fn what_parks_nothing_parks_no_key(test: &TestSubscribers) {
     let (_, fence) = fill(test).await;
     let parked_keys = test.first().load(&fence).await.unwrap().parked_keys;
@@ -211,20 +211,22 @@ pub(crate) async fn what_parks_nothing_parks_no_key(test: &TestSubscribers) {
     assert_eq!(parked_keys, ["a"]);
 }
 
-/// The places among `events` of those that are told to be buried.
-async fn buried(test: &TestSubscribers, fence: &Fence, events: &[Event]) -> Vec<usize> {
+/// The places among `events` of those that the store reports as buried.
+async fn buried(test: &TestSubscribers, fence: &Fence, events: &[RecordedEvent]) -> Vec<usize> {
     let buried = test.first().load(fence).await.unwrap().buried;
-    let is = |event: &Event, found: &(u64, Option<Uuid>)| (sequence(event), Some(event.id)) == *found;
+    let is = |event: &RecordedEvent, found: &(u64, Option<Uuid>)| (sequence(event), Some(event.id)) == *found;
     let place =
         |found: &(u64, Option<Uuid>)| 1 + events.iter().position(|event| is(event, found)).expect("one of these");
     buried.iter().map(place).collect()
 }
 
-/// A server that lost the end of its log hands out the same sequences again: a letter is of an event, not of a sequence.
+/// A server that lost the end of its log hands out the same sequences again. So a letter belongs to
+/// an event and not to a sequence.
 pub(crate) async fn a_letter_is_of_an_event_not_of_a_sequence(test: &TestSubscribers) {
     let events = test.append(1).await;
     let fence = test.first().begin_and_own("s").await;
-    let lost = Event { id: Uuid::now_v7(), ..events[0].clone() };
+    let lost = Event { id: Uuid::now_v7(), ..events[0].clone().into_event() };
+    let lost = RecordedEvent::new(lost).unwrap();
     test.first().bury(&fence, &[dead(&fence, &lost, "no")]).await.unwrap();
     let loaded = test.first().load(&fence).await.unwrap();
     assert_eq!(loaded.buried, [(sequence(&lost), Some(lost.id))], "not the event that has its sequence now");
@@ -237,7 +239,8 @@ pub(crate) async fn a_letter_is_of_an_event_not_of_a_sequence(test: &TestSubscri
     assert_eq!(found, both, "neither takes the other's place");
 }
 
-/// Its owner ended between the burial and the checkpoint: the next must not handle it again.
+/// If the owner ended between the burial and the checkpoint, the next owner must not handle the
+/// event again.
 pub(crate) async fn what_is_buried_and_not_passed_is_told(test: &TestSubscribers) {
     let events = test.append(7).await;
     let fence = test.first().begin_and_own("s").await;
@@ -266,7 +269,8 @@ pub(crate) async fn what_is_buried_and_not_passed_is_told(test: &TestSubscribers
     assert!(buried(test, &fence, &events).await.is_empty());
 }
 
-/// A reset asks for events again: those that a redrive handled before it too, lest they be missing in what is built anew.
+/// A reset delivers events again. That includes events that a redrive handled before the reset;
+/// otherwise they would be missing in whatever is rebuilt.
 pub(crate) async fn what_was_handled_before_a_reset_is_handled_again(test: &TestSubscribers) {
     let events = test.append(3).await;
     let fence = test.first().begin_and_own("s").await;
@@ -278,7 +282,8 @@ pub(crate) async fn what_was_handled_before_a_reset_is_handled_again(test: &Test
     test.first().reset("s", 0).await.unwrap();
     let fence = test.first().own("s").await;
     assert_eq!(buried(test, &fence, &events).await, [2, 3], "what is not done with waits for its redrive");
-    // Handled since the reset, by a redrive or by dying once more.
+    // These are handled since the reset: one by a redrive, the other by a redrive after it failed
+    // again.
     test.first().redrive(&DeadLetterQuery { global_sequence: Some(sequence(&events[1])), ..all() }).await.unwrap();
     test.first().redriven(&fence, sequence(&events[1]), None).await.unwrap();
     test.first().bury(&fence, &letters[..1]).await.unwrap();

@@ -1,4 +1,4 @@
-//! Laws of terms: what is not of the present one writes nothing.
+//! Laws of terms: an owner whose term is not the present one writes nothing.
 
 use headwater_core::{DeadLetterState, Fence, Gap, GapState, History, LastTurn, SubscriberError};
 use uuid::Uuid;
@@ -6,7 +6,8 @@ use uuid::Uuid;
 use super::TestSubscribers;
 use super::support::{LONG, attempt, dead, fenced, not_found, sequence, settled};
 
-/// A subscriber of the second process with one letter to redrive, and the fence that the first had before.
+/// Gives a subscriber from the first process to the second, with one letter to redrive. Returns the
+/// fences of both.
 async fn taken_over(test: &TestSubscribers) -> (Fence, Fence) {
     let events = test.append(2).await;
     let stale = test.first().begin_and_own("s").await;
@@ -17,7 +18,7 @@ async fn taken_over(test: &TestSubscribers) -> (Fence, Fence) {
     (stale, present)
 }
 
-/// Tries all that an owner may write; each must be fenced, and change nothing.
+/// Tries every write of an owner. Each must be fenced and change nothing.
 async fn writes_nothing(test: &TestSubscribers, fence: &Fence) {
     let store = test.first();
     let (info, letters) = (store.subscriber("s").await.unwrap(), store.letters().await);
@@ -71,7 +72,7 @@ pub(crate) async fn the_present_term_writes(test: &TestSubscribers) {
     assert_eq!((info.position, info.paused), (sequence(&events[0]), true));
 }
 
-/// The server may have lost what was read in another one, and handed out its sequences again.
+/// The server may have lost what was read in the other history, and handed out its sequences again.
 pub(crate) async fn what_was_read_in_another_history_writes_nothing(test: &TestSubscribers) {
     let (_, present) = taken_over(test).await;
     let store = test.second();
@@ -102,7 +103,7 @@ pub(crate) async fn what_was_read_in_another_history_writes_nothing(test: &TestS
     store.advance(&present, &settled(0, &events)).await.unwrap();
 }
 
-/// Whoever follows an owner that died learns of it, and what it had begun.
+/// The next owner learns that its predecessor died, and which event it had begun.
 pub(crate) async fn an_owner_that_died_leaves_what_it_had_begun(test: &TestSubscribers) {
     let events = test.append(2).await;
     let first = test.first().begin_and_own("s").await;
@@ -126,7 +127,7 @@ pub(crate) async fn an_owner_that_died_leaves_what_it_had_begun(test: &TestSubsc
     assert_eq!(store.begin_turn(&second, false).await.unwrap(), LastTurn::default());
 }
 
-/// One that runs without a lease is coordinated from outside: nothing fences it off.
+/// Something else coordinates a subscriber that runs without a lease: nothing fences it off.
 pub(crate) async fn without_a_lease_nothing_is_fenced(test: &TestSubscribers) {
     let events = test.append(1).await;
     test.first().begin("s").await;
@@ -154,7 +155,7 @@ pub(crate) async fn one_that_was_removed_is_not_written(test: &TestSubscribers) 
         store.pause_self(&present, "no").await,
         store.load(&present).await.map(drop),
     ];
-    // Either is true, and tells its owner to stop.
+    // Both errors are true, and both tell the owner to stop.
     for answer in answers {
         assert!(matches!(answer, Err(SubscriberError::Fenced(_) | SubscriberError::NotFound(_))), "{answer:?}");
     }
@@ -174,7 +175,8 @@ pub(crate) async fn an_id_that_is_not_there_is_not_found(test: &TestSubscribers)
     not_found("audit", store.audit(&["s".into(), "t".into()]).await);
 }
 
-/// Also not when the subscriber begins anew: who owned the old one must not write into the new one.
+/// Not even a new registration uses a term again: the owner of the old subscriber must not write
+/// into the new one.
 pub(crate) async fn a_term_is_never_used_again(test: &TestSubscribers) {
     let events = test.append(1).await;
     let old = test.first().begin_and_own("s").await;

@@ -1,6 +1,6 @@
-//! The list of laws, and the tests that are made of it.
+//! The list of laws, and the macros that make tests from it.
 
-/// Hands the list to another macro, after what that was given.
+/// Passes the list to another macro, after the tokens that the caller gave.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __with_subscriber_laws {
@@ -105,6 +105,75 @@ macro_rules! __with_subscriber_laws {
                 one_that_is_removed_is_forgotten,
                 one_in_use_is_removed_only_by_force,
             }
+            groups {
+                each_partition_has_an_owner_a_term_and_a_checkpoint,
+                a_partition_that_is_not_there_is_not_given,
+                nobody_takes_more_than_its_share,
+                members_come_to_shares_that_add_up,
+                a_member_that_leaves_is_gone_at_once,
+                a_member_that_does_not_come_back_is_gone,
+                groups_that_are_not_there_are_left_out,
+                a_subscriber_keeps_its_mode_and_its_partitions,
+                letters_are_redriven_by_the_owner_of_their_key,
+                the_whole_stands_where_the_furthest_behind_does,
+                a_pause_by_an_owner_is_its_partitions_alone,
+                a_reset_moves_all_partitions_in_a_new_term,
+                a_group_in_use_is_removed_only_by_force,
+            }
+            changes {
+                old_partitions_end_at_the_barrier_before_new_ones_begin,
+                a_group_that_stands_even_and_that_nobody_runs_changes_at_once,
+                who_asks_again_takes_the_next_step,
+                a_dead_owner_does_not_hold_up_a_change,
+                one_change_at_a_time,
+                a_reset_drops_a_change,
+                only_groups_are_changed_and_within_limits,
+            }
+            claims {
+                two_workers_never_have_the_same_event,
+                a_claim_has_the_events_whole,
+                what_is_acked_is_not_delivered_again,
+                claims_are_acked_with_the_next_claim,
+                acks_of_a_claim_are_taken_all_or_none,
+                some_events_of_a_claim_are_acked,
+                a_claim_whose_parts_are_all_acked_is_done,
+                a_claim_is_held_until_it_expires,
+                an_expired_claim_that_nobody_took_over_is_acked,
+                an_extended_claim_stays_and_is_never_made_shorter,
+                new_events_come_in_claims_of_the_size_asked,
+                a_paused_queue_gives_nothing_out_and_takes_acks,
+                a_queue_begins_where_its_subscriber_was_registered,
+                a_reset_queue_begins_there_and_its_claims_are_lost,
+                the_position_is_before_what_is_not_settled,
+                only_shared_subscribers_have_queues,
+                what_cannot_be_asked_is_refused,
+            }
+            types {
+                other_types_are_left_behind,
+                a_star_stands_for_any_characters,
+                what_was_left_behind_comes_before_what_is_new,
+                what_comes_again_comes_to_those_who_want_it,
+                a_queue_settles_what_it_does_not_take,
+                a_queue_takes_the_types_of_every_registration,
+                only_a_shared_subscriber_takes_some_types,
+            }
+            retries {
+                what_is_handed_back_comes_again,
+                what_is_to_come_later_waits,
+                what_is_due_first_comes_first,
+                some_events_of_a_claim_are_handed_back,
+                a_claim_may_take_less_than_was_handed_back,
+                what_was_not_tried_does_not_count,
+                after_its_last_attempt_an_event_is_a_dead_letter,
+                what_is_given_up_is_a_dead_letter_at_once,
+                an_event_that_was_alone_when_its_worker_was_lost_counts_that,
+                of_several_that_were_lost_none_counts_that,
+                of_events_that_were_lost_a_worker_has_one_at_a_time,
+                a_redriven_letter_is_claimed_and_done,
+                a_redriven_letter_that_fails_is_dead_again,
+                a_letter_that_is_discarded_meanwhile_is_not_delivered,
+                nothing_is_lost_whatever_becomes_of_claims,
+            }
             gaps {
                 a_gap_is_recorded_once,
                 an_event_in_a_permanent_gap_is_found,
@@ -127,7 +196,8 @@ macro_rules! __with_subscriber_laws {
     };
 }
 
-/// Makes the laws callable from other crates. This is their only use in this one: a law that the list lacks is dead code.
+/// Makes the laws callable from other crates. This is their only use in this crate, so a law that
+/// is missing from the list is dead code.
 macro_rules! callable {
     ([] $($topic:ident { $($law:ident,)* })*) => {
         /// The laws, for [`subscriber_laws!`](crate::subscriber_laws).
@@ -144,9 +214,10 @@ macro_rules! callable {
 
 __with_subscriber_laws! { [callable] }
 
-/// Makes a test of each law for one backend, named `backend::topic::law`.
+/// Makes a test from each law for one backend, named `backend::topic::law`.
 ///
-/// The expression gives a future of a new [`SubscriberBackend`](crate::SubscriberBackend), once a test.
+/// The expression gives a future of a new [`SubscriberBackend`](crate::SubscriberBackend). It runs
+/// once per test.
 #[macro_export]
 macro_rules! subscriber_laws {
     (mod $backend:ident => $start:expr) => {

@@ -1,14 +1,14 @@
-//! Laws of ownership: one owner a term, by the store's clock.
+//! Laws of ownership: each term has one owner, by the store's clock.
 
 use std::time::Duration;
 
 use futures::future::join;
-use headwater_core::{Advance, Ask, Fence, Instance, Report, RunnerState};
+use headwater_core::{Advance, Fence, Instance, LeaseRequest, Report, RunnerState};
 
 use super::TestSubscribers;
 use super::support::{LONG, ask, invalid};
 
-/// Longer than any of this takes.
+/// Longer than any of these laws takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn one_instance_owns_at_a_time(test: &TestSubscribers) {
@@ -85,7 +85,7 @@ pub(crate) async fn a_term_that_is_over_is_not_renewed(test: &TestSubscribers) {
     test.first().give_up("s").await;
     let second = test.second().own("s").await;
     assert_eq!(test.first().ask_for("s", first.term, LONG).await.term, None);
-    // Nor does another's term help.
+    // The term of another owner does not help either.
     assert_eq!(test.first().ask_for("s", second.term, LONG).await.term, None);
     assert_eq!(test.second().ask_for("s", second.term, LONG).await.term, second.term);
 }
@@ -104,7 +104,7 @@ pub(crate) async fn answers_come_in_the_order_of_the_asks(test: &TestSubscribers
         test.first().begin(subscriber_id).await;
     }
     test.second().own("d").await;
-    let asks: Vec<Ask> = ["d", "unknown", "b", "a"].iter().map(|id| ask(id, None)).collect();
+    let asks: Vec<LeaseRequest> = ["d", "unknown", "b", "a"].iter().map(|id| ask(id, None)).collect();
     let held = test.first().keep(&test.first().instance, &asks, LONG).await.unwrap();
     let ids: Vec<_> = held.iter().map(|held| held.subscriber_id.as_str()).collect();
     assert_eq!(ids, ["d", "unknown", "b", "a"]);
@@ -139,9 +139,9 @@ pub(crate) async fn what_the_owner_reports_is_shown(test: &TestSubscribers) {
     let fence = test.first().begin_and_own("s").await;
     let detail = Some("gap 5..7 ☃".into());
     let report = Report { state: RunnerState::Held, detail, rate: 12.5, transactional: true };
-    let mine = Ask { report: report.clone(), ..ask("s", fence.term) };
+    let mine = LeaseRequest { report: report.clone(), ..ask("s", fence.term) };
     test.first().keep(&test.first().instance, &[mine], LONG).await.unwrap();
-    let theirs = Ask { report: Report { rate: 1.0, ..Report::default() }, ..ask("s", None) };
+    let theirs = LeaseRequest { report: Report { rate: 1.0, ..Report::default() }, ..ask("s", None) };
     test.second().keep(&test.second().instance, &[theirs], LONG).await.unwrap();
     assert_eq!(test.second().subscriber("s").await.unwrap().report, Some(report));
 }
@@ -163,7 +163,8 @@ pub(crate) async fn leases_without_length_are_refused(test: &TestSubscribers) {
     }
 }
 
-/// Whoever gets on is alive, also when asking for the lease finds no room beside the work.
+/// An owner that makes progress is alive, even if its request for the lease gets no turn beside the
+/// work.
 pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscribers) {
     test.hand_out(10_000).await;
     let fence = test.first().begin_and_own("s").await;
@@ -173,7 +174,7 @@ pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscrib
         tokio::time::sleep(Duration::from_millis(10)).await;
         before = left().await;
     }
-    // By itself, it only grows shorter.
+    // Without a renewal, the remaining time only shrinks.
     let renewed = async {
         for position in 1.. {
             test.first().advance(&fence, &Advance { position, ..Advance::default() }).await.unwrap();
@@ -181,7 +182,7 @@ pub(crate) async fn a_checkpoint_that_moves_renews_the_lease(test: &TestSubscrib
                 break;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
-            // A store in memory never waits, and the clock must have its turn.
+            // A store in memory never waits, so give the clock a turn.
             tokio::task::yield_now().await;
         }
     };

@@ -82,7 +82,7 @@ pub(crate) async fn one_that_is_removed_is_forgotten(test: &TestSubscribers) {
     not_found("remove", test.first().remove("s", false).await);
     assert!(test.first().letters().await.is_empty());
     assert_eq!(test.first().subscribers().await.unwrap().len(), 1);
-    // The same id begins anew.
+    // A subscriber with the same id begins from the start.
     test.first().begin("s").await;
     assert_eq!(test.first().position("s").await.unwrap().position, 0);
     assert_eq!(test.first().findings("s").await, []);
@@ -97,7 +97,7 @@ pub(crate) async fn one_in_use_is_removed_only_by_force(test: &TestSubscribers) 
     not_found("subscriber", test.first().subscriber("s").await);
 }
 
-/// It may still come, and would be lost.
+/// The events in the ledger may still come, and would otherwise be lost.
 pub(crate) async fn a_reset_keeps_what_the_ledger_has_before_it(test: &TestSubscribers) {
     let events = test.append(6).await;
     let fence = test.first().begin_and_own("s").await;
@@ -126,17 +126,17 @@ pub(crate) async fn a_reset_beyond_the_log_has_what_is_to_come_in_its_ledger(tes
     test.hand_out(last + 2).await;
     test.first().reset("s", last + 2).await.unwrap();
     let loaded = test.first().position("s").await.unwrap();
-    // In one piece, for a transaction that compares.
+    // Touching ranges are one range, for a transaction that compares ledgers.
     assert_eq!((loaded.position, loaded.pending_gaps.ranges()), (last + 2, vec![(last, last + 2)]));
 }
 
-/// No backend counts that far, and no number becomes another.
+/// No backend counts that far, and no number may turn into another.
 pub(crate) async fn a_position_that_is_no_sequence_is_refused(test: &TestSubscribers) {
     let fence = test.first().begin_and_own("s").await;
     for position in [u64::from(Sequence::MAX) + 1, u64::MAX] {
         let (mode, start_from) = (SubscriberMode::default(), StartFrom::After(position));
         let refused = [
-            test.first().register(&SubscriberConfig { subscriber_id: "t".into(), start_from, mode }).await,
+            test.first().register(&SubscriberConfig::new("t", start_from, mode)).await,
             test.first().reset("s", position).await,
             test.first().advance(&fence, &Advance { position, ..Advance::default() }).await,
         ];

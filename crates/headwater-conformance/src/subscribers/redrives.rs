@@ -1,17 +1,18 @@
-//! Laws of redrives: what is delivered again, and in which order.
+//! Laws of redrives: which letters are delivered again, and in which order.
 
 use headwater_core::DeadLetterState::{Dead, Discarded, Parked, Redriven, Redriving};
-use headwater_core::{DeadLetterQuery, Event, Fence};
+use headwater_core::{DeadLetterQuery, Fence, RecordedEvent};
 
 use super::TestSubscribers;
 use super::support::{LONG, all, attempt, dead, parked, parking, sequence};
 
-fn one(event: &Event) -> DeadLetterQuery {
+fn one(event: &RecordedEvent) -> DeadLetterQuery {
     DeadLetterQuery { global_sequence: Some(sequence(event)), ..all() }
 }
 
-/// Of key `a`: a letter that parks it, and two behind it. Of key `b`: a letter that parks it. Two more that park nothing.
-async fn fill(test: &TestSubscribers) -> (Vec<Event>, Fence) {
+/// Buries six letters. Key `a` has a letter that parks it and two letters behind that. Key `b` has
+/// a letter that parks it. Two more letters park nothing.
+async fn fill(test: &TestSubscribers) -> (Vec<RecordedEvent>, Fence) {
     let mut events = test.append_keys(&["a", "b", "a", "a"]).await;
     events.extend(test.append(2).await);
     let fence = test.first().begin_and_own("s").await;
@@ -113,7 +114,7 @@ pub(crate) async fn those_behind_one_that_fails_again_wait_again(test: &TestSubs
 
 pub(crate) async fn one_that_is_parked_keeps_its_place(test: &TestSubscribers) {
     let (events, fence) = fill(test).await;
-    // Whatever goes: never the second of a key before the first.
+    // Any letters may go, but the second letter of a key never goes before the first.
     test.second().redrive(&one(&events[2])).await.unwrap();
     let due = test.first().due(&fence, &events).await;
     assert!(due.is_empty() || due.starts_with(&[1]), "{due:?}");
@@ -124,7 +125,7 @@ pub(crate) async fn what_waits_behind_a_discarded_one_is_delivered(test: &TestSu
     let (events, fence) = fill(test).await;
     test.second().discard(&one(&events[0]), "no use").await.unwrap();
     assert!(test.first().ask_for("s", fence.term, LONG).await.redrives);
-    // One after the other: should the first fail, the second must wait.
+    // They go one after the other: if the first fails, the second must wait.
     assert_eq!(test.first().due(&fence, &events).await, [3]);
     test.first().redriven(&fence, sequence(&events[2]), Some(attempt("no"))).await.unwrap();
     assert!(test.first().due(&fence, &events).await.is_empty());

@@ -1,14 +1,15 @@
-//! Laws of registration: what is new begins where it was told, what is there stays.
+//! Laws of registration: a new subscriber begins where it was told, and an existing one stays where
+//! it is.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use headwater_core::{Event, StartFrom, SubscriberConfig, SubscriberMode};
+use headwater_core::{RecordedEvent, StartFrom, SubscriberConfig, SubscriberMode};
 
 use super::TestSubscribers;
 use super::support::{invalid, sequence, settled};
 use crate::support::whole_log;
 
-/// How many of these lie ahead of a subscriber.
-async fn ahead(test: &TestSubscribers, subscriber_id: &str, events: &[Event]) -> usize {
+/// How many of these events are ahead of a subscriber.
+async fn ahead(test: &TestSubscribers, subscriber_id: &str, events: &[RecordedEvent]) -> usize {
     let position = test.first().position(subscriber_id).await.unwrap().position;
     events.iter().filter(|event| sequence(event) > position).count()
 }
@@ -43,7 +44,7 @@ pub(crate) async fn after_is_just_there(test: &TestSubscribers) {
 pub(crate) async fn a_time_is_before_the_first_event_recorded_then(test: &TestSubscribers) {
     test.append(2).await;
     let earlier = whole_log(&test.log).await[1].recorded_at.unwrap();
-    // Until the clock has moved on.
+    // Append until the clock has moved on.
     let time = loop {
         let recorded_at = test.append(1).await[0].recorded_at.unwrap();
         if recorded_at > earlier {
@@ -78,11 +79,7 @@ pub(crate) async fn one_that_is_there_stays_as_it_is(test: &TestSubscribers) {
 
 pub(crate) async fn ids_are_checked(test: &TestSubscribers) {
     for subscriber_id in ["", "a\nb", "a\0", "\u{7f}", &"x".repeat(256), &"ä".repeat(128)] {
-        let config = SubscriberConfig {
-            subscriber_id: subscriber_id.to_owned(),
-            start_from: StartFrom::Beginning,
-            mode: SubscriberMode::default(),
-        };
+        let config = SubscriberConfig::new(subscriber_id, StartFrom::Beginning, SubscriberMode::default());
         invalid(subscriber_id, test.first().register(&config).await);
     }
     for subscriber_id in ["x", "projection:order-totals", "größe ☃ 'quoted' \"twice\"", &"x".repeat(255)] {
@@ -112,7 +109,8 @@ pub(crate) async fn each_namespace_has_its_own(test: &TestSubscribers) {
     assert_eq!(other.first().position("s").await.unwrap().position, 0);
 }
 
-/// It may be in flight, and whoever chose the start cannot have seen it.
+/// An event before the start may still be in flight. The caller that chose the start cannot have
+/// seen it.
 pub(crate) async fn what_is_to_come_before_a_start_is_in_the_ledger(test: &TestSubscribers) {
     let last = sequence(&test.append(2).await[1]);
     test.hand_out(last + 3).await;

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 
 use super::SubscriberError;
 
-/// How events are delivered to one subscriber. The defaults are safe: nothing is lost, order is kept, a second instance stands by.
+/// How events are delivered to one subscriber. The defaults are safe: nothing is lost, order is
+/// kept, and a second instance stands by.
 ///
 /// ```
 /// use headwater_core::{CheckpointMode, ReliableDeliveryConfig};
@@ -23,35 +24,38 @@ use super::SubscriberError;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReliableDeliveryConfig {
-    /// How often a failed event is tried again before [`on_exhaustion`](Self::on_exhaustion) decides.
+    /// How often a failed event is tried again before [`on_exhaustion`](Self::on_exhaustion)
+    /// applies.
     pub max_retries: u32,
-    /// The pause before the first retry; it doubles with each.
+    /// The pause before the first retry. It doubles with each retry.
     pub initial_retry_delay: Duration,
     /// The longest pause between retries.
     pub max_retry_delay: Duration,
-    /// By how much a pause may be shorter, as a fraction of it, so that what failed together is not tried again together.
+    /// By how much a pause may be shorter, as a fraction of the pause. Events that failed together
+    /// are then not retried together.
     pub retry_jitter: f64,
-    /// Most events that are taken at once, and that a batch handler is given.
+    /// The most events that are taken at once, and that a batch handler gets.
     pub catch_up_batch_size: u32,
     /// When progress is written.
     pub checkpoint_mode: CheckpointMode,
     /// Whether instances of the subscriber in other processes are expected.
     pub instance_mode: InstanceMode,
-    /// How long events wait behind a gap whose writer has not ended yet. Then later events go first, and the gap's event is delivered when
-    /// it commits. Zero: never wait; [`Duration::MAX`]: strict order.
+    /// How long events wait behind a gap whose writer has not ended yet. After that, later events
+    /// go first, and the gap's event is delivered when it commits. Zero: never wait.
+    /// [`Duration::MAX`]: strict order.
     pub hold_for: Duration,
-    /// Where a subscriber that is new starts.
+    /// Where a new subscriber starts.
     pub start_from: StartFrom,
-    /// What becomes of an event that failed too often.
+    /// What happens to an event that failed too often.
     pub on_exhaustion: OnExhaustion,
-    /// What becomes of a group of events that failed too often, where a transaction holds those of a key.
-    pub on_group_failure: OnGroupFailure,
-    /// How long a handler may take for an event (a batch handler: for a batch); longer is a failure.
+    /// What happens to a bundle that failed too often.
+    pub on_bundle_failure: OnBundleFailure,
+    /// How long a handler may take for one event, or a batch handler for one batch. Longer counts
+    /// as a failure.
     pub handler_timeout: Duration,
-    /// Events of different keys that are handled at once; events of one key are always handled in order. 1: all are.
-    pub concurrency: u32,
-    /// How many events a second are handled at most, by each node that runs the subscriber: all of its partitions there together. A second's worth may come
-    /// at once, at least one. Retries count. `None`: no limit.
+    /// The most events per second that each node handles for the subscriber, over all of its
+    /// partitions on that node. One second's worth of events may come at once, and always at least
+    /// one event. Retries count. `None`: no limit.
     pub rate_limit: Option<f64>,
 }
 
@@ -68,24 +72,24 @@ impl Default for ReliableDeliveryConfig {
             hold_for: Duration::from_secs(5),
             start_from: StartFrom::Beginning,
             on_exhaustion: OnExhaustion::DeadLetter,
-            on_group_failure: OnGroupFailure::DeadLetterGroup,
+            on_bundle_failure: OnBundleFailure::DeadLetterBundle,
             handler_timeout: Duration::from_secs(60),
-            concurrency: 1,
             rate_limit: None,
         }
     }
 }
 
-/// When progress is written. What was handled after the last write is delivered again after a crash.
+/// When progress is written. After a crash, events that were handled since the last write are
+/// delivered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointMode {
     /// After every event.
     Synchronous,
-    /// After so many events at the latest, or so long after the first of them.
+    /// After at most `batch_size` events, or at most `max_delay_ms` after the first of them.
     Batched {
-        /// Events.
+        /// The most events between two writes.
         batch_size: u32,
-        /// Milliseconds.
+        /// The longest time between the first unwritten event and the write, in milliseconds.
         max_delay_ms: u64,
     },
 }
@@ -93,49 +97,52 @@ pub enum CheckpointMode {
 /// Whether instances of the subscriber in other processes are expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceMode {
-    /// No lease: for a program that runs once, or is coordinated from outside.
+    /// There is no lease: for a program that runs once, or that something else coordinates.
     SingleInstance,
-    /// One instance at a time handles events; the others stand by.
+    /// One instance at a time handles events. The others stand by.
     Coordinated,
 }
 
-/// Where a subscriber that is new starts. One that has a checkpoint goes on from there.
+/// Where a new subscriber starts. A subscriber that has a checkpoint goes on from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartFrom {
-    /// With the first event.
+    /// The subscriber starts with the first event.
     Beginning,
-    /// With the first event that is stored from now on.
+    /// The subscriber starts with the first event that is stored from now on.
     Now,
-    /// With the first event after this global_sequence.
+    /// The subscriber starts with the first event after this global_sequence.
     After(u64),
-    /// With the first event recorded at or after this time.
+    /// The subscriber starts with the first event recorded at or after this time.
     Time(DateTime<Utc>),
 }
 
-/// What becomes of an event that failed too often.
+/// What happens to an event that failed too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnExhaustion {
-    /// It is kept as a dead letter, and the next event is handled.
+    /// The event is kept as a dead letter, and the next event is handled.
     DeadLetter,
-    /// It is kept as a dead letter, and later events of its key wait behind it; other keys go on.
+    /// The event is kept as a dead letter, and later events of its key wait behind it. Other keys
+    /// go on.
     ParkKey,
-    /// The subscriber is paused, with the event ahead of it, until it is resumed.
+    /// The subscriber is paused before the event, until somebody resumes it.
     Pause,
 }
 
-/// What [`OnExhaustion`] decides about, when a group of events that share a transaction failed too often.
+/// What [`OnExhaustion`] applies to when a bundle failed too often. A bundle is events that share a
+/// transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnGroupFailure {
-    /// The group: none of its effects is there, and all of its events become dead letters. The default, since whoever asks for one
-    /// transaction wants all of the effects or none.
-    DeadLetterGroup,
-    /// Its events: each gets a transaction of its own, and only those that fail become dead letters.
+pub enum OnBundleFailure {
+    /// The whole bundle: none of its effects is kept, and all of its events become dead letters.
+    /// This is the default, because one transaction means all of the effects or none.
+    DeadLetterBundle,
+    /// Each event alone: every event gets its own transaction, and only those that fail become dead
+    /// letters.
     EventByEvent,
 }
 
 impl ReliableDeliveryConfig {
-    /// Says what is wrong, with which value, and what it may be.
+    /// Checks all settings. The error names the first wrong one, its value and its range.
     pub fn validate(&self) -> Result<(), SubscriberError> {
         let day = Duration::from_secs(86_400);
         let rules = [
@@ -165,7 +172,6 @@ impl ReliableDeliveryConfig {
                 (Duration::from_millis(1)..=day).contains(&self.handler_timeout),
                 "1 ms to 1 day",
             ),
-            ("concurrency", self.concurrency.to_string(), (1..=1_000).contains(&self.concurrency), "1 to 1000"),
             (
                 "rate_limit",
                 self.rate_limit.unwrap_or_default().to_string(),

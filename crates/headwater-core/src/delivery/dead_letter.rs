@@ -3,24 +3,25 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::Event;
+use crate::RecordedEvent;
 
-/// An event that a subscriber gave up on, kept whole, with its reasons, until someone decides.
+/// An event that a subscriber gave up on. It is kept whole, with its errors, until someone decides
+/// what to do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeadLetter {
-    /// Whose.
+    /// The subscriber that gave up on the event.
     pub subscriber_id: String,
-    /// The event. Its global_sequence names the letter among its subscriber's.
-    pub event: Event,
-    /// What keeps events in order: the event's key, else its stream, else its id.
+    /// The event. Its global_sequence identifies the letter among those of its subscriber.
+    pub event: RecordedEvent,
+    /// The key that keeps events in order: the event's key, or else its stream, or else its id.
     pub order_key: String,
-    /// Where it stands.
+    /// The letter's state.
     pub state: DeadLetterState,
     /// Whether later events of its key wait behind it.
     pub parks_key: bool,
-    /// Every try, oldest first.
+    /// Every attempt, oldest first.
     pub attempts: Vec<Attempt>,
-    /// When it became a dead letter.
+    /// When the event became a dead letter.
     pub created_at: DateTime<Utc>,
     /// When its state last changed.
     pub updated_at: DateTime<Utc>,
@@ -31,33 +32,33 @@ pub struct DeadLetter {
 impl DeadLetter {
     /// The event's global_sequence.
     pub fn global_sequence(&self) -> u64 {
-        self.event.global_sequence.unwrap_or_default()
+        self.event.sequence().get()
     }
 
-    /// The last error, outermost message first.
+    /// The outermost message of the last error.
     pub fn error(&self) -> &str {
         self.attempts.last().and_then(|attempt| attempt.errors.first()).map_or("", String::as_str)
     }
 }
 
-/// Where a dead letter stands.
+/// The state of a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadLetterState {
-    /// Given up on.
+    /// The subscriber gave up on the event.
     Dead,
-    /// Not tried: it waits behind an earlier dead letter of its key.
+    /// The event was not tried: it waits behind an earlier dead letter of its key.
     Parked,
-    /// To be delivered again.
+    /// The event will be delivered again.
     Redriving,
-    /// Delivered again, and handled.
+    /// The event was delivered again and handled.
     Redriven,
-    /// Not to be delivered.
+    /// The event will not be delivered.
     Discarded,
 }
 
 impl DeadLetterState {
-    /// Its name in the database and on the command line.
+    /// The name in the database and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             DeadLetterState::Dead => "dead",
@@ -80,35 +81,36 @@ impl std::str::FromStr for DeadLetterState {
     }
 }
 
-/// One try to handle an event.
+/// One attempt to handle an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// When it failed.
+    /// When the attempt failed.
     pub at: DateTime<Utc>,
     /// The node that tried.
     pub node: String,
-    /// The error and what caused it, outermost first.
+    /// The error and its causes, outermost first.
     pub errors: Vec<String>,
 }
 
-/// Which dead letters. All that is set must hold.
+/// Selects dead letters. A letter must match every field that is set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeadLetterQuery {
-    /// Whose.
+    /// Letters of this subscriber.
     pub subscriber_id: Option<String>,
-    /// In these states; empty: those that are not done with (dead, parked, redriving).
+    /// Letters in one of these states. Empty: letters that are not finished (dead, parked,
+    /// redriving).
     pub states: Vec<DeadLetterState>,
-    /// This event.
+    /// The letter of this event.
     pub global_sequence: Option<u64>,
-    /// Of this type.
+    /// Letters with events of this type.
     pub event_type: Option<String>,
-    /// Of this key (or stream, or event id).
+    /// Letters with this key, stream or event id as their order key.
     pub order_key: Option<String>,
-    /// With this text in the last error.
+    /// Letters with this text in the last error.
     pub error_contains: Option<String>,
-    /// Only those after this global_sequence, for the next page of one subscriber's.
+    /// Letters after this global_sequence: for the next page of one subscriber's letters.
     pub after: u64,
-    /// Most letters to list; whoever redrives or discards means all. Default: 1000.
+    /// The most letters to list. Redrive and discard ignore it and apply to all. Default: 1000.
     pub limit: u32,
 }
 

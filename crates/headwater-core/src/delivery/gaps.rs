@@ -1,12 +1,14 @@
 //! A set of global sequences, as ranges.
 //!
-//! A long transaction that emits while others do leaves a hole for each of its events, so a set may have a hundred thousand ranges, of which a batch
-//! changes a few. So it is kept in chunks, which clones share: a clone costs one pointer per chunk, a change copies one chunk, and two sets that came from
-//! each other tell where they differ by comparing pointers.
+//! A long transaction that emits while others do leaves a hole for each of its events. A set may
+//! have 100,000 ranges, and a batch changes only a few of them. So a set is kept in chunks that
+//! clones share. A clone costs one pointer per chunk, and a change copies one chunk. Two sets of
+//! the same origin find their differences by comparing pointers.
 
 use std::sync::Arc;
 
-/// Ranges of a chunk that is full. What is added behind it begins the next one.
+/// The number of ranges in a full chunk. A range that is added behind a full chunk starts the next
+/// one.
 const CHUNK: usize = 256;
 
 /// A set of global sequences, kept as ordered ranges that neither touch nor overlap.
@@ -17,10 +19,11 @@ pub struct Gaps {
     len: usize,
 }
 
-/// Neighbouring ranges of a set, which are stored together.
+/// Neighbouring ranges of a set that are stored together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Names it among the chunks of its set. No range of it begins below, and each range of an earlier chunk ends below.
+    /// Identifies the chunk in its set. No range of the chunk begins below the key, and each range
+    /// of an earlier chunk ends below it.
     pub key: u64,
     /// The ranges, first and last included, in order. There is at least one.
     pub ranges: Vec<(u64, u64)>,
@@ -60,7 +63,7 @@ impl Gaps {
         Gaps::default()
     }
 
-    /// A set of chunks that were stored. What is out of order among them is put in order.
+    /// Builds a set from stored chunks. Chunks that are out of order are put in order.
     pub fn from_chunks(chunks: impl IntoIterator<Item = Chunk>) -> Self {
         let mut gaps = Gaps::new();
         for chunk in chunks {
@@ -98,32 +101,32 @@ impl Gaps {
         self.len
     }
 
-    /// How many sequences are in it.
+    /// How many sequences the set has.
     pub fn size(&self) -> u64 {
         self.iter().map(|(first, last)| last - first + 1).sum()
     }
 
-    /// Whether nothing is in it.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// The lowest sequence in it.
+    /// The lowest sequence in the set.
     pub fn first(&self) -> Option<u64> {
         self.chunks.first().map(|chunk| chunk.first())
     }
 
-    /// The highest.
+    /// The highest sequence in the set.
     pub fn last(&self) -> Option<u64> {
         self.chunks.last().map(|chunk| chunk.last())
     }
 
-    /// The place of the first chunk that ends at or after the sequence.
+    /// The index of the first chunk that ends at or after the sequence.
     fn chunk_at(&self, sequence: u64) -> usize {
         self.chunks.partition_point(|chunk| chunk.last() < sequence)
     }
 
-    /// Whether the sequence is in it.
+    /// Whether the set has the sequence.
     pub fn contains(&self, sequence: u64) -> bool {
         self.chunks.get(self.chunk_at(sequence)).is_some_and(|chunk| {
             let at = chunk.ranges.partition_point(|(_, last)| *last < sequence);
@@ -131,7 +134,8 @@ impl Gaps {
         })
     }
 
-    /// Its ranges in `first..=last`, cut off there. Costs what they are, not what the set has.
+    /// The ranges in `first..=last`, cut off at both ends. The cost depends on these ranges and not
+    /// on the size of the set.
     pub fn within(&self, first: u64, last: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let chunk = self.chunk_at(first);
         let skip = self.chunks.get(chunk).map_or(0, |chunk| chunk.ranges.partition_point(|range| range.1 < first));
@@ -139,7 +143,7 @@ impl Gaps {
         ranges.take_while(move |range| range.0 <= last).map(move |range| (range.0.max(first), range.1.min(last)))
     }
 
-    /// What is below the sequence.
+    /// The part of the set that is below the sequence.
     pub fn below(mut self, sequence: u64) -> Self {
         self.remove(sequence, u64::MAX);
         self
@@ -150,14 +154,15 @@ impl Gaps {
         if first > last {
             return;
         }
-        // Ranges that overlap the new one or touch it become one with it.
+        // Ranges that overlap or touch the new one are merged with it.
         let (low, high) = (first.saturating_sub(1), last.saturating_add(1));
         let (mut first, mut last) = (first, last);
         if let Some((start, end)) = self
             .within(low, high)
             .fold(None, |all: Option<(u64, u64)>, range| Some(all.map_or(range, |all| (all.0, range.1))))
         {
-            // Those were cut off: what reaches beyond is found in the ranges that hold their ends.
+            // `within` cut these ranges off at its ends. Extend the new range to their full
+            // lengths.
             first = first.min(self.range_at(start).map_or(start, |range| range.0));
             last = last.max(self.range_at(end).map_or(end, |range| range.1));
             self.remove(first, last);
@@ -165,7 +170,7 @@ impl Gaps {
         self.add(first, last);
     }
 
-    /// The range that holds a sequence.
+    /// The range that has the sequence.
     fn range_at(&self, sequence: u64) -> Option<(u64, u64)> {
         let chunk = self.chunks.get(self.chunk_at(sequence))?;
         let at = chunk.ranges.partition_point(|(_, last)| *last < sequence);
@@ -197,7 +202,7 @@ impl Gaps {
         }
     }
 
-    /// Takes `first..=last` out. Returns whether some of it was there.
+    /// Removes `first..=last`. Returns whether the set had any of it.
     pub fn remove(&mut self, first: u64, last: u64) -> bool {
         if first > last {
             return false;
@@ -233,13 +238,14 @@ impl Gaps {
         any
     }
 
-    /// How the set came from another, chunk by chunk. Of either set, the chunks up to the last are compared, or all.
+    /// Returns how this set differs from `from`, chunk by chunk. `but_last`: leave the last chunk
+    /// of each set out of the comparison.
     pub fn changed_chunks(&self, from: &Gaps, but_last: bool) -> ChangedChunks {
         fn stored(gaps: &Gaps, but_last: bool) -> &[Arc<Chunk>] {
             &gaps.chunks[..gaps.chunks.len().saturating_sub(but_last.into())]
         }
         let (before, now) = (stored(from, but_last), stored(self, but_last));
-        // Most changes are at one end.
+        // Most changes are at one end of the set.
         let same = |(one, other): &(&Arc<Chunk>, &Arc<Chunk>)| Arc::ptr_eq(one, other);
         let begin = before.iter().zip(now).take_while(same).count();
         let (before, now) = (&before[begin..], &now[begin..]);
@@ -325,7 +331,7 @@ mod tests {
                 holds(&gaps, &model, 5_000);
                 let within: Vec<u64> = gaps.within(first, last + 50).flat_map(|range| range.0..=range.1).collect();
                 prop_assert!(within.iter().eq(model.range(first..=last + 50)));
-                // Whoever has the chunks of before, and is told what has changed, has those of now.
+                // The old chunks with the changes applied are the new chunks.
                 for but_last in [false, true] {
                     let stored = |gaps: &Gaps| {
                         let chunks = &gaps.chunks()[..gaps.chunks().len().saturating_sub(but_last.into())];
@@ -342,7 +348,7 @@ mod tests {
         }
     }
 
-    /// What a batch changes costs what it changes, however much the set has.
+    /// The cost of a change depends on the change and not on the size of the set.
     #[test]
     fn a_change_touches_one_chunk_of_many() {
         let before: Gaps = (1..=100_000).map(|place| (place * 2, place * 2)).collect();

@@ -1,46 +1,52 @@
 //! The gate: which events may go to a subscriber now.
 //!
-//! Pure: what is visible and what is proved come in, and so does the time; what may be handled comes out, in order. A hole in what is
-//! visible is permanent up to `settled`, and is stepped over. Beyond, its writer may still commit: the events behind it are held for
-//! `hold_for`, then the gap is passed. A passed gap goes into the subscriber's ledger with the checkpoint, and its events
-//! are delivered late, if they commit.
+//! This module is pure. Its input is what is visible, what is proved and the time. Its output is
+//! the events that may be handled, in order.
+//!
+//! A hole in what is visible is permanent up to `settled`, and the gate steps over it. Above
+//! `settled`, the hole's writer may still commit. The gate holds the events behind such a gap for
+//! `hold_for` and then passes the gap. A passed gap goes into the subscriber's ledger together with
+//! the checkpoint. Its events are delivered late if they commit.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Gaps;
-use crate::{Event, missing_runs};
+use crate::{RecordedEvent, missing_runs};
 
-/// Most ranges in a subscriber's ledger (4 MB in memory). Beyond, gaps are held, however long, and the subscriber says so: nothing is lost, and delivery goes
-/// on as soon as one of the writers behind the gaps has ended.
+/// The most ranges in a subscriber's ledger (4 MB in memory). When the ledger is full, gaps are
+/// held without a time limit, and the subscriber reports that. Nothing is lost: delivery goes on as
+/// soon as one of the writers behind the gaps has ended.
 pub const MAX_PASSED: usize = 250_000;
 
-/// A piece of the log as it was seen: everything visible in `after..=seen`, `after` excluded.
+/// A part of the log as it was seen: everything visible above `after` and up to `seen`.
 #[derive(Debug, Clone, Default)]
 pub struct Segment {
-    /// Where it begins; not part of it.
+    /// Where the segment begins. This sequence is not part of it.
     pub after: u64,
-    /// What is visible, in order.
-    pub events: Vec<Arc<Event>>,
-    /// How far it reaches.
+    /// The visible events, in order.
+    pub events: Vec<Arc<RecordedEvent>>,
+    /// Where the segment ends. This sequence is part of it.
     pub seen: u64,
-    /// At or below, what is missing will never come.
+    /// An event that is missing at or below this sequence will never come.
     pub settled: u64,
-    /// Gaps beyond that (first, last), with the time when they were first seen, where that is known: a gap that others saw long ago is not held
-    /// anew.
+    /// Gaps above `settled` (first, last) with the time when somebody first saw them, where that is
+    /// known. A gap that others saw long ago is not held for the whole time again.
     pub gaps_seen: Vec<(u64, u64, Instant)>,
-    /// When it was looked at, if not now: what happened since, nobody here knows.
+    /// When the log was looked at. `None`: now. Nothing is known about what happened since.
     pub as_of: Option<Instant>,
-    /// Whether it has all that was visible then.
+    /// Whether the segment has everything that was visible at that time.
     pub complete: bool,
-    /// When all of it was visible, if that is known: `as_of`, unless some of it was found after the rest.
+    /// When everything in the segment was visible, if that is known. This is `as_of`, unless some
+    /// of it was found later than the rest.
     pub visible_by: Option<Instant>,
 }
 
 impl Segment {
-    /// Cuts off what lies beyond.
+    /// Cuts off everything after `end`.
     pub fn end_at(&mut self, end: u64) {
-        self.events.truncate(self.events.partition_point(|event| event.global_sequence.unwrap_or_default() <= end));
+        self.events.truncate(self.events.partition_point(|event| event.sequence() <= end));
         self.complete &= self.seen <= end;
         self.seen = self.seen.min(end.max(self.after));
         self.settled = self.settled.min(end.max(self.after));
@@ -51,8 +57,8 @@ impl Segment {
 #[derive(Debug, Clone)]
 pub struct Admitted {
     /// The event.
-    pub event: Arc<Event>,
-    /// The gap before it that was passed.
+    pub event: Arc<RecordedEvent>,
+    /// The gap before the event that was passed.
     pub passed: Option<(u64, u64)>,
 }
 
@@ -61,30 +67,30 @@ pub struct Admitted {
 pub struct Hold {
     /// The first missing sequence.
     pub first: u64,
-    /// The last.
+    /// The last missing sequence.
     pub last: u64,
-    /// When it is passed; `None`: never.
+    /// When the gap is passed. `None`: never.
     pub until: Option<Instant>,
-    /// It would be passed, but the ledger has [`MAX_PASSED`] ranges already.
+    /// Whether the gap is held only because the ledger has [`MAX_PASSED`] ranges already.
     pub ledger_is_full: bool,
 }
 
-/// Decides which events may go out, for one subscriber.
+/// Decides for one subscriber which events may go out.
 #[derive(Debug)]
 pub struct Gate {
     position: u64,
     hold_for: Duration,
-    /// Gaps that were pending when last looked at, with the time when each was first seen.
+    /// Gaps that were pending at the last look, each with the time when it was first seen.
     pending: Vec<(u64, u64, Instant)>,
 }
 
 impl Gate {
-    /// A gate behind which everything up to `position` is.
+    /// A gate that has passed everything up to `position`.
     pub fn new(position: u64, hold_for: Duration) -> Self {
         Gate { position, hold_for, pending: Vec::new() }
     }
 
-    /// Everything at or below went out, is no event, or was passed.
+    /// Everything at or below this sequence went out, is not an event, or was passed.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -94,24 +100,25 @@ impl Gate {
         self.position = self.position.max(up_to);
     }
 
-    /// Lets out what may go. `ledger` has the gaps passed so far. A segment that begins beyond the position, or holds nothing
-    /// new, lets nothing out. The position also moves over what is proved to hold nothing, and stays there if a later segment
-    /// proves less.
+    /// Lets out the events that may go. `ledger` has the gaps that were passed so far. A segment
+    /// that begins above the position, or has nothing new, lets nothing out. The position also
+    /// moves over sequences that are proved to hold nothing, and does not move back if a later
+    /// segment proves less.
     ///
-    /// A gap is passed only if it was still there `hold_for` after it was first seen: a process that was stopped in between has to look
-    /// again.
+    /// A gap is passed only if a look at least `hold_for` after the first sight still finds it. A
+    /// process that was stopped in between has to look again.
     pub fn admit(&mut self, segment: &Segment, ledger: &Gaps, now: Instant) -> (Vec<Admitted>, Option<Hold>) {
         if segment.after > self.position {
             return (Vec::new(), None);
         }
-        // What came from the WAL is newer than the last look, and so is a gap in it.
+        // Events from the WAL are newer than the last look, and so are the gaps between them.
         self.note_pending(segment, segment.visible_by.or(segment.as_of).map_or(now, |seen| seen.min(now)));
         let now = segment.as_of.map_or(now, |as_of| as_of.min(now));
         let mut room = MAX_PASSED.saturating_sub(ledger.len());
-        let start = segment.events.partition_point(|event| sequence(event) <= self.position);
+        let start = segment.events.partition_point(|event| event.sequence() <= self.position);
         let mut admitted = Vec::with_capacity(segment.events.len() - start);
         for event in &segment.events[start..] {
-            let next = sequence(event);
+            let next = event.sequence().get();
             let first = self.position.max(segment.settled).saturating_add(1);
             let passed = (first < next).then(|| (first, next - 1));
             if let Some((first, last)) = passed {
@@ -131,14 +138,28 @@ impl Gate {
         (admitted, None)
     }
 
-    /// Gaps only shrink: what is left of one is as old as it was. So is one beyond the segment: segments differ in length.
+    /// Lets out a whole segment that is settled, and moves over it. Returns which of its events go
+    /// out. `None`: more may still come into this segment, and only [`admit`](Gate::admit) can tell
+    /// what may go.
+    pub fn admit_settled(&mut self, segment: &Segment) -> Option<Range<usize>> {
+        if segment.after > self.position || segment.settled < segment.seen || segment.seen < self.position {
+            return None;
+        }
+        let start = segment.events.partition_point(|event| event.sequence() <= self.position);
+        self.position = segment.seen;
+        self.pending.retain(|gap| gap.1 > segment.settled);
+        Some(start..segment.events.len())
+    }
+
+    /// Gaps only shrink, so the rest of a gap keeps the gap's age. A gap beyond the segment keeps
+    /// its age too, because segments differ in length.
     fn note_pending(&mut self, segment: &Segment, now: Instant) {
         let start = self.position.max(segment.settled);
-        let last = segment.events.last().map_or(start, |event| sequence(event).max(start));
-        let present = segment.events.iter().map(|event| sequence(event)).filter(|sequence| *sequence > start);
+        let last = segment.events.last().map_or(start, |event| event.sequence().get().max(start));
+        let present = segment.events.iter().map(|event| event.sequence().get()).filter(|sequence| *sequence > start);
         let runs = missing_runs(start, last, present);
         let known = std::mem::take(&mut self.pending);
-        // All are in order, so each is looked at once.
+        // All lists are in order, so each entry is looked at once.
         let (mut old, mut told) = (&known[..], &segment.gaps_seen[..]);
         let mut seen = Vec::with_capacity(runs.len());
         for (first, last) in runs {
@@ -160,30 +181,33 @@ impl Gate {
     }
 }
 
-/// When a part of `first..=last` was first seen, in gaps that are in order. Leaves out those before it.
+/// When any part of `first..=last` was first seen. `gaps` is in order; gaps before `first` are
+/// removed from it.
 fn first_sight(gaps: &mut &[(u64, u64, Instant)], first: u64, last: u64) -> Option<Instant> {
     let before = gaps.iter().take_while(|gap| gap.1 < first).count();
     *gaps = &gaps[before..];
     gaps.iter().take_while(|gap| gap.0 <= last).map(|gap| gap.2).min()
 }
 
-/// What became of passed gaps.
+/// What happened to gaps that were passed.
 #[derive(Debug, Clone, Default)]
 pub struct Late {
-    /// Events that committed after all, in order.
-    pub events: Vec<Arc<Event>>,
-    /// Ranges in which none will.
+    /// Events that did commit, in order.
+    pub events: Vec<Arc<RecordedEvent>>,
+    /// Ranges in which no event will come.
     pub permanent: Vec<(u64, u64)>,
 }
 
 impl Late {
-    /// Compares a ledger with what is visible of it (in order) and with how far the log is settled.
-    pub fn of(ledger: &Gaps, visible: Vec<Arc<Event>>, settled: u64) -> Late {
-        let events: Vec<_> = visible.into_iter().filter(|event| ledger.contains(sequence(event))).collect();
+    /// Compares a ledger with the events that are visible in it (in order) and with how far the log
+    /// is settled.
+    pub fn of(ledger: &Gaps, visible: Vec<Arc<RecordedEvent>>, settled: u64) -> Late {
+        let events: Vec<_> = visible.into_iter().filter(|event| ledger.contains(event.sequence().get())).collect();
         let mut permanent = Vec::new();
-        let mut present = events.iter().map(|event| sequence(event)).peekable();
+        let mut present = events.iter().map(|event| event.sequence().get()).peekable();
         for (first, last) in ledger.iter().take_while(|(first, _)| *first <= settled) {
-            // Not one beyond: what is missing before it may still come, though it is visible itself.
+            // Only up to `settled`: an event that is missing before a visible one above it may
+            // still come.
             let end = last.min(settled);
             while present.next_if(|sequence| *sequence < first).is_some() {}
             let within: Vec<u64> = std::iter::from_fn(|| present.next_if(|sequence| *sequence <= end)).collect();
@@ -193,37 +217,39 @@ impl Late {
     }
 }
 
-fn sequence(event: &Event) -> u64 {
-    event.global_sequence.unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Event;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn event(global_sequence: u64) -> Arc<Event> {
-        Arc::new(Event { global_sequence: Some(global_sequence), ..Event::raw("E", serde_json::json!({})) })
+    fn event(global_sequence: u64) -> Arc<RecordedEvent> {
+        let event = Event {
+            global_sequence: Some(global_sequence),
+            recorded_at: Some(chrono::Utc::now()),
+            ..Event::raw("E", serde_json::json!({}))
+        };
+        Arc::new(RecordedEvent::new(event).unwrap())
     }
 
-    fn events(sequences: impl IntoIterator<Item = u64>) -> Vec<Arc<Event>> {
+    fn events(sequences: impl IntoIterator<Item = u64>) -> Vec<Arc<RecordedEvent>> {
         sequences.into_iter().map(event).collect()
     }
 
-    /// What is visible of all after `after`.
+    /// Everything that is visible after `after`.
     fn segment(after: u64, visible: impl IntoIterator<Item = u64>, settled: u64) -> Segment {
         let events = events(visible);
-        let seen = events.last().map_or(after, |event| sequence(event));
+        let seen = events.last().map_or(after, |event| event.sequence().get());
         Segment { after, events, seen, settled, ..Segment::default() }
     }
 
-    /// What went out, with the gaps passed before it, and what holds the rest.
+    /// The events that went out with the gaps passed before them, and the gap that holds the rest.
     type Out = (Vec<(u64, Option<(u64, u64)>)>, Option<(u64, u64)>);
 
     fn admit(gate: &mut Gate, segment: &Segment, now: Instant) -> Out {
         let (admitted, hold) = gate.admit(segment, &Gaps::new(), now);
-        let out = admitted.iter().map(|admitted| (sequence(&admitted.event), admitted.passed)).collect();
+        let out = admitted.iter().map(|admitted| (admitted.event.sequence().get(), admitted.passed)).collect();
         (out, hold.map(|hold| (hold.first, hold.last)))
     }
 
@@ -236,6 +262,39 @@ mod tests {
         let mut gate = Gate::new(0, SECOND);
         assert_eq!(admit(&mut gate, &segment(0, 1..=3, 0), Instant::now()), (plain([1, 2, 3]), None));
         assert_eq!(gate.position(), 3);
+    }
+
+    #[test]
+    fn a_settled_segment_goes_out_as_a_whole() {
+        let now = Instant::now();
+        for (position, visible, settled) in
+            [(0, vec![1, 4, 6], 6), (4, vec![1, 4, 6], 9), (6, vec![2, 6], 6), (2, vec![], 2)]
+        {
+            let segment = segment(0, visible.clone(), settled);
+            let (mut whole, mut each) = (Gate::new(position, SECOND), Gate::new(position, SECOND));
+            let Some(range) = whole.admit_settled(&segment) else {
+                assert!(segment.seen < position, "{visible:?}");
+                continue;
+            };
+            let (admitted, hold) = each.admit(&segment, &Gaps::new(), now);
+            assert!(hold.is_none() && admitted.iter().all(|admitted| admitted.passed.is_none()));
+            let out = admitted.iter().map(|admitted| admitted.event.sequence().get());
+            assert!(segment.events[range].iter().map(|event| event.sequence().get()).eq(out), "{visible:?}");
+            assert_eq!(whole.position(), each.position());
+        }
+    }
+
+    #[test]
+    fn a_segment_that_may_get_more_does_not_go_out_as_a_whole() {
+        let mut gate = Gate::new(0, SECOND);
+        assert_eq!(gate.admit_settled(&segment(0, [1, 3], 2)), None);
+        assert_eq!(gate.admit_settled(&segment(1, [2, 3], 3)), None, "it begins beyond");
+        assert_eq!(gate.position(), 0);
+        // A gap that is held keeps its age.
+        let (begun, later) = (Instant::now(), Instant::now() + SECOND);
+        assert_eq!(admit(&mut gate, &segment(0, [5], 0), begun), (plain([]), Some((1, 4))));
+        assert_eq!(gate.admit_settled(&segment(0, [1, 2], 2)), Some(0..2));
+        assert_eq!(admit(&mut gate, &segment(2, [5], 2), later), (vec![(5, Some((3, 4)))], None));
     }
 
     #[test]
@@ -258,7 +317,7 @@ mod tests {
         let (mut gate, now) = (Gate::new(0, SECOND), Instant::now());
         assert_eq!(admit(&mut gate, &segment(0, [1, 9], 5), now), (plain([1]), Some((6, 8))));
         assert_eq!(gate.position(), 5, "what is proved is left behind");
-        // A writer that entered with an old position proves less; what was proved stays so.
+        // A writer that entered with an old position proves less. What was proved stays proved.
         assert_eq!(admit(&mut gate, &segment(5, [9], 1), now), (plain([]), Some((6, 8))));
         assert_eq!(admit(&mut gate, &segment(5, [9], 1), now + SECOND), (vec![(9, Some((6, 8)))], None));
     }
@@ -300,7 +359,7 @@ mod tests {
             seen.as_of = Some(came_at + later);
             assert_eq!(gate.admit(&seen, &Gaps::new(), came_at + later).0.len(), passed);
         }
-        // Whoever never waits does not wait for a look.
+        // A subscriber that never waits does not wait for a look either.
         (seen.as_of, seen.visible_by) = (Some(looked_at), Some(came_at));
         assert_eq!(Gate::new(0, Duration::ZERO).admit(&seen, &Gaps::new(), came_at).0.len(), 1);
     }
@@ -417,7 +476,7 @@ mod tests {
         let trailing = Segment { seen: 9, ..segment(0, [1, 2], 7) };
         assert_eq!(admit(&mut gate, &trailing, Instant::now()), (plain([1, 2]), None));
         assert_eq!(gate.position(), 7);
-        // Settled beyond what was seen: there may be events.
+        // `settled` is beyond what was seen, so there may be events.
         let cut = segment(0, [8], 20);
         assert_eq!(admit(&mut gate, &cut, Instant::now()), (plain([8]), None));
         assert_eq!(gate.position(), 8);
@@ -432,7 +491,7 @@ mod tests {
 
     fn late(ledger: &[(u64, u64)], visible: &[u64], settled: u64) -> (Vec<u64>, Vec<(u64, u64)>) {
         let late = Late::of(&ledger.iter().copied().collect(), events(visible.iter().copied()), settled);
-        (late.events.iter().map(|event| sequence(event)).collect(), late.permanent)
+        (late.events.iter().map(|event| event.sequence().get()).collect(), late.permanent)
     }
 
     #[test]

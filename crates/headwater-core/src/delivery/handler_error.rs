@@ -3,8 +3,11 @@
 use std::error::Error;
 use std::fmt;
 
-/// Why a handler could not handle an event. Any error becomes one with `?`, and is tried again; what will not go away by itself is
-/// [`permanent`](HandlerError::permanent), and is not.
+use super::StateError;
+
+/// Why a handler could not handle an event. `?` turns any error into one, and the event is tried
+/// again. An error that will not go away by itself is [`permanent`](HandlerError::permanent), and
+/// the event is not tried again.
 ///
 /// ```
 /// use headwater_core::HandlerError;
@@ -32,23 +35,34 @@ enum Kind {
 }
 
 impl HandlerError {
-    /// An error that trying again does not mend: the event is given up at once.
+    /// An error that a retry does not fix: the event is given up at once.
     pub fn permanent(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         HandlerError { source: source.into(), kind: Kind::Permanent }
     }
 
-    /// An error that may pass, in words.
+    /// An error that a retry may fix, given as text.
     pub fn message(text: impl Into<String>) -> Self {
         HandlerError { source: text.into().into(), kind: Kind::MayPass }
     }
 
-    /// The event was not handled, and that is no failure of it: the process is stopping, or what it needs is not there yet. It comes
-    /// again, after the pause before a first retry, as often as it takes; no try is counted, and it is never given up.
+    /// The event was not handled, but it did not fail either: the process is stopping, or something
+    /// that the event needs is not there yet. The event comes again after the pause before a first
+    /// retry, as often as necessary. No attempt is counted, and the event is never given up.
     pub fn not_handled(reason: impl Into<String>) -> Self {
         HandlerError { source: reason.into().into(), kind: Kind::NotHandled }
     }
 
-    /// Whether trying again is in vain.
+    /// An error that may pass.
+    pub(crate) fn may_pass(source: Box<dyn Error + Send + Sync>) -> Self {
+        HandlerError { source, kind: Kind::MayPass }
+    }
+
+    /// What caused the error.
+    pub(crate) fn cause(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.source()
+    }
+
+    /// Whether a retry cannot succeed.
     pub fn is_permanent(&self) -> bool {
         self.kind == Kind::Permanent
     }
@@ -58,7 +72,7 @@ impl HandlerError {
         self.kind == Kind::NotHandled
     }
 
-    /// The error and what caused it, outermost first.
+    /// The error and its causes, outermost first.
     pub fn chain(&self) -> Vec<String> {
         let mut chain = vec![self.source.to_string()];
         let mut next = self.source.source();
@@ -70,9 +84,15 @@ impl HandlerError {
     }
 }
 
-impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
+/// Converts any error with `?`, and also boxed errors such as `anyhow::Error`. The chain of causes
+/// is kept.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
     fn from(source: E) -> Self {
-        HandlerError { source: Box::new(source), kind: Kind::MayPass }
+        // Errors of states know how the handler failed.
+        match source.into().downcast::<StateError>() {
+            Ok(state) => state.into_handler_error(),
+            Err(source) => HandlerError::may_pass(source),
+        }
     }
 }
 

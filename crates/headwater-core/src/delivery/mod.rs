@@ -1,10 +1,11 @@
-//! Delivery: who is told about events, how often it is tried, and what is kept of it.
+//! Delivery: who gets events, how often an event is tried, and what is stored about it.
 
+mod bundles;
 mod config;
 mod dead_letter;
+mod delivered;
 mod gaps;
 mod gate;
-mod groups;
 mod handler_error;
 mod observer;
 mod partition;
@@ -15,15 +16,17 @@ mod rate;
 mod retry;
 mod saga;
 mod spans;
+mod state_error;
 mod state_store;
 mod store;
 mod subscriber;
 
-pub use config::{CheckpointMode, InstanceMode, OnExhaustion, OnGroupFailure, ReliableDeliveryConfig, StartFrom};
+pub use bundles::{Bundle, BundleBatch, Bundles, LONG_SPAN, WaitingTransaction};
+pub use config::{CheckpointMode, InstanceMode, OnBundleFailure, OnExhaustion, ReliableDeliveryConfig, StartFrom};
 pub use dead_letter::{Attempt, DeadLetter, DeadLetterQuery, DeadLetterState};
+pub use delivered::Delivery;
 pub use gaps::{ChangedChunks, Chunk, Gaps};
 pub use gate::{Admitted, Gate, Hold, Late, MAX_PASSED, Segment};
-pub use groups::{GroupBatch, GroupBy, Groups, LONG_SPAN, Part};
 pub use handler_error::HandlerError;
 pub use observer::{EventObserver, Observed, SubscriberId};
 pub use partition::{PartitionId, order_hash, order_key, partition_of, share_of};
@@ -34,9 +37,10 @@ pub use rate::TokenBucket;
 pub use retry::{jittered, retry_delay};
 pub use saga::{Saga, SagaActions};
 pub use spans::{SpanScan, Spans, TooManySpans};
+pub use state_error::StateError;
 pub use state_store::{MemoryStateStore, StateChange, StateStore};
-pub use store::SubscriberStore;
+pub use store::{GroupStore, OperatorStore, ProgressStore, QueueStore, Queues, SubscriberStore};
 pub use subscriber::{
-    Ask, AuditFinding, AuditReport, Fence, GroupInfo, GroupView, Held, Instance, LastTurn, Loaded, PartitionInfo,
-    Report, RunnerState, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberMode,
+    AuditFinding, AuditReport, Checkpoint, Fence, GroupInfo, GroupView, Instance, LastTurn, LeaseReply, LeaseRequest,
+    PartitionInfo, Report, RunnerState, SubscriberConfig, SubscriberError, SubscriberInfo, SubscriberMode,
 };

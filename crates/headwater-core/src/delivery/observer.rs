@@ -1,15 +1,14 @@
-//! Who is told about events.
+//! Observers: code that gets events.
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use super::{Delivery, HandlerError};
+use crate::{DecodeError, EventData, Json, RecordedEvent};
 
-use super::HandlerError;
-use crate::{DecodeError, Event, EventData, Json};
-
-/// The name of a subscriber: of a **pool** of instances that share its progress, in one process or many.
+/// The name of a subscriber: a **pool** of instances that share its progress, in one process or
+/// many.
 ///
-/// Derive it: the id is the type's name in kebab case, with a prefix or another name if you say so.
+/// Derive it: the id is the type's name in kebab case. You can set a prefix or another name.
 ///
 /// ```text
 /// #[derive(SubscriberId)]
@@ -28,19 +27,19 @@ pub trait SubscriberId: Send + Sync {
     fn subscriber_id(&self) -> &str;
 }
 
-/// What an observer can be given: decoded data, or, as [`Json`], events of any type as they are.
+/// What an observer can get: decoded data, or [`Json`] for events of any type, undecoded.
 pub trait Observed: Send + Sync + Sized + 'static {
-    /// The event types that it can be made of; empty: every type.
+    /// The event types that can become this type. Empty: every type.
     const EVENT_TYPES: &'static [&'static str];
 
     /// The event with its data as this type.
-    fn observe(event: &Arc<Event>) -> Result<Arc<Event<Self>>, DecodeError>;
+    fn observe(event: &Arc<RecordedEvent>) -> Result<Arc<RecordedEvent<Self>>, DecodeError>;
 }
 
 impl<D: EventData> Observed for D {
     const EVENT_TYPES: &'static [&'static str] = <D as EventData>::EVENT_TYPES;
 
-    fn observe(event: &Arc<Event>) -> Result<Arc<Event<D>>, DecodeError> {
+    fn observe(event: &Arc<RecordedEvent>) -> Result<Arc<RecordedEvent<D>>, DecodeError> {
         event.decode_ref().map(Arc::new)
     }
 }
@@ -48,21 +47,43 @@ impl<D: EventData> Observed for D {
 impl Observed for Json {
     const EVENT_TYPES: &'static [&'static str] = &[];
 
-    fn observe(event: &Arc<Event>) -> Result<Arc<Event<Json>>, DecodeError> {
+    fn observe(event: &Arc<RecordedEvent>) -> Result<Arc<RecordedEvent<Json>>, DecodeError> {
         Ok(event.clone())
     }
 }
 
-/// Is told about events, one at a time and in order, at least once each.
+/// Gets events, one at a time and in order, each at least once.
 ///
-/// `D` says which: the variants of an enum, or of a subset of one that the observer declares; or [`Json`] for all.
-/// An event counts as handled when `on_event` returns `Ok`; a crash before that is written brings it again, so handle events so that a
-/// second time does no harm, or subscribe with a transaction.
-#[async_trait]
+/// `D` says which events: the variants of an enum, or of a subset of one that the observer
+/// declares, or [`Json`] for all. An event counts as handled when `on_event` returns `Ok`. If a
+/// crash comes before that is written, the event is delivered again. So a second delivery must do
+/// no harm, or use a transactional handler instead.
+///
+/// ```
+/// use headwater_core::{Delivery, EventObserver, HandlerError};
+///
+/// struct Audit;
+///
+/// impl EventObserver for Audit {
+///     fn subscriber_id(&self) -> &str {
+///         "audit"
+///     }
+///
+///     async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
+///         println!("{} {}", event.message_id(), event.event_type);
+///         Ok(())
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an observer of `{D}`",
+    note = "an observer is a type that implements `EventObserver` or `Projection`, and names itself",
+    note = "for a closure or an `async fn`, write `Subscription::new(\"its-id\").each(handler)`"
+)]
 pub trait EventObserver<D: Observed = Json>: Send + Sync {
-    /// The subscriber's id: instances with the same id share one progress.
+    /// The subscriber's id. Instances with the same id share one progress.
     fn subscriber_id(&self) -> &str;
 
     /// Handles an event.
-    async fn on_event(&self, event: Arc<Event<D>>) -> Result<(), HandlerError>;
+    fn on_event(&self, event: Delivery<D>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 }

@@ -5,12 +5,12 @@ use uuid::Uuid;
 
 use crate::Event;
 
-/// A partition of a subscriber. One that is not partitioned has partition 0 alone.
+/// A partition of a subscriber. A subscriber that is not partitioned has only partition 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionId {
     /// The subscriber.
     pub subscriber_id: String,
-    /// Its partition, from 0.
+    /// The partition's number, from 0.
     pub partition: u32,
 }
 
@@ -20,8 +20,8 @@ impl From<&str> for PartitionId {
     }
 }
 
-/// The partition of a key: the first four bytes of its MD5, as a number, modulo the number of partitions. In SQL:
-/// `headwater.partition_of(key, partitions)`.
+/// The partition of a key: the first four bytes of its MD5, as a number, modulo the number of
+/// partitions. In SQL: `headwater.partition_of(key, partitions)`.
 ///
 /// ```
 /// use headwater_core::partition_of;
@@ -32,7 +32,8 @@ pub fn partition_of(key: &str, partitions: u32) -> u32 {
     hash(key) % partitions.max(1)
 }
 
-/// The number of an event's [`order_key`] of which [`partition_of`] is the remainder: for whoever asks for several partitions.
+/// The hash of an event's [`order_key`]. [`partition_of`] is this hash modulo the number of
+/// partitions. For callers that ask for several partitions.
 pub fn order_hash(event: &Event) -> u32 {
     match (&event.key, &event.stream_id) {
         (Some(key), _) => hash(key),
@@ -46,15 +47,16 @@ fn hash(key: &str) -> u32 {
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-/// What keeps events in order: the event's key, else its stream, else itself.
+/// The key that keeps events in order: the event's key, or else its stream, or else its id.
 pub fn order_key(event: &Event) -> String {
     let stream = event.stream_id.as_ref().map(|stream| stream.to_string());
     event.key.clone().or(stream).unwrap_or_else(|| event.id.to_string())
 }
 
-/// How many of a group's partitions a member may own: as many as any other, or one more if its turn among them is early.
+/// How many of a group's partitions a member may own. All members get the same number, and the
+/// first members get one more each if the number does not divide evenly.
 ///
-/// `members` are those that are alive, sorted; who is not among them yet has no share.
+/// `members` are the living members, sorted. An instance that is not among them has no share.
 ///
 /// ```
 /// use headwater_core::share_of;
@@ -75,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// The same vectors are checked against the SQL function.
+    /// Another test checks the SQL function against the same vectors.
     #[test]
     fn keys_keep_their_partitions() {
         for line in include_str!("../../testdata/partitions.tsv").lines() {

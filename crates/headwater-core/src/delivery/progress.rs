@@ -1,66 +1,84 @@
-//! What a subscriber has settled, and what of it is not written yet.
+//! What a subscriber has settled, and what of that is not written yet.
 
 use std::collections::VecDeque;
 
 use uuid::Uuid;
 
 use super::{Admitted, Gaps};
-use crate::Event;
+use crate::RecordedEvent;
 
-/// A move of a subscriber's checkpoint, to be written in one statement. The counts are those since the last one: they let an audit
-/// compare what was delivered with what the log holds.
+/// A move of a subscriber's checkpoint, to be written in one statement. The counts start at the
+/// last write. An audit uses them to compare what was delivered with what the log holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advance {
-    /// Everything at or below is settled, but for `pending_gaps`.
+    /// Everything at or below this sequence is settled, except for `pending_gaps`.
     pub position: u64,
-    /// The last event.
+    /// The last event that was settled in order.
     pub last_event_id: Option<Uuid>,
-    /// Gaps that were passed and are not closed.
+    /// Gaps that were passed and are still open.
     pub pending_gaps: Gaps,
     /// Events settled in order.
     pub events: u64,
-    /// The sum of their global sequences.
+    /// The sum of the global sequences of `events`.
     pub sequence_sum: u64,
-    /// Events of passed gaps, settled late.
+    /// Events in passed gaps that were settled late.
     pub late_events: u64,
-    /// The sum of their global sequences.
+    /// The sum of the global sequences of `late_events`.
     pub late_sequence_sum: u64,
-    /// Where the checkpoint is now, as far as its writer knows: a transaction with effects moves it from there, or not at all.
+    /// Where the writer believes the checkpoint is now. A transaction with effects moves the
+    /// checkpoint from exactly there, or fails.
     pub from_position: u64,
-    /// The ledger there.
+    /// The ledger at `from_position`.
     pub from_gaps: Gaps,
 }
 
-/// What a subscriber has settled: events may be done out of order, the checkpoint moves in order.
+/// What a subscriber has settled. Events may be done out of order, but the checkpoint moves in
+/// order.
 ///
-/// But what was done in a transaction is written with it, in order or not: the checkpoint then passes what is under way before it, which
-/// stays in the ledger until it is done.
+/// Events that were done in a transaction are the exception: they are written with that
+/// transaction, in order or not. The checkpoint then passes earlier events that are still under
+/// way, and those stay in the ledger until they are done.
 #[derive(Debug, Default)]
 pub struct Progress {
     advance: Advance,
-    /// Admitted and not settled in order yet.
+    /// Events that were admitted and are not settled in order yet.
     under_way: VecDeque<Step>,
     changed: bool,
 }
 
+/// An event, or a span of events that are not for the subscriber and therefore done.
 #[derive(Debug)]
 struct Step {
+    /// The sequence of the event, or of the last event of a span.
     sequence: u64,
     event_id: Uuid,
+    /// The gap before the event that was passed.
     passed: Option<(u64, u64)>,
-    /// Up to here there is nothing after it.
+    /// There is nothing else after the event up to this sequence.
     reach: u64,
     done: bool,
+    /// The number of events in this step.
+    events: u64,
+    /// The sum of the global sequences of `events`.
+    sequence_sum: u64,
 }
 
-/// Events that a subscriber did not ask for, counted and not read.
+impl Step {
+    fn of(event: &RecordedEvent, passed: Option<(u64, u64)>) -> Self {
+        let sequence = event.sequence().get();
+        let (reach, done, events) = (sequence, false, 1);
+        Step { sequence, event_id: event.id, passed, reach, done, events, sequence_sum: sequence }
+    }
+}
+
+/// Events that a subscriber did not ask for. They were counted and not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedOver {
-    /// The last sequence that is passed.
+    /// The last sequence that is passed over.
     pub up_to: u64,
     /// How many events there are.
     pub events: u64,
-    /// The sum of their global sequences.
+    /// The sum of the global sequences of `events`.
     pub sequence_sum: u64,
 }
 
@@ -68,20 +86,21 @@ impl Advance {
     fn settle(&mut self, step: &Step) {
         self.position = step.reach;
         self.last_event_id = Some(step.event_id);
-        self.events += 1;
-        self.sequence_sum += step.sequence;
+        self.events += step.events;
+        self.sequence_sum += step.sequence_sum;
         if let Some((first, last)) = step.passed {
             self.pending_gaps.insert(first, last);
         }
     }
 
-    /// Passes an event that is not done: it waits in the ledger.
+    /// Passes an event that is not done. It waits in the ledger.
     fn pass(&mut self, step: &Step) {
         self.position = step.reach;
         self.pending_gaps.insert(step.passed.map_or(step.sequence, |(first, _)| first), step.sequence);
     }
 
-    /// Settles these events (in order), wherever they are. Returns how many at the front are under way no more.
+    /// Settles these events (in order), whether they are under way or in the ledger. Returns how
+    /// many steps at the front of `under_way` are finished.
     fn settle_all(&mut self, under_way: &VecDeque<Step>, done: &[u64]) -> usize {
         done.iter().for_each(|sequence| _ = self.settle_late(*sequence));
         let place = |sequence: &u64| under_way.binary_search_by_key(sequence, |step| step.sequence).ok();
@@ -110,46 +129,56 @@ impl Advance {
 }
 
 impl Progress {
-    /// Goes on from a checkpoint.
+    /// Continues from a checkpoint.
     pub fn new(position: u64, pending_gaps: Gaps) -> Self {
         let from_gaps = pending_gaps.clone();
         let advance = Advance { position, pending_gaps, from_position: position, from_gaps, ..Advance::default() };
         Progress { advance, ..Progress::default() }
     }
 
-    /// Everything at or below is settled, but for the ledger.
+    /// Everything at or below this sequence is settled, except for the ledger.
     pub fn position(&self) -> u64 {
         self.advance.position
     }
 
-    /// Where the checkpoint is, as it was last written, and the ledger there.
+    /// The checkpoint's position and ledger as they were last written.
     pub fn last_written(&self) -> (u64, &Gaps) {
         (self.advance.from_position, &self.advance.from_gaps)
     }
 
-    /// Gaps that were passed and are not closed.
+    /// Gaps that were passed and are still open.
     pub fn ledger(&self) -> &Gaps {
         &self.advance.pending_gaps
     }
 
-    /// Events that were admitted and are not settled in order.
+    /// How many steps were admitted and are not settled in order.
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Events that are settled and not written.
+    /// How many settled events are not written.
     pub fn unwritten(&self) -> u64 {
         self.advance.events + self.advance.late_events
     }
 
-    /// An event was admitted: the checkpoint will not move past it before it is [`done`](Progress::done).
+    /// Adds an event that was admitted. The checkpoint will not move past the event before it is
+    /// [`done`](Progress::done).
     pub fn admit(&mut self, admitted: &Admitted) {
-        let sequence = admitted.event.global_sequence.unwrap_or_default();
-        let Admitted { event, passed } = admitted;
-        self.under_way.push_back(Step { sequence, event_id: event.id, passed: *passed, reach: sequence, done: false });
+        self.under_way.push_back(Step::of(&admitted.event, admitted.passed));
     }
 
-    /// Up to here there is nothing more than what was admitted.
+    /// Passes a span of events that are not for the subscriber. No gap between them may still be
+    /// open. `last` is the last of the events, and `sequence_sum` is the sum of their global
+    /// sequences.
+    pub fn skip(&mut self, events: u64, sequence_sum: u64, last: &RecordedEvent) {
+        if events == 0 {
+            return;
+        }
+        self.under_way.push_back(Step { done: true, events, sequence_sum, ..Step::of(last, None) });
+        self.settle();
+    }
+
+    /// Notes that up to `position` there is nothing except the events that were admitted.
     pub fn reach(&mut self, position: u64) {
         let reach = match self.under_way.back_mut() {
             Some(last) => &mut last.reach,
@@ -161,7 +190,7 @@ impl Progress {
         }
     }
 
-    /// Passes events that the subscriber did not ask for. Only while no event is under way.
+    /// Passes events that the subscriber did not ask for. Call it only while no event is under way.
     pub fn pass_over(&mut self, passed: &PassedOver) {
         debug_assert!(self.under_way.is_empty(), "what is under way is settled first");
         self.advance.position = self.advance.position.max(passed.up_to);
@@ -170,33 +199,36 @@ impl Progress {
         self.changed = true;
     }
 
-    /// An event of a passed gap has come, before the checkpoint passed that gap: it is under way like those around it.
-    pub fn admit_late(&mut self, event: &Event) {
-        let sequence = event.global_sequence.unwrap_or_default();
+    /// Adds an event of a passed gap that came before the checkpoint passed the gap. The event is
+    /// then under way like its neighbours.
+    pub fn admit_late(&mut self, event: &RecordedEvent) {
+        let sequence = event.sequence().get();
         let at = self.under_way.partition_point(|step| step.sequence < sequence);
         let Some(behind) = self.under_way.get_mut(at) else { return };
         let Some((first, last)) = behind.passed.filter(|gap| (gap.0..=gap.1).contains(&sequence)) else { return };
         behind.passed = (sequence < last).then_some((sequence + 1, last));
         let passed = (first < sequence).then(|| (first, sequence - 1));
-        self.under_way.insert(at, Step { sequence, event_id: event.id, passed, reach: sequence, done: false });
+        self.under_way.insert(at, Step::of(event, passed));
     }
 
-    /// Gaps that were passed and are not closed: the ledger, and what will be in it once the checkpoint gets there.
+    /// Gaps that were passed and are still open: the ledger, and the gaps that will be in it once
+    /// the checkpoint gets there.
     pub fn passed(&self) -> Gaps {
         let mut gaps = self.advance.pending_gaps.clone();
         self.under_way.iter().filter_map(|step| step.passed).for_each(|(first, last)| gaps.insert(first, last));
         gaps
     }
 
-    /// Whether there are any.
+    /// Whether there are gaps that were passed and are still open.
     pub fn has_passed(&self) -> bool {
         !self.advance.pending_gaps.is_empty() || self.under_way.iter().any(|step| step.passed.is_some())
     }
 
-    /// Those of them in `first..=last`: costs what is there, not what the ledger has.
+    /// The part of [`passed`](Progress::passed) in `first..=last`. The cost depends on that part
+    /// and not on the size of the ledger.
     pub fn passed_within(&self, first: u64, last: u64) -> Gaps {
         let mut gaps: Gaps = self.advance.pending_gaps.within(first, last).collect();
-        // Each lies just before its event.
+        // Each gap lies just before its event.
         let from = self.under_way.partition_point(|step| step.sequence <= first);
         for (start, end) in self.under_way.range(from..).filter_map(|step| step.passed) {
             if start > last {
@@ -207,7 +239,8 @@ impl Progress {
         gaps
     }
 
-    /// An event that was admitted, or is in the ledger, was handled, dead-lettered, or is none of the subscriber's.
+    /// Notes that an event is done: it was handled or dead-lettered, or is not for the subscriber.
+    /// The event is under way or in the ledger.
     pub fn done(&mut self, sequence: u64) {
         let at = self.under_way.partition_point(|step| step.sequence < sequence);
         match self.under_way.get_mut(at).filter(|step| step.sequence == sequence) {
@@ -226,27 +259,28 @@ impl Progress {
         }
     }
 
-    /// What there would be to write, were these events (in order) done: for a transaction that may still fail. What is under way before
-    /// them and is not done goes into the ledger.
+    /// Returns what to write if these events (in order) become done: for a transaction that may
+    /// still fail. Earlier events that are under way and not done go into the ledger.
     pub fn advance_with(&self, done: &[u64]) -> Advance {
         let mut advance = self.advance.clone();
         advance.settle_all(&self.under_way, done);
         advance
     }
 
-    /// These events (in order) are done, in a transaction that wrote [`advance_with`](Progress::advance_with).
+    /// Notes that these events (in order) are done, in a transaction that wrote
+    /// [`advance_with`](Progress::advance_with).
     pub fn done_with(&mut self, done: &[u64]) {
         let left = self.advance.settle_all(&self.under_way, done);
         self.under_way.drain(..left);
         self.changed = true;
     }
 
-    /// An event of the ledger was handled.
+    /// Notes that an event in the ledger was handled.
     pub fn late_done(&mut self, sequence: u64) {
         self.changed |= self.advance.settle_late(sequence);
     }
 
-    /// Nothing will come in this part of what was passed.
+    /// Notes that no event will come in this part of the passed gaps.
     pub fn closed(&mut self, first: u64, last: u64) {
         self.changed |= self.advance.pending_gaps.remove(first, last);
         let from = self.under_way.partition_point(|step| step.sequence <= first);
@@ -260,18 +294,18 @@ impl Progress {
                     (true, true) => None,
                     (true, false) => Some((last + 1, end)),
                     (false, true) => Some((start, first - 1)),
-                    // From the middle, it leaves the ledger later.
+                    // A hole in the middle of a gap is closed later, when the gap is in the ledger.
                     (false, false) => Some((start, end)),
                 });
         }
     }
 
-    /// What is to be written; `None`: nothing has changed.
+    /// What to write. `None`: nothing has changed.
     pub fn unwritten_advance(&self) -> Option<&Advance> {
         self.changed.then_some(&self.advance)
     }
 
-    /// What [`unwritten_advance`](Progress::unwritten_advance) said is written.
+    /// Notes that [`unwritten_advance`](Progress::unwritten_advance) is written.
     pub fn written(&mut self) {
         self.changed = false;
         let advance = &mut self.advance;
@@ -285,13 +319,18 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::Event;
 
     fn admitted(sequence: u64, passed: Option<(u64, u64)>) -> Admitted {
-        let event = Event { global_sequence: Some(sequence), ..Event::raw("E", serde_json::json!({})) };
-        Admitted { event: Arc::new(event), passed }
+        let event = Event {
+            global_sequence: Some(sequence),
+            recorded_at: Some(chrono::Utc::now()),
+            ..Event::raw("E", serde_json::json!({}))
+        };
+        Admitted { event: Arc::new(RecordedEvent::new(event).unwrap()), passed }
     }
 
-    /// At 10, with these under way.
+    /// A progress at 10, with these events under way.
     fn under_way<const N: usize>(sequences: [u64; N]) -> Progress {
         let mut progress = Progress::new(10, Gaps::new());
         sequences.iter().for_each(|sequence| progress.admit(&admitted(*sequence, None)));
@@ -430,11 +469,11 @@ mod tests {
         assert_eq!(counts(&progress), (0, 0, 1, 5));
     }
 
-    /// Position, ledger and counts.
+    /// The position, the ledger and the counts.
     type Written = (u64, Vec<(u64, u64)>, (u64, u64, u64, u64));
 
-    /// What a group would write, and writes.
-    fn group(progress: &mut Progress, done: &[u64]) -> Written {
+    /// Finishes a bundle, checks that it writes what it announced, and returns what it wrote.
+    fn bundle(progress: &mut Progress, done: &[u64]) -> Written {
         let advance = progress.advance_with(done);
         progress.done_with(done);
         assert_eq!(progress.unwritten_advance(), Some(&advance), "what was written is what is known");
@@ -444,48 +483,48 @@ mod tests {
     }
 
     #[test]
-    fn groups_leave_what_they_pass_in_the_ledger_until_it_is_done() {
+    fn bundles_leave_what_they_pass_in_the_ledger_until_it_is_done() {
         let mut progress = under_way([11, 12, 13, 15, 16]);
-        assert_eq!(group(&mut progress, &[12, 15]), (15, vec![(11, 11), (13, 13)], (2, 27, 0, 0)));
+        assert_eq!(bundle(&mut progress, &[12, 15]), (15, vec![(11, 11), (13, 13)], (2, 27, 0, 0)));
         assert_eq!(progress.under_way(), 1);
-        assert_eq!(group(&mut progress, &[11, 16]), (16, vec![(13, 13)], (1, 16, 1, 11)));
-        assert_eq!(group(&mut progress, &[13]), (16, vec![], (0, 0, 1, 13)));
+        assert_eq!(bundle(&mut progress, &[11, 16]), (16, vec![(13, 13)], (1, 16, 1, 11)));
+        assert_eq!(bundle(&mut progress, &[13]), (16, vec![], (0, 0, 1, 13)));
         assert_eq!((progress.under_way(), progress.unwritten()), (0, 0));
     }
 
     #[test]
-    fn a_group_in_order_leaves_nothing_in_the_ledger() {
+    fn a_bundle_in_order_leaves_nothing_in_the_ledger() {
         let mut progress = under_way([11, 12, 14]);
         progress.reach(20);
-        assert_eq!(group(&mut progress, &[11]), (11, vec![], (1, 11, 0, 0)));
-        assert_eq!(group(&mut progress, &[12, 14]), (20, vec![], (2, 26, 0, 0)));
+        assert_eq!(bundle(&mut progress, &[11]), (11, vec![], (1, 11, 0, 0)));
+        assert_eq!(bundle(&mut progress, &[12, 14]), (20, vec![], (2, 26, 0, 0)));
     }
 
     #[test]
-    fn a_group_takes_along_what_was_done_before_and_just_behind_it() {
+    fn a_bundle_takes_along_what_was_done_before_and_just_behind_it() {
         let mut progress = under_way([11, 12, 13, 14, 15]);
         progress.done(12);
         progress.done(14);
-        assert_eq!(group(&mut progress, &[13]), (14, vec![(11, 11)], (3, 39, 0, 0)));
+        assert_eq!(bundle(&mut progress, &[13]), (14, vec![(11, 11)], (3, 39, 0, 0)));
         progress.done(11);
         assert_eq!(counts(&progress), (0, 0, 1, 11), "what the ledger has is done like any other");
-        assert_eq!(group(&mut progress, &[15]), (15, vec![], (1, 15, 1, 11)));
+        assert_eq!(bundle(&mut progress, &[15]), (15, vec![], (1, 15, 1, 11)));
     }
 
     #[test]
-    fn a_group_that_passes_gaps_keeps_them() {
+    fn a_bundle_that_passes_gaps_keeps_them() {
         let mut progress = under_way([11]);
         progress.admit(&admitted(15, Some((13, 14))));
         progress.admit(&admitted(18, Some((17, 17))));
         assert_eq!(progress.passed().ranges(), [(13, 14), (17, 17)]);
-        assert_eq!(group(&mut progress, &[18]), (18, vec![(11, 11), (13, 15), (17, 17)], (1, 18, 0, 0)));
+        assert_eq!(bundle(&mut progress, &[18]), (18, vec![(11, 11), (13, 15), (17, 17)], (1, 18, 0, 0)));
         assert_eq!(progress.passed(), *progress.ledger());
         progress.closed(13, 14);
-        assert_eq!(group(&mut progress, &[11, 15, 17]), (18, vec![], (0, 0, 3, 43)));
+        assert_eq!(bundle(&mut progress, &[11, 15, 17]), (18, vec![], (0, 0, 3, 43)));
     }
 
     #[test]
-    fn the_last_event_of_a_group_is_the_last() {
+    fn the_last_event_of_a_bundle_is_the_last() {
         let mut progress = under_way([11]);
         let last = admitted(12, None);
         progress.admit(&last);
@@ -503,8 +542,8 @@ mod tests {
         }
         assert_eq!(progress.under_way(), 5);
         assert_eq!(progress.passed().ranges(), [(14, 14), (16, 18)]);
-        assert_eq!(group(&mut progress, &[15]), (15, vec![(11, 11), (13, 14)], (1, 15, 0, 0)));
-        assert_eq!(group(&mut progress, &[11, 13, 19, 20]), (20, vec![(14, 14), (16, 18)], (2, 39, 2, 24)));
+        assert_eq!(bundle(&mut progress, &[15]), (15, vec![(11, 11), (13, 14)], (1, 15, 0, 0)));
+        assert_eq!(bundle(&mut progress, &[11, 13, 19, 20]), (20, vec![(14, 14), (16, 18)], (2, 39, 2, 24)));
     }
 
     #[test]
@@ -518,12 +557,12 @@ mod tests {
         progress.closed(18, 18);
         assert_eq!(progress.passed().ranges(), [(17, 19)], "a part in the middle is closed once it is in the ledger");
         assert_eq!(progress.unwritten_advance(), None);
-        assert_eq!(group(&mut progress, &[11, 15, 20]), (20, vec![(17, 19)], (3, 46, 0, 0)));
+        assert_eq!(bundle(&mut progress, &[11, 15, 20]), (20, vec![(17, 19)], (3, 46, 0, 0)));
         progress.closed(18, 18);
         assert_eq!(progress.ledger().ranges(), [(17, 17), (19, 19)]);
     }
 
-    /// How many ranges a store has to write for what is not written.
+    /// How many ranges a store has to write for the unwritten changes.
     fn ranges_to_write(progress: &mut Progress) -> usize {
         let advance = progress.unwritten_advance().expect("something has changed");
         let changed = advance.pending_gaps.changed_chunks(&advance.from_gaps, true);
@@ -533,7 +572,7 @@ mod tests {
         ranges
     }
 
-    /// A transaction left a hole before each event of others: 50,000 of them, in batches of 100.
+    /// A long transaction left a hole before each event of others: 50,000 holes, in batches of 100.
     #[test]
     fn a_checkpoint_writes_what_has_changed_however_long_the_ledger_is() {
         let mut progress = Progress::new(0, Gaps::new());
@@ -564,24 +603,52 @@ mod tests {
         assert!(progress.has_passed());
     }
 
+    #[test]
+    fn a_span_of_others_is_passed_at_once() {
+        let mut progress = under_way([]);
+        progress.skip(3, 11 + 12 + 14, &admitted(14, None).event);
+        assert_eq!((progress.position(), counts(&progress)), (14, (3, 37, 0, 0)));
+        progress.admit(&admitted(15, None));
+        progress.skip(2, 16 + 17, &admitted(17, None).event);
+        progress.reach(18);
+        assert_eq!((progress.position(), progress.under_way()), (14, 2));
+        progress.done(15);
+        assert_eq!((progress.position(), progress.under_way(), counts(&progress)), (18, 0, (6, 85, 0, 0)));
+        progress.skip(0, 0, &admitted(19, None).event);
+        assert_eq!(progress.position(), 18);
+    }
+
+    #[test]
+    fn a_span_behind_a_transaction_goes_with_it() {
+        let mut progress = under_way([11, 12]);
+        progress.skip(2, 13 + 14, &admitted(14, None).event);
+        progress.admit(&admitted(15, None));
+        let advance = progress.advance_with(&[12]);
+        assert_eq!((advance.position, advance.events, advance.sequence_sum), (14, 3, 12 + 13 + 14));
+        assert_eq!(advance.pending_gaps, [(11, 11)].into_iter().collect());
+        progress.done_with(&[12]);
+        assert_eq!((progress.position(), progress.under_way()), (14, 1));
+    }
+
     proptest::proptest! {
-        /// Whatever the groups and their order: each event is counted once, and the ledger has what is not done.
+        /// For any bundles in any order: each event is counted once, and the ledger has the events
+        /// that are not done.
         #[test]
         fn every_event_is_counted_once(
-            groups in proptest::collection::vec(0usize..5, 1..40),
+            bundles in proptest::collection::vec(0usize..5, 1..40),
             order in proptest::sample::subsequence(vec![0usize, 1, 2, 3, 4], 0..=5),
             dead in proptest::collection::vec(proptest::bool::ANY, 40),
         ) {
-            let sequences = |group: usize| -> Vec<u64> {
-                let of = groups.iter().zip(11..).filter(|(other, _)| **other == group);
+            let sequences = |bundle: usize| -> Vec<u64> {
+                let of = bundles.iter().zip(11..).filter(|(other, _)| **other == bundle);
                 of.map(|(_, sequence)| sequence).collect()
             };
             let mut progress = Progress::new(10, Gaps::new());
-            (11..).zip(&groups).for_each(|(sequence, _)| progress.admit(&admitted(sequence, None)));
+            (11..).zip(&bundles).for_each(|(sequence, _)| progress.admit(&admitted(sequence, None)));
             let (mut settled, mut done) = ((0, 0), std::collections::BTreeSet::new());
-            for group in order.into_iter().rev() {
-                let events = sequences(group);
-                if dead[group] {
+            for bundle in order.into_iter().rev() {
+                let events = sequences(bundle);
+                if dead[bundle] {
                     events.iter().for_each(|sequence| progress.done(*sequence));
                 } else {
                     progress.done_with(&events);

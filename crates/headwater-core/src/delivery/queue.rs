@@ -4,24 +4,26 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::Event;
+use crate::RecordedEvent;
 
 /// What a worker asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimRequest {
-    /// Who asks: it stands in the attempts of a dead letter.
+    /// The worker's name. It stands in the attempts of a dead letter.
     pub worker: String,
-    /// Most events, over all claims that are answered. Default: 100.
+    /// The most events that all returned claims hold together. Default: 100.
     pub max_events: u32,
-    /// How long nobody else gets them, unless the claim is extended. Default: 30 s.
+    /// How long nobody else gets the events, unless the claim is extended. Default: 30 s.
     pub visibility: Duration,
-    /// Only events of these types, in which `*` stands for any characters; the others are left for other workers. Empty: all.
+    /// The types to claim, in which `*` stands for any characters. Events of other types are left
+    /// for other workers. Empty: all types.
     pub event_types: Vec<String>,
-    /// An event that was delivered so often is not delivered again when it fails: it becomes a dead letter. Default: 4.
+    /// How often an event is delivered before a failure makes it a dead letter. Default: 4.
     pub max_attempts: u32,
     /// Claims that are done. They are acked first, all or none, in the same round trip.
     pub acks: Vec<Uuid>,
-    /// New events are claimed in claims of so many at most, which can be worked on and acked side by side. `None`: in one.
+    /// The most new events per claim: several small claims can be handled and acked side by side.
+    /// `None`: one claim holds all.
     pub per_claim: Option<u32>,
 }
 
@@ -40,13 +42,13 @@ impl ClaimRequest {
     }
 }
 
-/// Events that belong to the claimer until the claim expires, is acked or handed back.
+/// Events that belong to the claimer until the claim expires, is acked or is handed back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// Names it. Another one each time that an event is claimed.
+    /// The claim's id. An event has another one each time that it is claimed.
     pub claim_id: Uuid,
     /// How often the events were delivered before.
     pub redelivery_count: u32,
-    /// In order of their sequence.
-    pub events: Vec<Event>,
+    /// The events, in order of their sequence.
+    pub events: Vec<RecordedEvent>,
 }

@@ -1,8 +1,9 @@
-//! How many events a second may be handled.
+//! How many events per second may be handled.
 
 use std::time::{Duration, Instant};
 
-/// A bucket of tokens, one for each event that may be handled now: so many come in a second, and as many it holds, at least one. It is full at first.
+/// A bucket of tokens. Each token allows one event now. `per_second` tokens come in per second. The
+/// bucket has room for the tokens of one second, and for at least one. It starts full.
 ///
 /// ```
 /// use headwater_core::TokenBucket;
@@ -17,18 +18,18 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     per_second: f64,
-    /// Negative after a charge for what could not be divided.
+    /// Negative if [`charge`](TokenBucket::charge) took more tokens than the bucket can hold.
     tokens: f64,
     at: Instant,
 }
 
 impl TokenBucket {
-    /// A full one.
+    /// A full bucket.
     pub fn new(per_second: f64, now: Instant) -> Self {
         TokenBucket { per_second, tokens: burst(per_second), at: now }
     }
 
-    /// Takes tokens, as many as are wanted and there.
+    /// Takes up to `wanted` tokens, as many as there are. Returns how many it took.
     pub fn take(&mut self, wanted: usize, now: Instant) -> usize {
         self.fill(now);
         let granted = wanted.min(whole(self.tokens));
@@ -36,8 +37,9 @@ impl TokenBucket {
         granted
     }
 
-    /// Takes so many tokens if they are there, or, if it cannot hold as many, if it is full: it owes the others then. For events that go together. Returns
-    /// whether it did.
+    /// Takes tokens for events that must go together. It takes all of them if there are enough. If
+    /// the bucket cannot hold that many, it takes them once the bucket is full, and the bucket owes
+    /// the rest. Returns whether it took them.
     pub fn charge(&mut self, events: usize, now: Instant) -> bool {
         self.fill(now);
         let granted = self.tokens >= self.needed(events);
@@ -47,15 +49,16 @@ impl TokenBucket {
         granted
     }
 
-    /// When so many may be charged, if nobody takes any until then.
+    /// When this many events may be charged, if nobody takes tokens until then.
     pub fn ready_at(&self, events: usize) -> Instant {
         let missing = ((self.needed(events) - self.tokens) / self.per_second).max(0.0);
-        // Beyond what an instant can hold is as good as never; a bit later than due, never earlier.
+        // A wait that an instant cannot hold is cut to a day. The result is a bit later than due,
+        // never earlier.
         let wait = Duration::try_from_secs_f64(missing).unwrap_or(Duration::from_secs(86_400));
         self.at + wait.min(Duration::from_secs(86_400)) + Duration::from_nanos(u64::from(missing > 0.0) * 1_000)
     }
 
-    /// Most events at once.
+    /// The most events at once.
     pub fn burst(&self) -> usize {
         whole(burst(self.per_second))
     }
@@ -71,13 +74,13 @@ impl TokenBucket {
     }
 }
 
-/// Whole tokens; of a bucket that owes some, none.
+/// The number of whole tokens; 0 if the bucket owes some.
 #[expect(clippy::cast_sign_loss, reason = "a negative float becomes 0")]
 fn whole(tokens: f64) -> usize {
     tokens as usize
 }
 
-/// A second's worth, and enough for one event.
+/// The tokens of one second, and at least one.
 fn burst(per_second: f64) -> f64 {
     per_second.max(1.0)
 }

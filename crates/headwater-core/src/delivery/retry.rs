@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::ReliableDeliveryConfig;
 
-/// The pause before retry `attempt` (from 0), without jitter: doubling from the initial delay up to the longest.
+/// The pause before retry `attempt` (from 0), without jitter. It doubles from the initial delay up
+/// to the longest.
 pub fn retry_delay(config: &ReliableDeliveryConfig, attempt: u32) -> Duration {
     let factor = 2u32.checked_pow(attempt).unwrap_or(u32::MAX);
     config.initial_retry_delay.saturating_mul(factor).min(config.max_retry_delay)
 }
 
-/// `delay`, shortened by up to the fraction `jitter` of it; `dice` is 0 to 1.
+/// Shortens `delay` by up to the fraction `jitter` of it. `dice` is a number from 0 to 1.
 pub fn jittered(delay: Duration, jitter: f64, dice: f64) -> Duration {
     delay.mul_f64(1.0 - jitter.clamp(0.0, 1.0) * dice.clamp(0.0, 1.0))
 }

@@ -1,35 +1,36 @@
 //! Sagas: processes that answer events with events and commands.
 
-use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{HandlerError, Observed, SubscriberId};
 use crate::{Append, Event, ExpectedVersion, IntoEvent, JsonError, StreamId};
 
-/// A process with a state an id, that answers events with events and commands. Its state, what it appends and its progress commit in
-/// one transaction: each event has its effect exactly once.
-#[async_trait]
+/// A process with one state per id that answers events with events and commands. Its state, the
+/// events it appends and its progress commit in one transaction, so each event has its effect
+/// exactly once.
 pub trait Saga<D: Observed>: SubscriberId {
-    /// What it remembers between events.
+    /// What the saga remembers between events.
     type State: Serialize + DeserializeOwned + Send + Sync;
 
-    /// Which state the event belongs to; `None`: to none. By default, that of the event's correlation, else of its stream.
+    /// The id of the state that the event changes. `None`: the event changes no state. By default,
+    /// the id is the event's correlation, or else its stream.
     fn state_id(&self, event: &Event<D>) -> Option<String> {
         let correlation = event.correlation_id.map(|id| id.to_string());
         correlation.or_else(|| event.stream_id.as_ref().map(|stream| stream.to_string()))
     }
 
-    /// The state after the event (`None`: the process has ended), with what to do in `actions`.
-    async fn on_event(
+    /// Returns the state after the event (`None`: the process has ended), and adds what to do to
+    /// `actions`.
+    fn on_event(
         &self,
         state: Option<Self::State>,
         event: &Event<D>,
         actions: &mut SagaActions,
-    ) -> Result<Option<Self::State>, HandlerError>;
+    ) -> impl Future<Output = Result<Option<Self::State>, HandlerError>> + Send;
 }
 
-/// What a saga wants done. Every event and command gets the saga's event as its cause.
+/// What a saga wants to do. Every event and command gets the saga's event as its cause.
 #[derive(Debug, Default)]
 pub struct SagaActions {
     append: Append,
@@ -56,7 +57,8 @@ impl SagaActions {
         Ok(self)
     }
 
-    /// Sends a command: an event that asks, to whoever subscribes to its type. Commands to one `receiver` are handled in order.
+    /// Sends a command to the subscribers of its type. A command is an event that asks for
+    /// something. Commands to one `receiver` are handled in order.
     pub fn send(&mut self, receiver: impl Into<String>, command: impl IntoEvent) -> Result<&mut Self, JsonError> {
         let mut command = command.into_event()?;
         command.key = Some(receiver.into());
@@ -69,7 +71,7 @@ impl SagaActions {
         self.any = true;
     }
 
-    /// What is to be appended, with `cause` as the cause of each event; `None`: nothing.
+    /// The events to append, each with `cause` as its cause. `None`: there are none.
     pub fn into_append<D>(self, cause: &Event<D>) -> Option<Append> {
         self.any.then(|| self.append.caused_by(cause))
     }

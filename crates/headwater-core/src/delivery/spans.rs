@@ -3,78 +3,79 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::Part;
+use super::WaitingTransaction;
 use crate::LongTransactions;
 
 /// The long transactions of a part of the log.
 #[derive(Debug, Clone, Default)]
 pub struct Spans {
-    /// Where the part begins; not part of it.
+    /// Where the part begins. This sequence is not in it.
     pub after: u64,
-    /// Those that begin at or below are all there.
+    /// All long transactions that begin at or below this sequence are known.
     pub up_to: u64,
-    /// Up to here, all was settled before they were looked for.
+    /// The log was settled up to here before the search began.
     pub settled: u64,
-    /// What was visible then has been looked at.
+    /// When the search began. It has seen everything that was visible at that time.
     pub begun: Option<Instant>,
-    /// Where each ends, by its id.
+    /// The last sequence of each long transaction, by the transaction's id.
     pub last: HashMap<u64, u64>,
 }
 
 impl Spans {
-    /// Whether they tell where the transaction ends of which this waits.
-    pub fn cover(&self, part: &Part) -> bool {
+    /// Whether the search tells where the transaction of these waiting events ends.
+    pub fn cover(&self, part: &WaitingTransaction) -> bool {
         let looked_at = self.begun.is_some_and(|begun| part.came <= begun);
         (self.after..self.up_to).contains(&(part.first - 1)) && (part.last <= self.settled || looked_at)
     }
 }
 
-/// Events of a window in which long transactions are looked for.
+/// The size of the windows in which long transactions are searched, in sequences.
 const WINDOW: u64 = 100_000;
 
-/// Goes over the log for [`Spans`], window by window.
+/// Scans the log for [`Spans`], window by window.
 ///
-/// A transaction that is spread over several windows is known in the later ones by its id. Ids are handed out in order,
-/// so a transaction whose id is not above all ids before a window may have begun before it. Those are few: they were
-/// open when the window began.
+/// A later window recognizes a transaction from an earlier one by its id. Ids are given out in
+/// order, so a transaction may have begun before a window unless its id is above all ids before
+/// that window. There are few such transactions: they were open when the window began.
 #[derive(Debug)]
 pub struct SpanScan {
     spans: Spans,
-    /// Up to here the log was scanned.
+    /// The log is scanned up to here.
     scanned: u64,
-    /// Up to here it is to be.
+    /// Where the scan ends.
     end: u64,
-    /// The highest id so far.
+    /// The highest transaction id so far.
     newest: u64,
 }
 
-/// More transactions are spread over the log than shall be remembered at once.
+/// The scan found more long transactions than it may remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManySpans(pub usize);
 
 impl SpanScan {
-    /// Begins after a sequence. All that was visible at `begun` lies at or below `end`, and everything up to `settled` was settled.
+    /// Starts after a sequence. All that was visible at `begun` lies at or below `end`, and the log
+    /// was settled up to `settled`.
     pub fn begin(after: u64, end: u64, settled: u64, begun: Instant) -> Self {
         let spans = Spans { after, up_to: u64::MAX, settled, begun: Some(begun), last: HashMap::new() };
         SpanScan { spans, scanned: after, end, newest: 0 }
     }
 
-    /// Whether it will tell where a transaction ends.
-    pub fn would_cover(&self, part: &Part) -> bool {
+    /// Whether the finished scan will tell where a transaction ends.
+    pub fn would_cover(&self, part: &WaitingTransaction) -> bool {
         self.spans.cover(part)
     }
 
-    /// What to scan next, after the one sequence up to the other; `None`: all is scanned.
+    /// The next window: its start (excluded) and its end. `None`: the scan is finished.
     pub fn window(&self) -> Option<(u64, u64)> {
         (self.scanned < self.end).then(|| (self.scanned, self.end.min(self.scanned.saturating_add(WINDOW))))
     }
 
-    /// The highest id of all before the next window.
+    /// The highest transaction id before the next window.
     pub fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// Takes over what a window showed.
+    /// Adds what a window showed.
     pub fn add(&mut self, window: (u64, u64), found: LongTransactions, most: usize) -> Result<(), TooManySpans> {
         for (transaction, _, last) in &found.transactions {
             let known = self.spans.last.entry(*transaction).or_default();
@@ -87,7 +88,7 @@ impl SpanScan {
         Ok(())
     }
 
-    /// The long transactions, once all is scanned.
+    /// The long transactions. Call it when the scan is finished.
     pub fn into_spans(self) -> Spans {
         self.spans
     }
@@ -102,7 +103,7 @@ mod tests {
     use crate::LongTransactions;
     use crate::delivery::LONG_SPAN;
 
-    /// Events of a log (sequence, transaction), as a store would answer a window of them.
+    /// Answers a window like a store would. `log` has (sequence, transaction) pairs.
     fn window_of(log: &[(u64, u64)], window: (u64, u64), newest: u64) -> LongTransactions {
         let mut parts: HashMap<u64, (u64, u64)> = HashMap::new();
         for (sequence, id) in log.iter().filter(|(sequence, _)| (window.0 + 1..=window.1).contains(sequence)) {
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_scan_in_windows_finds_every_transaction_that_is_spread() {
-        // Each has an event of its own, but for two: one goes on after 250,000 others, one over the end of a window.
+        // Each transaction has one event, except for two. One continues after 250,000 other events,
+        // and one crosses the end of a window.
         let mut log: Vec<(u64, u64)> = (1..=300_000).map(|sequence| (sequence, sequence + 1_000)).collect();
         log[9].1 = 1_003;
         log[10].1 = 1_003;

@@ -8,27 +8,32 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 use async_trait::async_trait;
 use futures::lock::Mutex as AsyncMutex;
 
-use super::HandlerError;
+use super::{HandlerError, StateError};
 
-/// How a state changes: from the state before (`None`: there is none) to the state after (`None`: it is deleted).
+/// How a state changes. It gets the state before (`None`: there is none) and returns the state
+/// after (`None`: delete it).
 pub type StateChange<'c, S> = dyn Fn(Option<S>) -> Result<Option<S>, HandlerError> + Send + Sync + 'c;
 
-/// Keeps one state an id.
+/// Keeps one state per id.
 #[async_trait]
 pub trait StateStore<S>: Send + Sync {
     /// The state of `id`, if there is one.
-    async fn get(&self, id: &str) -> Result<Option<S>, HandlerError>;
+    async fn get(&self, id: &str) -> Result<Option<S>, StateError>;
 
     /// Keeps the state of `id`; `None` deletes it.
-    async fn put(&self, id: &str, state: Option<S>) -> Result<(), HandlerError>;
+    async fn put(&self, id: &str, state: Option<S>) -> Result<(), StateError>;
 
-    /// Reads the state of `id`, changes it and keeps it, in one step: of several changes at the same time, none is lost. If another
-    /// change comes first, `change` is called again with the state after that. `event` is the sequence of the event that
-    /// changes the state: a store that outlives the process notes it, so that an event that comes again after a crash changes nothing.
+    /// Reads the state of `id`, changes it and keeps it, as one step: if several changes come at
+    /// the same time, none is lost. If another change comes first, `change` is called again with
+    /// the newer state.
     ///
-    /// By default this is `get`, then `put`, one change at a time in this process, and `event` is not noted. If several processes write to the same
-    /// states, implement it: lock the state, or compare it when you write.
-    async fn update(&self, id: &str, event: Option<u64>, change: &StateChange<'_, S>) -> Result<(), HandlerError>
+    /// `event` is the sequence of the event that changes the state. A store that outlives the
+    /// process notes it, so that an event that comes again after a crash changes nothing.
+    ///
+    /// The default calls `get`, then `put`, one change at a time in this process, and does not note
+    /// `event`. Implement it yourself if several processes write to the same states: lock the
+    /// state, or compare it when you write.
+    async fn update(&self, id: &str, event: Option<u64>, change: &StateChange<'_, S>) -> Result<(), StateError>
     where
         S: Send + 'async_trait,
     {
@@ -39,7 +44,8 @@ pub trait StateStore<S>: Send + Sync {
     }
 }
 
-/// Serialises changes of one id. Different ids rarely share a lock; if they do, they wait for each other.
+/// Serialises the changes of one id. Different ids rarely share a lock; if they do, they wait for
+/// each other.
 fn change_lock(id: &str) -> &'static AsyncMutex<()> {
     static LOCKS: LazyLock<Vec<AsyncMutex<()>>> = LazyLock::new(|| (0..256).map(|_| AsyncMutex::new(())).collect());
     let mut hasher = DefaultHasher::new();
@@ -47,7 +53,8 @@ fn change_lock(id: &str) -> &'static AsyncMutex<()> {
     &LOCKS[hasher.finish() as usize % LOCKS.len()]
 }
 
-/// States in memory: for tests, and for what is cheap to build again from the log at every start.
+/// States in memory: for tests, and for states that are cheap to build again from the log at every
+/// start.
 #[derive(Debug)]
 pub struct MemoryStateStore<S> {
     states: Mutex<Versions<S>>,
@@ -55,7 +62,7 @@ pub struct MemoryStateStore<S> {
 
 #[derive(Debug)]
 struct Versions<S> {
-    /// Each with the number of the write that made it.
+    /// The states, each with the number of the write that made it.
     states: HashMap<String, (u64, S)>,
     writes: u64,
 }
@@ -94,22 +101,22 @@ impl<S: Clone> MemoryStateStore<S> {
 
 #[async_trait]
 impl<S: Clone + Send + Sync> StateStore<S> for MemoryStateStore<S> {
-    async fn get(&self, id: &str) -> Result<Option<S>, HandlerError> {
+    async fn get(&self, id: &str) -> Result<Option<S>, StateError> {
         Ok(self.lock().states.get(id).map(|(_, state)| state.clone()))
     }
 
-    async fn put(&self, id: &str, state: Option<S>) -> Result<(), HandlerError> {
+    async fn put(&self, id: &str, state: Option<S>) -> Result<(), StateError> {
         self.lock().put(id, state);
         Ok(())
     }
 
-    async fn update(&self, id: &str, _event: Option<u64>, change: &StateChange<'_, S>) -> Result<(), HandlerError>
+    async fn update(&self, id: &str, _event: Option<u64>, change: &StateChange<'_, S>) -> Result<(), StateError>
     where
         S: 'async_trait,
     {
         loop {
             let (version, state) = self.lock().states.get(id).cloned().unzip();
-            // Not under the lock: it is the application's, and may panic.
+            // Not under the lock: `change` is the application's code and may panic.
             let state = change(state)?;
             let mut present = self.lock();
             if present.states.get(id).map(|(version, _)| *version) == version {

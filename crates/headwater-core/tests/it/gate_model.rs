@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headwater_core::{Admitted, Advance, Event, Gaps, Gate, Late, Progress, Segment};
+use headwater_core::{Admitted, Advance, Event, Gaps, Gate, Late, Progress, RecordedEvent, Segment};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
@@ -66,7 +66,7 @@ fn hold_for() -> impl Strategy<Value = Duration> {
 struct Log {
     head: u64,
     open: BTreeMap<usize, Vec<u64>>,
-    committed: BTreeMap<u64, Arc<Event>>,
+    committed: BTreeMap<u64, Arc<RecordedEvent>>,
 }
 
 impl Log {
@@ -78,7 +78,12 @@ impl Log {
 
     fn commit(&mut self, writer: usize) {
         for sequence in self.open.remove(&writer).unwrap_or_default() {
-            let event = Event { global_sequence: Some(sequence), ..Event::raw("E", serde_json::json!({})) };
+            let event = Event {
+                global_sequence: Some(sequence),
+                recorded_at: Some(chrono::Utc::now()),
+                ..Event::raw("E", serde_json::json!({}))
+            };
+            let event = RecordedEvent::new(event).unwrap();
             self.committed.insert(sequence, Arc::new(event));
         }
     }
@@ -194,7 +199,7 @@ impl World {
         let after = self.consumer.gate.position();
         let events: Vec<_> =
             self.log.committed.range(after + 1..).take(limit).map(|(_, event)| event.clone()).collect();
-        let seen = events.last().and_then(|event| event.global_sequence).unwrap_or(after);
+        let seen = events.last().map_or(after, |event| event.sequence().get());
         let settled = self.log.proved().saturating_sub(unproved).min(seen);
         self.settle_late(settled)?;
         let segment = Segment { after, events, seen, settled, ..Segment::default() };
@@ -221,9 +226,9 @@ impl World {
 
     fn settle_late(&mut self, settled: u64) -> TestCaseResult {
         let ledger = self.consumer.progress.ledger();
-        let in_ledger = self.log.committed.values().filter(|event| ledger.contains(event.global_sequence.unwrap()));
+        let in_ledger = self.log.committed.values().filter(|event| ledger.contains(event.sequence().get()));
         let late = Late::of(ledger, in_ledger.cloned().collect(), settled);
-        self.consumer.late = late.events.iter().filter_map(|event| event.global_sequence).collect();
+        self.consumer.late = late.events.iter().map(|event| event.sequence().get()).collect();
         for (first, last) in late.permanent {
             for sequence in first..=last {
                 let may_come = self.log.is_open(sequence) || self.log.committed.contains_key(&sequence);
@@ -235,7 +240,7 @@ impl World {
     }
 
     fn admit(&mut self, admitted: &Admitted) -> TestCaseResult {
-        let sequence = admitted.event.global_sequence.unwrap();
+        let sequence = admitted.event.sequence().get();
         self.transcript.push(format!("admitted {sequence}, passed {:?}", admitted.passed));
         let consumer = &mut self.consumer;
         prop_assert!(consumer.admitted.last().is_none_or(|last| *last < sequence), "{sequence} is out of order");

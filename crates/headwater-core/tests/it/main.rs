@@ -3,4 +3,5 @@
 mod event;
 mod gate_model;
 mod json;
+mod pages;
 mod states;

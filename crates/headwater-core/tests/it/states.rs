@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::join;
-use headwater_core::{HandlerError, MemoryStateStore, StateStore};
+use headwater_core::{HandlerError, MemoryStateStore, StateError, StateStore};
 
 /// A store of a user's, which knows nothing of `update`, and lets others in between whatever it does.
 #[derive(Default)]
@@ -27,13 +27,13 @@ async fn let_others_in() {
 
 #[async_trait]
 impl StateStore<u32> for Plain {
-    async fn get(&self, _: &str) -> Result<Option<u32>, HandlerError> {
+    async fn get(&self, _: &str) -> Result<Option<u32>, StateError> {
         let state = *self.0.lock().unwrap();
         let_others_in().await;
         Ok(state)
     }
 
-    async fn put(&self, _: &str, state: Option<u32>) -> Result<(), HandlerError> {
+    async fn put(&self, _: &str, state: Option<u32>) -> Result<(), StateError> {
         let_others_in().await;
         *self.0.lock().unwrap() = state;
         Ok(())

@@ -1,7 +1,9 @@
 //! Runs a command beside a disposable PostgreSQL server: `headwater-test-server -- CMD ARGS…`.
 //!
-//! The command finds the server in `HEADWATER_TEST_URL`, its data folder in `HEADWATER_TEST_DATA` and its binaries in `HEADWATER_PG_BIN`. When it ends, or when we are
-//! told to (Ctrl-C, SIGTERM, SIGHUP: passed on to it, and waited for), the server goes, and we end as it did.
+//! The command finds the server in `HEADWATER_TEST_URL`, its data folder in `HEADWATER_TEST_DATA`
+//! and its binaries in `HEADWATER_PG_BIN`. When the command ends, the server is removed, and this
+//! program ends with the same status. Ctrl-C, SIGTERM and SIGHUP are passed on to the command, and
+//! this program waits for it.
 
 use std::env;
 use std::error::Error;
@@ -71,7 +73,7 @@ fn run(program: OsString, args: Vec<OsString>) -> Result<ExitCode, Box<dyn Error
 }
 
 fn wait(command: &mut Child, signals: &mut Signals) -> Result<ExitStatus, Box<dyn Error>> {
-    // It may have ended before its SIGCHLD could be told from the others.
+    // The command may have ended before its SIGCHLD could be told from the others.
     if let Some(status) = command.try_wait()? {
         return Ok(status);
     }
@@ -82,7 +84,8 @@ fn wait(command: &mut Child, signals: &mut Signals) -> Result<ExitStatus, Box<dy
         let signal = match signal {
             SIGTERM => Signal::TERM,
             SIGHUP => Signal::HUP,
-            // The terminal has sent Ctrl-C to the command as well; a second one would mean "now!" to many.
+            // The terminal has sent Ctrl-C to the command as well. To many programs a second one
+            // means "now!".
             SIGINT if !stdin().is_terminal() => Signal::INT,
             _ => continue,
         };
@@ -91,7 +94,7 @@ fn wait(command: &mut Child, signals: &mut Signals) -> Result<ExitStatus, Box<dy
     Err("the signals ended".into())
 }
 
-/// As a shell reports it.
+/// Returns the exit code as a shell reports it.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     u8::try_from(code).unwrap_or(u8::MAX)

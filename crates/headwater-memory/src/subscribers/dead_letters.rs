@@ -7,15 +7,15 @@ use headwater_core::DeadLetterState::{Dead, Discarded, Parked, Redriven, Redrivi
 use headwater_core::{Attempt, DeadLetter, DeadLetterQuery, DeadLetterState};
 use uuid::Uuid;
 
-/// By global_sequence and id.
+/// The letters, by global_sequence and id.
 #[derive(Debug, Default)]
 pub(super) struct DeadLetters {
     letters: BTreeMap<(u64, Uuid), DeadLetter>,
-    /// The term in which the subscriber's owner last wrote each.
+    /// The term in which the subscriber's owner last wrote each letter.
     written_in: BTreeMap<(u64, Uuid), u64>,
 }
 
-/// Whether later events of its key wait.
+/// Whether later events of the letter's key wait.
 fn is_parking(letter: &DeadLetter) -> bool {
     is_unfinished(letter) && (letter.parks_key || letter.state == Parked)
 }
@@ -51,17 +51,18 @@ impl DeadLetters {
             self.letters.insert(place, letter);
             return;
         };
-        // The same call may come again, when its answer was lost.
+        // The same call may come again if its answer was lost.
         let new: Vec<_> = given.attempts.iter().filter(|attempt| !letter.attempts.contains(attempt)).cloned().collect();
         letter.attempts.extend(new);
-        // An event that comes again after a crash finds its key parked by itself; it must not wait behind itself.
+        // An event that comes again after a crash finds its key parked by its own letter. It must
+        // not wait behind itself.
         if given.state != Parked || !is_unfinished(letter) {
             (letter.parks_key, letter.reason) = (given.parks_key, None);
             enter(letter, given.state, now);
         }
     }
 
-    /// Those to deliver again, in order.
+    /// The letters to deliver again, in order.
     pub(super) fn redrives(&self) -> impl Iterator<Item = &DeadLetter> {
         let mut blocked = BTreeSet::new();
         self.letters.values().filter(move |letter| match letter.state {
@@ -73,6 +74,11 @@ impl DeadLetters {
             }
             Redriven | Discarded => false,
         })
+    }
+
+    /// The letters that somebody asked to deliver again.
+    pub(super) fn redriving(&self) -> impl Iterator<Item = &DeadLetter> {
+        self.letters.values().filter(|letter| letter.state == Redriving)
     }
 
     pub(super) fn redriven(&mut self, global_sequence: u64, failure: Option<Attempt>, term: u64, now: DateTime<Utc>) {
@@ -87,7 +93,7 @@ impl DeadLetters {
         letter.parks_key |= letter.state == Parked;
         enter(letter, Dead, now);
         if letter.parks_key {
-            // Those that went with it wait behind it again.
+            // The letters that were redriven with it wait behind it again.
             let order_key = letter.order_key.clone();
             let behind = self.letters.range_mut((global_sequence + 1, Uuid::nil())..).map(|(_, letter)| letter);
             let waiting = behind.filter(|letter| letter.order_key == order_key && letter.state == Redriving);
@@ -95,7 +101,7 @@ impl DeadLetters {
         }
     }
 
-    /// Of all, whatever became of them, but for those that were handled before this term.
+    /// All letters in any state, except those that were handled before this term.
     pub(super) fn since(&self, term: u64) -> impl Iterator<Item = (u64, Option<Uuid>)> {
         let is_past =
             move |place: &(u64, Uuid)| self.written_in.get(place).is_some_and(|written_in| *written_in < term);
@@ -104,7 +110,7 @@ impl DeadLetters {
             .map(|((sequence, id), _)| (*sequence, Some(*id)))
     }
 
-    /// Keys whose events wait.
+    /// The keys whose events wait.
     pub(super) fn parked_keys(&self) -> BTreeSet<&str> {
         self.letters.values().filter(|letter| is_parking(letter)).map(|letter| letter.order_key.as_str()).collect()
     }
@@ -121,7 +127,8 @@ impl DeadLetters {
         self.letters.values().filter(move |letter| matches(query, letter))
     }
 
-    /// With one of a parked key go all of that key: they stay in order.
+    /// Redrives the selected letters. If one has a parked key, all letters of that key go too, in
+    /// order.
     pub(super) fn redrive(&mut self, query: &DeadLetterQuery, now: DateTime<Utc>) -> u64 {
         let waits = |letter: &DeadLetter| matches!(letter.state, Dead | Parked);
         let is_asked_for = |letter: &DeadLetter| waits(letter) && matches(query, letter);
@@ -131,7 +138,7 @@ impl DeadLetters {
         let going = self.letters.values_mut().filter(|letter| goes(letter));
         going
             .map(|letter| {
-                // Who was parked once belongs to a parked key, also when it fails by itself.
+                // A letter that was parked belongs to a parked key, even if it fails later itself.
                 letter.parks_key |= letter.state == Parked;
                 enter(letter, Redriving, now);
             })

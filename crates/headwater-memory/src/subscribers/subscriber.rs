@@ -1,181 +1,140 @@
-//! One subscriber: its owner and its checkpoint.
+//! One subscriber: its partitions, dead letters and members, and its queue if it is shared.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use headwater_core::{
-    Advance, Gaps, History, Instance, LastTurn, Loaded, Report, RunnerState, SubscriberInfo, SubscriberMode,
-};
-use tokio::time::Instant;
+use headwater_core::{Checkpoint, DeadLetter, Gaps, History, SubscriberInfo, SubscriberMode, partition_of};
 use uuid::Uuid;
 
 use super::dead_letters::DeadLetters;
+use super::group::{Member, Resize};
+use super::partition::Partition;
+use super::queue::Queue;
 use crate::state::State;
 
 #[derive(Debug)]
-pub(super) struct Owner {
-    pub(super) instance: Instance,
-    pub(super) lease_until: Instant,
-    /// How long the lease is.
-    pub(super) lease: Duration,
-}
-
-#[derive(Debug)]
 pub(super) struct Subscriber {
-    pub(super) position: u64,
-    pub(super) ledger: Gaps,
-    last_event_id: Option<Uuid>,
-    /// Where the counts begin, and the ledger there: what comes late of it is counted too.
-    pub(super) counted_after: u64,
-    pub(super) counted_ledger: Gaps,
-    /// Events settled since, in order and late, and the sum of their sequences.
-    pub(super) settled: u64,
-    pub(super) settled_sum: u64,
-    pub(super) owner: Option<Owner>,
-    pub(super) term: u64,
-    /// That of its registration, or of its last reset.
-    began_in_term: u64,
-    pub(super) report: Option<Report>,
-    pub(super) paused: bool,
-    pub(super) pause_reason: Option<String>,
+    mode: SubscriberMode,
+    pub(super) partitions: Vec<Partition>,
+    /// The instances that share the partitions.
+    pub(super) members: BTreeMap<Uuid, Member>,
+    /// A change of the number of partitions, if one is under way.
+    pub(super) resize: Option<Resize>,
+    /// Used only if the subscriber is shared.
+    pub(super) queue: Queue,
     pub(super) letters: DeadLetters,
-    /// An owner handles events, or ended without saying so; and which it has begun how often, if it wrote that down.
-    pub(super) turn: Option<Option<(Uuid, u32)>>,
+    /// The term of the subscriber's registration or of its last reset.
+    began_in_term: u64,
     created_at: DateTime<Utc>,
-    updated_at: DateTime<Utc>,
-}
-
-/// Whether a ledger has all of a range.
-fn holds(ledger: &Gaps, (first, last): (u64, u64)) -> bool {
-    ledger.within(first, last).eq([(first, last)])
 }
 
 impl Subscriber {
-    pub(super) fn new(position: u64, ledger: Gaps, term: u64, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(mode: SubscriberMode, position: u64, ledger: Gaps, term: u64, now: DateTime<Utc>) -> Self {
+        let partition = Partition::new(position, ledger.clone(), term, now);
         Subscriber {
-            position,
-            ledger: ledger.clone(),
-            last_event_id: None,
-            counted_after: position,
-            counted_ledger: ledger,
-            settled: 0,
-            settled_sum: 0,
-            owner: None,
-            term,
-            began_in_term: term,
-            report: None,
-            paused: false,
-            pause_reason: None,
+            mode,
+            partitions: vec![partition; mode.partitions() as usize],
+            members: BTreeMap::new(),
+            resize: None,
+            queue: Queue::new(position, ledger),
             letters: DeadLetters::default(),
-            turn: None,
+            began_in_term: term,
             created_at: now,
-            updated_at: now,
         }
     }
 
-    pub(super) fn begin_turn(&mut self, lives: bool) -> LastTurn {
-        let last = self.turn.filter(|_| !lives);
-        self.turn = Some(last.flatten());
-        LastTurn { died: last.is_some(), begun: last.flatten() }
-    }
-
-    pub(super) fn begin_event(&mut self, event_id: Uuid) -> u32 {
-        let times = match self.turn.flatten() {
-            Some((begun, times)) if begun == event_id => times + 1,
-            _ => 1,
-        };
-        self.turn = Some(Some((event_id, times)));
-        times
-    }
-
-    /// Whether it could: a checkpoint does not move back, and where it stays its ledger only shrinks.
-    pub(super) fn advance(&mut self, advance: &Advance, now: DateTime<Utc>) -> bool {
-        let grows = || !advance.pending_gaps.iter().all(|range| holds(&self.ledger, range));
-        if advance.position < self.position || (advance.position == self.position && grows()) {
-            return false;
-        }
-        // The same move may come again, when its answer was lost. No other ends at the same place with the same ledger.
-        let is_new = (self.position, &self.ledger) != (advance.position, &advance.pending_gaps);
-        if is_new {
-            self.settled += advance.events + advance.late_events;
-            self.settled_sum += advance.sequence_sum + advance.late_sequence_sum;
-        }
-        self.position = advance.position;
-        self.ledger = advance.pending_gaps.clone();
-        // A runner that has settled nothing since its start does not know the last event.
-        self.last_event_id = advance.last_event_id.or(self.last_event_id);
-        self.updated_at = now;
-        true
-    }
-
-    /// An owner that gets on is alive.
-    pub(super) fn renew_lease(&mut self, now: Instant) {
-        if let Some(owner) = &mut self.owner {
-            owner.lease_until = owner.lease_until.max(now + owner.lease);
+    /// The subscriber's mode with the present number of partitions.
+    pub(super) fn mode(&self) -> SubscriberMode {
+        match self.mode {
+            SubscriberMode::Partitioned { .. } => {
+                SubscriberMode::Partitioned { partitions: self.partitions.len() as u32 }
+            }
+            other => other,
         }
     }
 
-    /// What the ledger has up to the position stays there: it may still come.
-    pub(super) fn reset(&mut self, position: u64, to_come: Gaps, term: u64, now: DateTime<Utc>) {
-        (self.term, self.began_in_term) = (term, term);
-        (self.owner, self.report) = (None, None);
-        self.position = position;
-        self.ledger.remove(position.saturating_add(1), u64::MAX);
-        to_come.iter().for_each(|(first, last)| self.ledger.insert(first, last));
-        self.last_event_id = None;
-        (self.counted_after, self.settled, self.settled_sum) = (position, 0, 0);
-        self.counted_ledger = self.ledger.clone();
-        self.updated_at = now;
+    /// Where the present partitions end.
+    pub(super) fn barrier(&self) -> Option<u64> {
+        self.resize.as_ref().and_then(|resize| resize.barrier)
     }
 
-    pub(super) fn pause(&mut self, reason: &str) {
-        self.paused = true;
-        self.pause_reason = Some(reason.to_owned());
-        let detail = Some(reason.to_owned());
-        self.report = Some(Report { state: RunnerState::Paused, detail, ..Report::default() });
+    pub(super) fn reset(&mut self, position: u64, to_come: &Gaps, term: u64, now: DateTime<Utc>) {
+        self.began_in_term = term;
+        self.resize = None;
+        self.partitions.iter_mut().for_each(|partition| partition.reset(position, to_come, term, now));
+        self.queue.reset(position, to_come);
     }
 
-    pub(super) fn loaded(&self) -> Loaded {
-        let is_ahead = |sequence: u64| sequence > self.position || self.ledger.contains(sequence);
-        Loaded {
+    /// The letters of a partition to deliver again, in order.
+    pub(super) fn redrives(&self, partition: usize) -> impl Iterator<Item = &DeadLetter> {
+        let partitions = self.partitions.len() as u32;
+        self.letters.redrives().filter(move |letter| partition_of(&letter.order_key, partitions) as usize == partition)
+    }
+
+    /// Where a partition stands, for its owner.
+    pub(super) fn loaded(&self, partition: usize) -> Checkpoint {
+        let here = &self.partitions[partition];
+        let is_ahead = |sequence: u64| sequence > here.position || here.ledger.contains(sequence);
+        Checkpoint {
             parked_keys: self.letters.parked_keys().into_iter().map(str::to_owned).collect(),
             buried: self.letters.since(self.began_in_term).filter(|(sequence, _)| is_ahead(*sequence)).collect(),
-            ..self.checkpoint()
+            ..self.checkpoint(here)
         }
     }
 
-    pub(super) fn checkpoint(&self) -> Loaded {
-        Loaded {
-            position: self.position,
-            pending_gaps: self.ledger.clone(),
-            paused: self.paused,
-            term: self.term,
+    fn checkpoint(&self, partition: &Partition) -> Checkpoint {
+        Checkpoint {
+            position: partition.position,
+            pending_gaps: partition.ledger.clone(),
+            paused: partition.paused,
+            term: partition.term,
             history: Some(History::default()),
-            partitions: 1,
-            ..Loaded::default()
+            partitions: self.partitions.len() as u32,
+            barrier: self.barrier(),
+            ..Checkpoint::default()
         }
+    }
+
+    /// Where the whole subscriber stands.
+    pub(super) fn position(&self) -> Checkpoint {
+        let mut whole = self.checkpoint(&self.partitions[0]);
+        if let SubscriberMode::Shared = self.mode {
+            (whole.position, whole.pending_gaps) = (self.queue.position(), self.queue.to_come.clone());
+        }
+        for other in &self.partitions[1..] {
+            whole.position = whole.position.min(other.position);
+            other.ledger.iter().for_each(|(first, last)| whole.pending_gaps.insert(first, last));
+        }
+        whole
     }
 
     pub(super) fn info(&self, subscriber_id: &str, log: &State, now: DateTime<Utc>) -> SubscriberInfo {
-        let left = self.owner.as_ref().map(|owner| owner.lease_until.saturating_duration_since(Instant::now()));
-        let oldest_ahead = log.after(self.position).next().and_then(|event| event.recorded_at);
+        let furthest_behind =
+            self.partitions.iter().min_by_key(|partition| (partition.settled_below(), partition.position));
+        let partition = furthest_behind.unwrap_or(&self.partitions[0]);
+        // The lag of a queue is what nobody has claimed yet.
+        let (position, ledger, seen) = match self.mode {
+            SubscriberMode::Shared => (self.queue.position(), &self.queue.to_come, self.queue.frontier),
+            _ => (partition.position, &partition.ledger, partition.position),
+        };
+        let oldest_ahead = log.after(seen).next().and_then(|event| event.recorded_at);
         SubscriberInfo {
             subscriber_id: subscriber_id.to_owned(),
-            mode: SubscriberMode::Exclusive,
-            position: self.position,
-            last_event_id: self.last_event_id,
-            pending_gaps: self.ledger.ranges(),
-            owner: self.owner.as_ref().map(|owner| owner.instance.clone()),
-            term: self.term,
-            lease_left: left.filter(|left| !left.is_zero()),
-            report: self.report.clone(),
-            paused: self.paused,
-            pause_reason: self.pause_reason.clone(),
-            lag_events: log.head().saturating_sub(self.position),
+            mode: self.mode(),
+            position,
+            last_event_id: partition.last_event_id,
+            pending_gaps: ledger.ranges(),
+            owner: partition.owner.as_ref().map(|owner| owner.instance.clone()),
+            term: partition.term,
+            lease_left: partition.lease_left(now),
+            report: partition.report.clone(),
+            paused: partition.paused,
+            pause_reason: partition.pause_reason.clone(),
+            lag_events: log.head().saturating_sub(seen),
             lag: oldest_ahead.map(|at| (now - at).to_std().unwrap_or_default()).unwrap_or_default(),
             dead_letters: self.letters.unfinished(),
             created_at: self.created_at,
-            updated_at: self.updated_at,
+            updated_at: partition.updated_at,
         }
     }
 }

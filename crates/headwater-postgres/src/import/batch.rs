@@ -12,22 +12,22 @@ use super::ImportError;
 #[derive(Default)]
 pub(super) struct Batch {
     events: Vec<Imported>,
-    /// Of the last row, if rows were read in their order.
+    /// The cursor of the last row, if rows were read in their order.
     pub(super) cursor: Option<Vec<String>>,
-    /// The notes of the rows, if they were found by them.
+    /// The notes of the rows, if rows were found by their notes.
     pub(super) notes: Vec<i64>,
-    /// How large the data is.
+    /// How many bytes the data has.
     bytes: usize,
 }
 
 pub(super) struct Imported {
     id: String,
     event: Event,
-    /// The place in its stream that the source says it has.
+    /// The version in its stream that the source gives.
     version: Option<i64>,
 }
 
-/// A row that the page has, as an event of this import.
+/// Converts a row of the page to an event of this import.
 pub(super) fn imported(row: &PgRow, import: &str, keep_ids: bool) -> Result<(Imported, Vec<String>), ImportError> {
     let get = || -> Result<_, sqlx::Error> {
         Ok((
@@ -70,7 +70,8 @@ pub(super) fn imported(row: &PgRow, import: &str, keep_ids: bool) -> Result<(Imp
     Ok((Imported { id, event, version }, cursor))
 }
 
-/// Headers are strings: what is none in the metadata is written as JSON, and stands in the header `metadata` with its type.
+/// Converts metadata to headers. Headers are strings: a value that is not a string is written as
+/// JSON, and also stands with its type in the header `metadata`.
 fn as_headers(metadata: &str) -> Result<Vec<(String, String)>, String> {
     let values: Option<serde_json::Map<String, serde_json::Value>> =
         serde_json::from_str(metadata).map_err(|_| "its metadata is no JSON object".to_owned())?;
@@ -86,12 +87,13 @@ fn as_headers(metadata: &str) -> Result<Vec<(String, String)>, String> {
     Ok(texts.chain(typed).collect())
 }
 
-/// The id that the event of a row has; `None`: the row's own cannot be kept.
+/// Returns the id of a row's event; `None`: the row's own id cannot be kept.
 pub(super) fn event_id(import: &str, id: &str, created_at: Option<DateTime<Utc>>, keep: bool) -> Option<Uuid> {
     if keep { Uuid::parse_str(id).ok() } else { Some(derived_id(import, id, created_at)) }
 }
 
-/// The same each time, so that no row is stored twice; and ordered by time, as all ids are that the log makes: past months are then known not to hold new ids.
+/// The id is the same each time, so that no row is stored twice. It is ordered by time, like all
+/// ids that the log creates: so past months are known not to hold new ids.
 fn derived_id(import: &str, id: &str, created_at: Option<DateTime<Utc>>) -> Uuid {
     let hash = Sha256::new().chain_update(import).chain_update([0]).chain_update(id).finalize();
     let mut bytes = [0; 10];
@@ -123,7 +125,7 @@ impl Batch {
         self.events.first().map(|imported| imported.id.clone()).unwrap_or_default()
     }
 
-    /// What the source says of the places in streams must hold.
+    /// Checks the versions that the source gives: events must get the same ones.
     pub(super) fn check_versions(&self, appended: &Appended) -> Result<(), ImportError> {
         for (imported, placed) in self.events.iter().zip(&appended.events) {
             let (Some(expected), Some(got)) = (imported.version, placed.stream_version) else { continue };

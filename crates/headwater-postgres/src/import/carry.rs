@@ -1,8 +1,8 @@
 //! Carries over what subscribers of an old event bus left behind: their checkpoints and their dead
 //! letters.
 //!
-//! Both are only added: a subscriber or letter that is there stays as it is, so a second run
-//! changes nothing, and one that was killed goes on.
+//! Both are only added: an existing subscriber or letter stays unchanged. So a second run changes
+//! nothing, and a run after a killed one continues.
 
 use chrono::{DateTime, Utc};
 use headwater_core::Attempt;
@@ -13,10 +13,10 @@ use uuid::Uuid;
 use super::batch::event_id;
 use super::texts::{Table, Texts, as_time, identifier};
 use super::{Import, ImportError, ImportOptions, Imported};
-use crate::number::sequence;
+use crate::database::number::sequence;
 use crate::sql;
 
-/// Dead letters of one statement.
+/// Dead letters per statement.
 const LETTERS: usize = 500;
 /// Most attempts that a letter gets: the old bus has counted them, but kept only the last error.
 const MOST_ATTEMPTS: i64 = 100;
@@ -28,8 +28,8 @@ pub struct ImportCheckpoints {
     pub table: String,
     /// The column with the subscriber's id.
     pub subscriber: String,
-    /// The column with the highest sequence that the subscriber has handled: of the column that
-    /// [`ImportSource::sequence`](super::ImportSource::sequence) names.
+    /// The column with the highest sequence that the subscriber has handled. It is a value of the
+    /// column that [`ImportSource::sequence`](super::ImportSource::sequence) names.
     pub sequence: String,
 }
 
@@ -48,16 +48,16 @@ pub struct ImportDeadLetters {
     pub table: String,
     /// The column with the subscriber's id.
     pub subscriber: String,
-    /// The column with the id of the event: of the column that
+    /// The column with the id of the event. It is a value of the column that
     /// [`ImportSource::id`](super::ImportSource::id) names.
     pub event: String,
     /// The column with the last error.
     pub error: Option<String>,
     /// The column that counts attempts.
     pub attempts: Option<String>,
-    /// The column that says when it became a dead letter.
+    /// The column with the time at which it became a dead letter.
     pub created: Option<String>,
-    /// The column that says when it was tried last.
+    /// The column with the time of the last attempt.
     pub updated: Option<String>,
 }
 
@@ -82,21 +82,21 @@ impl ImportDeadLetters {
     }
 }
 
-/// Where a subscriber of the old event bus goes on.
+/// Where a subscriber of the old event bus continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedSubscriber {
     /// Its id.
     pub subscriber_id: String,
-    /// The position that it has now.
+    /// Its present position.
     pub position: u64,
-    /// Events at or below the position that are delivered again, since the old event bus may have
-    /// passed them.
+    /// How many events at or below the position are delivered again, because the old event bus may
+    /// have passed them.
     pub late_events: u64,
-    /// This run made it. Else it was there, and stayed as it was.
+    /// Whether this run created it. Otherwise it existed, and stayed unchanged.
     pub is_new: bool,
 }
 
-/// Finds out before anything is imported if a table is not as it is said to be.
+/// Checks before the import that the tables have the columns that the options name.
 pub(super) async fn check(conn: &mut PgConnection, options: &ImportOptions) -> Result<(), ImportError> {
     if let Some(checkpoints) = &options.checkpoints {
         let columns = [checkpoints.subscriber.as_str(), checkpoints.sequence.as_str()];
@@ -126,7 +126,7 @@ impl Import<'_> {
     ) -> Result<Vec<ImportedSubscriber>, ImportError> {
         let columns = [checkpoints.subscriber.as_str(), checkpoints.sequence.as_str()];
         let table = Table::find(source, &checkpoints.table, columns.into_iter()).await?;
-        let text = sql::IMPORT_CHECKPOINTS
+        let text = sql::import::SOURCE_CHECKPOINTS
             .replace("{subscriber}", &identifier(&checkpoints.subscriber))
             .replace("{sequence}", &identifier(&checkpoints.sequence))
             .replace("{table}", &table.name);
@@ -136,8 +136,11 @@ impl Import<'_> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let made =
-            sqlx::query(sql::IMPORT_SUBSCRIBERS).bind(self.id()).bind(&self.options.name).bind(ids).bind(sequences);
+        let made = sqlx::query(sql::import::IMPORT_SUBSCRIBERS)
+            .bind(self.id())
+            .bind(&self.options.name)
+            .bind(ids)
+            .bind(sequences);
         let mut conn = self.log.database().pin().await.map_err(ImportError::target)?;
         let made = made.fetch_all(&mut *conn).await;
         let made = conn.end(made.map_err(ImportError::target), ImportError::target).await?;
@@ -175,7 +178,7 @@ impl Import<'_> {
                 };
                 stored.add(letter)?;
             }
-            let store = sqlx::query(sql::IMPORT_LETTERS)
+            let store = sqlx::query(sql::import::IMPORT_LETTERS)
                 .bind(self.id())
                 .bind(stored.subscribers)
                 .bind(stored.events)
@@ -212,7 +215,7 @@ impl Import<'_> {
         };
         let texts = Texts { source: events, tables: &tables, types: &types, schema: "", token: None };
         Ok(texts
-            .fill(sql::IMPORT_SOURCE_LETTERS)
+            .fill(sql::import::SOURCE_LETTERS)
             .replace("{subscriber}", &identifier(&letters.subscriber))
             .replace("{event}", &identifier(&letters.event))
             .replace("{error}", &text(&letters.error, "text"))
@@ -224,7 +227,7 @@ impl Import<'_> {
             .replace("{limit}", &LETTERS.to_string()))
     }
 
-    /// A dead letter; `None`: the row of its event is gone.
+    /// Reads a dead letter; `None`: the row of its event is gone.
     fn letter(&self, row: &sqlx::postgres::PgRow) -> Result<Option<Letter>, sqlx::Error> {
         let Some(id) = row.try_get::<Option<String>, _>("id")? else { return Ok(None) };
         let Some(event) = event_id(&self.options.name, &id, row.try_get("happened_at")?, self.options.source.keep_ids)

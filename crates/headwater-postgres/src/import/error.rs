@@ -2,24 +2,25 @@
 
 use headwater_core::{AdminError, AppendError};
 
-use crate::error::admin_error;
+use crate::database::error::admin_error;
 
-/// Why an import failed. What was imported before stays, and a run with the same name goes on from there.
+/// Why an import failed. What was imported before stays, and a run with the same name continues
+/// from there.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// A name or value that cannot be (WH002).
+    /// A name or value that is not valid (WH002).
     #[error("{0}")]
     Invalid(String),
     /// The source could not be reached, or read.
     #[error("failed to read the source: {0}")]
     Source(#[source] AdminError),
-    /// A row of the source cannot be an event.
+    /// A row of the source cannot be turned into an event.
     #[error("row {id:?} of the source cannot be imported: {reason}")]
     Row {
         /// Its id.
         id: String,
-        /// Why not.
+        /// Why it cannot be turned into an event.
         reason: String,
     },
     /// A batch could not be appended.
@@ -27,7 +28,7 @@ pub enum ImportError {
     Append {
         /// The id of its first row.
         first: String,
-        /// Why not.
+        /// Why it could not be appended.
         #[source]
         source: AppendError,
     },
@@ -37,13 +38,13 @@ pub enum ImportError {
     /// Another run of this import is at work.
     #[error("another run of import {0:?} is at work: wait for its end, and run this one again")]
     Busy(String),
-    /// The import follows its source, and was asked for as one that does not.
+    /// The import follows its source, and this call asked not to follow.
     #[error("import {0:?} follows its table: go on following it, finish that, or stop following")]
     Followed(String),
-    /// The import followed its source, and does so no more.
+    /// The import followed its source, and no longer does.
     #[error("import {0:?} does not follow its table any more: what was added since is not noted; choose another name")]
     FollowEnded(String),
-    /// The role may not make what notes new rows.
+    /// The role may not create the trigger that notes new rows.
     #[error(
         "failed to follow table {table}: {reason}; the role needs TRIGGER on the table and CREATE on schema {schema}"
     )]
@@ -55,7 +56,7 @@ pub enum ImportError {
         /// What the server said.
         reason: String,
     },
-    /// What noted new rows is gone or switched off, so rows may have been missed.
+    /// The trigger that noted new rows is gone or switched off, so rows may have been missed.
     #[error(
         "the trigger {trigger:?} of table {table} is gone or off: rows may have been missed; stop following, and import the table anew, under another name, into a new namespace"
     )]
@@ -72,9 +73,9 @@ pub enum ImportError {
     Mismatch {
         /// The import.
         name: String,
-        /// Rows in the source.
+        /// How many rows the source has.
         in_source: u64,
-        /// Events imported.
+        /// How many events were imported.
         imported: u64,
     },
     /// The database with the namespace failed.

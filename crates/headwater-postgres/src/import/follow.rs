@@ -1,31 +1,33 @@
 //! Follows a table that is still written to, until the application has been switched over.
 //!
 //! A trigger notes each new row in a table of notes beside the source, in the transaction that adds
-//! the row. CREATE TRIGGER waits for all who have written and are still open, so a row without a
-//! note was committed before the trigger was there. Those rows are read first, by pages: their
-//! number does not grow. Then rows are imported by their notes, and the notes are deleted. A
-//! sequence is never taken for a sign of what was committed, so no order of commits can hide a row.
+//! the row. CREATE TRIGGER waits for all open transactions that have written to the table. So a row
+//! without a note was committed before the trigger existed. Those rows are read first, by pages:
+//! their number does not grow. Then rows are imported by their notes, and the notes are deleted. A
+//! sequence is never taken as a sign of what was committed, so no order of commits can hide a row.
 //!
 //! Who has authority: the row in `headwater_private.imports`. A batch's events, the number of the
 //! batch and the notes of its rows commit together there, from the batch that this run knows, or
 //! not at all. Only then are these notes deleted in the source, and only then is the next batch
-//! read. A run that was killed in between finds the notes of the last batch in the target, and
-//! deletes them first. The token in the names of the trigger and the notes is new each time, so a
-//! run that hung for long never deletes notes of a later one. A session lock in the source keeps a
-//! second run out; it decides nothing.
+//! read. A run that continues after a killed one finds the notes of the last batch in the target,
+//! and deletes them first. The token in the names of the trigger and the notes is new each time, so
+//! a run that hung for long never deletes notes of a later one. A session lock in the source keeps
+//! a second run out; it decides nothing.
 //!
 //! Order: rows come in the order of the table, up to the last one that was visible when a round
-//! began. Before they are read, those are waited for who were writing then: they had their place in
-//! the order before. After [`PATIENCE`] they are not waited for, and their rows come later.
+//! began. Before they are read, the round waits for transactions that were writing at that time:
+//! they had their place in the order before. After [`PATIENCE`] it no longer waits for them, and
+//! their rows come later.
 //!
 //! The end: the trigger is dropped in a transaction that keeps writers out, the last notes are
-//! imported in it, and the notes are dropped. The state `finishing` is written before, so that a
-//! run which was killed after that transaction knows that it was its own.
+//! imported in it, and the notes are dropped. The state `finishing` is written before that, so that
+//! a run which was killed after that transaction knows that it was its own.
 //!
 //! States: preparing → backlog → following → finishing → ended.
 
 use std::time::Duration;
 
+use headwater_core::Backoff;
 use sqlx::postgres::{PgConnection, Postgres};
 use sqlx::{AssertSqlSafe, Connection, Row, Transaction};
 use tokio::time::{Instant, sleep};
@@ -38,30 +40,31 @@ use crate::{PgLog, sql};
 
 /// How long a run without new rows waits.
 const POLL: Duration = Duration::from_millis(100);
-/// How long those who are writing are waited for, so that their rows come in order.
+/// How long a round waits for open writers, so that their rows come in order.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long another run's session is waited for: one that was killed ends when the server notices.
+/// How long to wait for another run's session: the session of a killed run ends when the server
+/// notices.
 const OTHERS_END: Duration = Duration::from_secs(10);
-/// Between two attempts to lock the table: writers queue behind an attempt, for no longer than its
-/// `lock_timeout` (500 ms).
+/// The pause between two attempts to lock the table. Writers queue behind an attempt, but no longer
+/// than its `lock_timeout` (500 ms).
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
 
 /// How long an import follows its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportFollow {
-    /// Until the future is dropped. The trigger stays, and the next run goes on.
+    /// Until the future is dropped. The trigger stays, and the next run continues.
     Forever,
-    /// Until what was there when it looked last is imported. The trigger stays, and the next run
-    /// goes on.
+    /// Until everything that existed at the last look is imported. The trigger stays, and the next
+    /// run continues.
     UntilCaughtUp,
-    /// To its end: the application does not write to the source any more. The trigger is removed
-    /// when all is imported, and then checkpoints and dead letters are carried over.
+    /// To its end: the application no longer writes to the source. The trigger is removed when
+    /// everything is imported, and then checkpoints and dead letters are carried over.
     Finish,
 }
 
 impl PgLog {
-    /// Gives up following a source, without importing the rest: the trigger and the notes are
-    /// removed from the source. Answers whether there was something to remove.
+    /// Stops following a source, without importing the rest: the trigger and the notes are removed
+    /// from the source. Returns whether there was something to remove.
     pub async fn stop_following(
         &self,
         source_url: Option<&str>,
@@ -110,7 +113,7 @@ impl Import<'_> {
         let reader = Reader::new(source, self.options, Some(&token)).await?;
         let mut follower = Follower::new(self, &reader, token);
         follower.keep_others_out(source).await?;
-        // Another run may have moved it meanwhile.
+        // Another run may have moved it in the meantime.
         let state = self.follow_state(None).await?;
         if state.token.as_deref() != Some(&follower.token) {
             return Err(busy());
@@ -133,7 +136,7 @@ impl Import<'_> {
     }
 
     async fn follow_move(&self, token: &str, from: &[&str], to: Option<&str>) -> Result<bool, ImportError> {
-        let moved = sqlx::query(sql::IMPORT_FOLLOW_MOVE)
+        let moved = sqlx::query(sql::import::IMPORT_FOLLOW_MOVE)
             .bind(self.id())
             .bind(&self.options.name)
             .bind(token)
@@ -149,9 +152,9 @@ struct Follower<'a> {
     reader: &'a Reader,
     notes: &'a NoteTexts,
     token: String,
-    /// Of the last batch that was imported.
+    /// The number of the last batch that was imported.
     batch: i64,
-    /// Writers that were waited for in vain.
+    /// Writers for which a round waited in vain.
     slow: Vec<String>,
 }
 
@@ -172,7 +175,7 @@ impl<'a> Follower<'a> {
         let until = Instant::now() + OTHERS_END;
         loop {
             let locked =
-                sqlx::query(sql::IMPORT_NOTES_LOCK).bind(i64::from_be_bytes(key)).fetch_one(&mut *source).await;
+                sqlx::query(sql::import::NOTES_LOCK).bind(i64::from_be_bytes(key)).fetch_one(&mut *source).await;
             if locked.map_err(ImportError::source)?.get("locked") {
                 return Ok(());
             } else if Instant::now() >= until {
@@ -187,7 +190,7 @@ impl<'a> Follower<'a> {
         if moved { Ok(()) } else { Err(ImportError::Busy(self.name().into())) }
     }
 
-    /// Puts the source into the state that the import says it is in; `false`: all is done.
+    /// Brings the source into the state that the import has; `false`: everything is done.
     async fn resume(
         &self,
         source: &mut PgConnection,
@@ -195,7 +198,7 @@ impl<'a> Follower<'a> {
         events: u64,
         tell: &mut impl FnMut(u64, ImportStage),
     ) -> Result<bool, ImportError> {
-        let there = sqlx::query(sql::IMPORT_NOTES_THERE)
+        let there = sqlx::query(sql::import::NOTES_THERE)
             .bind(&self.notes.table)
             .bind(&self.reader.table.name)
             .bind(&self.notes.trigger)
@@ -210,7 +213,7 @@ impl<'a> Follower<'a> {
                 }
                 self.move_to(&["preparing"], "backlog").await?;
             }
-            // The last run removed them, and was killed before it could say so.
+            // The last run removed them, and was killed before it could record that.
             Some("finishing") if !notes && !trigger => {
                 self.move_to(&["finishing"], "ended").await?;
                 return Ok(false);
@@ -224,7 +227,7 @@ impl<'a> Follower<'a> {
         Ok(true)
     }
 
-    /// Makes the notes and the trigger.
+    /// Creates the notes and the trigger.
     async fn prepare(
         &self,
         source: &mut PgConnection,
@@ -253,7 +256,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Says who has the table, and waits a little.
+    /// Reports who uses the table, and waits a little.
     async fn wait_for_writers(
         &self,
         source: &mut PgConnection,
@@ -267,14 +270,14 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// The open transactions that have written to the table: name, backend, age in seconds; the
-    /// oldest first.
+    /// Lists the open transactions that have written to the table, oldest first: name, backend, age
+    /// in seconds.
     async fn writers(&self, source: &mut PgConnection) -> Result<Vec<(String, i32, i64)>, ImportError> {
-        let writers = sqlx::query_as(sql::IMPORT_WRITERS).bind(&self.reader.table.name).fetch_all(source).await;
+        let writers = sqlx::query_as(sql::import::SOURCE_WRITERS).bind(&self.reader.table.name).fetch_all(source).await;
         writers.map_err(ImportError::source)
     }
 
-    /// Imports the rows that are older than the trigger, and checks that all of them are there.
+    /// Imports the rows that are older than the trigger, and checks that all of them were imported.
     async fn read_backlog(
         &mut self,
         source: &mut PgConnection,
@@ -325,7 +328,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Imports all rows up to the last one that is there now.
+    /// Imports all rows up to the last one that exists now.
     async fn round(
         &mut self,
         source: &mut PgConnection,
@@ -343,24 +346,23 @@ impl<'a> Follower<'a> {
         Ok(events)
     }
 
-    /// Those who write now may have rows that come before the last one that is visible. Each is
-    /// waited for once.
+    /// Transactions that write now may have rows that come before the last visible one. This waits
+    /// for each of them once.
     async fn let_writers_end(&mut self, source: &mut PgConnection) -> Result<(), ImportError> {
         let writers = self.writers(source).await?.into_iter().map(|(writer, ..)| writer);
         let (slow, others): (Vec<_>, Vec<_>) = writers.partition(|writer| self.slow.contains(writer));
         self.slow = slow;
         let until = Instant::now() + PATIENCE;
-        let mut pause = Duration::from_millis(1);
+        let mut pauses = Backoff::new(Duration::from_millis(1), POLL);
         while !others.is_empty() {
-            let left = sqlx::query(sql::IMPORT_WRITERS_LEFT).bind(&others).fetch_one(&mut *source).await;
+            let left = sqlx::query(sql::import::SOURCE_WRITERS_LEFT).bind(&others).fetch_one(&mut *source).await;
             if !left.map_err(ImportError::source)?.get::<bool, _>("open") {
                 break;
             } else if Instant::now() >= until {
                 self.slow.extend(others);
                 break;
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(POLL);
+            sleep(pauses.pause()).await;
         }
         Ok(())
     }
@@ -373,7 +375,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Removes the trigger and imports the last rows; `false`: there is more, or somebody is
+    /// Removes the trigger and imports the last rows; `false`: there are more rows, or somebody is
     /// writing.
     async fn finish(
         &mut self,
@@ -387,8 +389,8 @@ impl<'a> Follower<'a> {
             self.wait_for_writers(source, *events, tell).await?;
             return Ok(false);
         }
-        // Nobody can write now. That notes are gone counts only if this transaction commits, so
-        // what is left must be one batch.
+        // Nobody can write now. The deletion of notes counts only if this transaction commits, so
+        // what is left must fit in one batch.
         if let Some(rest) = self.reader.noted(&mut tx, self.notes, None, self.name()).await? {
             if rest.notes.len() > self.import.options.batch as usize || rest.is_full() {
                 tx.rollback().await.map_err(ImportError::source)?;
@@ -410,7 +412,7 @@ impl<'a> Follower<'a> {
         Ok(locked)
     }
 
-    /// Runs what takes locks; `false`: somebody has one of them.
+    /// Runs statements that take locks; `false`: somebody holds one of them.
     async fn locks(&self, tx: &mut PgConnection, texts: &[&String]) -> Result<bool, ImportError> {
         for text in texts {
             match sqlx::raw_sql(AssertSqlSafe((*text).clone())).execute(&mut *tx).await {
@@ -430,10 +432,10 @@ fn is(error: &sqlx::Error, code: &str) -> bool {
     error.as_database_error().and_then(|error| error.code()).is_some_and(|there| there == code)
 }
 
-/// Begins a transaction that locks the table: it neither waits for long, nor has others wait for
-/// long.
+/// Begins a transaction that locks the table: it does not wait for long, and does not make others
+/// wait for long.
 async fn locking(source: &mut PgConnection) -> Result<Transaction<'_, Postgres>, ImportError> {
     let mut tx = source.begin().await.map_err(ImportError::source)?;
-    sqlx::raw_sql(sql::IMPORT_LOCKING).execute(&mut *tx).await.map_err(ImportError::source)?;
+    sqlx::raw_sql(sql::import::SOURCE_LOCKING).execute(&mut *tx).await.map_err(ImportError::source)?;
     Ok(tx)
 }

@@ -1,12 +1,17 @@
-//! Brings the events of another table into a namespace: an application's own event table, a queue of pgmq's, the messages of message-db.
+//! Imports the events of another table into a namespace: an application's own event table, a pgmq
+//! queue, or the messages of message-db.
 //!
-//! Who has authority: the row in `headwater_private.imports`. It says up to where the source was imported, and is written in the transaction that appends a batch's events,
-//! from the place that this run knows it to be at, or not at all. So a run that is killed, at whatever moment, leaves what the next one goes on from,
-//! and of two at once one is refused. Ids are made from the source's, the same each time.
+//! Who has authority: the row in `headwater_private.imports`. It says up to where the source was
+//! imported, and is written in the transaction that appends a batch's events, from the place that
+//! this run knows it to be at, or not at all. So a run that is killed, at any moment, leaves a
+//! state from which the next run continues, and of two runs at once one is refused. Ids are derived
+//! from the source's ids, and are the same each time.
 //!
-//! The source is read by pages, in the order of columns that are unique together; a row that appears behind the page that is read is missed. That, and whatever
-//! else may go wrong, is found in the end: what is there to import, and what was imported, are counted and summed up, by hashes, on both sides. A table that is
-//! still written to is followed: see `follow.rs`. What subscribers of the old event bus left behind is carried over in the end: see `carry.rs`.
+//! The source is read by pages, in the order of columns that are unique together. A row that
+//! appears behind the page being read is missed. That, and everything else that may go wrong, is
+//! found at the end: what there is to import, and what was imported, are counted and summed up, by
+//! hashes, on both sides. A table that is still written to is followed: see `follow.rs`. What
+//! subscribers of the old event bus left behind is carried over at the end: see `carry.rs`.
 //!
 //! Memory: one batch, bounded in rows and in bytes.
 
@@ -27,35 +32,38 @@ pub use self::error::ImportError;
 pub use self::follow::ImportFollow;
 pub use self::source::{ImportField, ImportSource};
 use self::texts::Reader;
-use crate::number::{bigints, sequence};
-use crate::row::json;
+use crate::database::number::{bigints, sequence};
+use crate::log::row::json;
 use crate::{PgLog, Servers, sql};
 
 /// What to import, and under which name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportOptions {
-    /// The name of the import: a run with the same name goes on where the last one ended. Each event has it as its header `import`.
+    /// The name of the import. A run with the same name continues where the last one ended. Each
+    /// event has the name in its header `import`.
     pub name: String,
-    /// From where.
+    /// Where to import from.
     pub source: ImportSource,
-    /// Rows of one transaction, 1 to 10,000.
+    /// Rows per transaction, 1 to 10,000.
     pub batch: u32,
-    /// Whether rows that are added to the source meanwhile are imported too. `None`: nobody writes to it.
+    /// Whether rows that are added to the source in the meantime are imported too. `None`: nobody
+    /// writes to it.
     pub follow: Option<ImportFollow>,
-    /// The checkpoints of the old event bus: a subscriber is made for each, when all is imported.
+    /// The checkpoints of the old event bus. When everything is imported, a subscriber is created
+    /// for each.
     pub checkpoints: Option<ImportCheckpoints>,
-    /// The dead letters of the old event bus: they are stored when all is imported.
+    /// The dead letters of the old event bus. They are stored when everything is imported.
     pub dead_letters: Option<ImportDeadLetters>,
 }
 
-/// How far an import is.
+/// How far an import has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportProgress {
-    /// Events imported, those of earlier runs included.
+    /// How many events were imported, including those of earlier runs.
     pub events: u64,
-    /// About how many there are to import, as the source's statistics say.
+    /// About how many events there are to import, by the source's statistics.
     pub estimate: u64,
-    /// What it does at present.
+    /// What the import does at present.
     pub stage: ImportStage,
 }
 
@@ -63,46 +71,50 @@ pub struct ImportProgress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportStage {
-    /// It reads the rows that are there.
+    /// It reads the existing rows.
     Reading,
-    /// The trigger can be made, or removed, once those have ended who have written to the table.
+    /// It waits to create or remove the trigger until open transactions that have written to the
+    /// table have ended.
     Waiting {
-        /// The backend whose transaction is the oldest of them; 0 if it is a prepared one.
+        /// The backend with the oldest of these transactions; 0: a prepared transaction.
         pid: i32,
         /// How long that transaction has been open.
         seconds: u64,
     },
     /// It imports rows as they are added.
     Following,
-    /// All is imported, and the trigger is removed: the application may write to Headwater.
+    /// Everything is imported, and the trigger is removed: the application may write to Headwater.
     SwitchedOver,
     /// It compares what the source has with what was imported.
     Verifying,
 }
 
-/// An import that is complete: what the source has and what was imported are the same, by count and by checksum. Of one that goes on to follow its source, that
-/// is true of the rows that it has imported so far.
+/// A complete import: what the source has and what was imported are the same, by count and by
+/// checksum. If the import continues to follow its source, that is true of the rows that it has
+/// imported so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// Events imported in all.
+    /// How many events were imported in total.
     pub events: u64,
-    /// Of these, by this run.
+    /// How many of these events this run imported.
     pub new_events: u64,
-    /// Of all, those that were added while the import followed the source.
+    /// How many of all events were added while the import followed the source.
     pub followed_events: u64,
-    /// The sum of their hashes.
+    /// The sum of the events' hashes.
     pub checksum: String,
-    /// Where subscribers of the old event bus go on.
+    /// Where subscribers of the old event bus continue.
     pub subscribers: Vec<ImportedSubscriber>,
-    /// Dead letters that this run stored.
+    /// How many dead letters this run stored.
     pub dead_letters: u64,
-    /// Dead letters of the old event bus whose events are gone: they were left out.
+    /// How many dead letters of the old event bus were left out because their events are gone.
     pub dead_letters_without_event: u64,
 }
 
 impl PgLog {
-    /// Imports what is not imported yet of a source, which may be in another database (`source_url`; `None`: in this one), and checks that all is there. `progress` is
-    /// told after each batch. With [`ImportOptions::follow`], writers to the source need not stop meanwhile. It can be dropped at any moment, and called again.
+    /// Imports what is not imported yet from a source, which may be in another database
+    /// (`source_url`; `None`: in this one), and checks that everything was imported. Calls
+    /// `progress` after each batch. With [`ImportOptions::follow`], writers to the source need not
+    /// stop in the meantime. The future can be dropped at any moment, and the import called again.
     pub async fn import(
         &self,
         source_url: Option<&str>,
@@ -141,12 +153,12 @@ impl PgLog {
         };
         imported.new_events = imported.events - before;
         imported.followed_events = import.follow_state(None).await?.followed_events;
-        // The server ends it otherwise.
+        // If this fails, the server ends the session.
         _ = source.close().await;
         Ok(imported)
     }
 
-    /// Finds the tables of epoch in a source, by their names, and says how they are imported:
+    /// Finds the tables of epoch in a source, by their names, and returns how to import them:
     /// [`ImportSource::epoch`], with checkpoints and dead letters where the source has them.
     /// `table` names the event table, if it has another name.
     pub async fn epoch_import(
@@ -155,7 +167,7 @@ impl PgLog {
         table: Option<&str>,
     ) -> Result<ImportOptions, ImportError> {
         let mut source = self.import_source(source_url).await?;
-        let row = sqlx::query(sql::IMPORT_EPOCH).fetch_one(&mut source).await.map_err(ImportError::source)?;
+        let row = sqlx::query(sql::import::SOURCE_EPOCH).fetch_one(&mut source).await.map_err(ImportError::source)?;
         _ = source.close().await;
         let Some(events) = table.map(str::to_owned).or_else(|| row.get("events")) else {
             let message = "there is no table \"epoch_events\" or \"events\" in the source".into();
@@ -177,7 +189,8 @@ impl PgLog {
             None => self.database().servers(),
         };
         let connect = connect.resolve().await.map_err(ImportError::source)?;
-        // Values of the cursor are kept as text: it must mean the same in the next run. A note that was deleted must not come back after a crash of the source.
+        // Values of the cursor are kept as text, which must mean the same in the next run. A note
+        // that was deleted must not come back after a crash of the source.
         let settings =
             [("datestyle", "ISO"), ("timezone", "UTC"), ("extra_float_digits", "1"), ("synchronous_commit", "on")];
         connect.options(settings).disable_statement_logging().connect().await.map_err(ImportError::source)
@@ -199,7 +212,8 @@ impl Imported {
 }
 
 impl ImportOptions {
-    /// All rows of a source, in batches of 1,000. Nobody writes to it meanwhile, and no subscribers come along.
+    /// Imports all rows of a source, in batches of 1,000. Nobody writes to it in the meantime, and
+    /// no subscribers are carried over.
     pub fn new(name: impl Into<String>, source: ImportSource) -> Self {
         ImportOptions { name: name.into(), source, batch: 1_000, follow: None, checkpoints: None, dead_letters: None }
     }
@@ -234,7 +248,7 @@ struct Import<'a> {
     options: &'a ImportOptions,
 }
 
-/// What an import knows of how far it is.
+/// How far an import has come, as the database has it.
 struct State {
     /// `None`: it never followed its source.
     state: Option<String>,
@@ -248,9 +262,9 @@ struct State {
 
 /// How an import moves on with a batch: from where it is known to be, or not at all.
 enum Move<'a> {
-    /// Of rows that nobody adds to.
+    /// To this cursor, for rows that nobody adds to.
     Cursor(Option<&'a [String]>),
-    /// Of rows that are followed, from this batch.
+    /// By one batch, for rows that are followed.
     Batch { token: &'a str, from: i64 },
 }
 
@@ -265,7 +279,7 @@ impl Import<'_> {
 
     async fn begin(&self) -> Result<(), ImportError> {
         let source = Json::encode(&self.options.source).map_err(|error| ImportError::Invalid(error.to_string()))?;
-        let begin = sqlx::query(sql::IMPORT_BEGIN).bind(self.id()).bind(&self.options.name).bind(json(&source));
+        let begin = sqlx::query(sql::import::IMPORT_BEGIN).bind(self.id()).bind(&self.options.name).bind(json(&source));
         if self.row(begin).await?.get::<bool, _>("is_same") {
             Ok(())
         } else {
@@ -273,9 +287,10 @@ impl Import<'_> {
         }
     }
 
-    /// Where earlier runs came to. With a token, it begins to follow its source, if it did not yet.
+    /// Returns how far earlier runs have come. With a token, the import begins to follow its
+    /// source, if it did not yet.
     async fn follow_state(&self, token: Option<&str>) -> Result<State, ImportError> {
-        let state = sqlx::query(sql::IMPORT_FOLLOW).bind(self.id()).bind(&self.options.name).bind(token);
+        let state = sqlx::query(sql::import::IMPORT_FOLLOW).bind(self.id()).bind(&self.options.name).bind(token);
         let row = self.row(state).await?;
         Ok(State {
             state: row.get("state"),
@@ -288,7 +303,7 @@ impl Import<'_> {
         })
     }
 
-    /// Imports all rows behind the cursor; answers how many events there are then.
+    /// Imports all rows behind the cursor. Returns how many events there are then.
     async fn read_all(
         &self,
         source: &mut PgConnection,
@@ -306,7 +321,7 @@ impl Import<'_> {
         Ok(events)
     }
 
-    /// Appends a batch and moves the import on, together.
+    /// Appends a batch and moves the import on, in one transaction.
     async fn store(&self, batch: &batch::Batch, from: Move<'_>) -> Result<(), ImportError> {
         let mut tx = self.log.database().begin("BEGIN").await.map_err(ImportError::target)?;
         let appended = self.log.append_in(&mut tx, &batch.events()).await;
@@ -317,9 +332,9 @@ impl Import<'_> {
         let (id, name) = (self.id(), &self.options.name);
         let moved = match from {
             Move::Cursor(cursor) => {
-                sqlx::query(sql::IMPORT_ADVANCE).bind(id).bind(name).bind(cursor).bind(batch.cursor.as_deref())
+                sqlx::query(sql::import::IMPORT_ADVANCE).bind(id).bind(name).bind(cursor).bind(batch.cursor.as_deref())
             }
-            Move::Batch { token, from } => sqlx::query(sql::IMPORT_FOLLOW_ADVANCE)
+            Move::Batch { token, from } => sqlx::query(sql::import::IMPORT_FOLLOW_ADVANCE)
                 .bind(id)
                 .bind(name)
                 .bind(token)
@@ -340,11 +355,12 @@ impl Import<'_> {
         tx.commit().await.map_err(ImportError::target)
     }
 
-    /// Compares what the source has, without rows that have a note if the reader leaves these out, with what was imported.
+    /// Compares what the source has with what was imported. If the reader leaves out rows with a
+    /// note, so does this.
     async fn verify(&self, source: &mut PgConnection, reader: &Reader) -> Result<String, ImportError> {
         let expected = reader.checksum(source).await?;
-        let range = self.row(sqlx::query(sql::IMPORT_RANGE).bind(self.id()).bind(&self.options.name)).await?;
-        let found = sqlx::query(sql::IMPORT_CHECKSUM)
+        let range = self.row(sqlx::query(sql::import::IMPORT_RANGE).bind(self.id()).bind(&self.options.name)).await?;
+        let found = sqlx::query(sql::import::IMPORT_CHECKSUM)
             .bind(self.id())
             .bind(&self.options.name)
             .bind(range.get::<i64, _>("first_sequence"))
@@ -359,8 +375,11 @@ impl Import<'_> {
             });
         }
         let mut conn = self.log.database().pin().await.map_err(ImportError::target)?;
-        let noted =
-            sqlx::query(sql::IMPORT_VERIFIED).bind(self.id()).bind(&self.options.name).execute(&mut *conn).await;
+        let noted = sqlx::query(sql::import::IMPORT_VERIFIED)
+            .bind(self.id())
+            .bind(&self.options.name)
+            .execute(&mut *conn)
+            .await;
         conn.end(noted.map_err(ImportError::target), ImportError::target).await?;
         Ok(found.1)
     }

@@ -1,63 +1,70 @@
-//! Where events are imported from: tables, and which of their columns become what.
+//! Where events are imported from: tables, and what each of their columns becomes.
 
 use serde::Serialize;
 
 use super::texts::identifier;
 
-/// Where an event's type is from.
+/// Where an event's type comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImportField {
     /// A column.
     Column(String),
-    /// The same for all.
+    /// The same type for all events.
     Constant(String),
     /// A field of the data, which is a JSON object.
     DataField(String),
 }
 
-/// Tables, and which of their columns become what. Column names are as the database has them, without quotes.
+/// Tables, and what each of their columns becomes. Column names are as the database has them,
+/// without quotes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ImportSource {
-    /// The tables, as SQL names them (`public.events`); the rows of several are taken together.
+    /// The tables, as SQL names them (`public.events`). The rows of several tables are taken
+    /// together.
     pub tables: Vec<String>,
-    /// A column that tells rows apart. Each event has it as its header `source_id`.
+    /// A column that is unique per row. Each event has its value in its header `source_id`.
     pub id: String,
-    /// The columns that order the rows. The id comes last, if it is not among them.
+    /// The columns that order the rows. If the id is not among them, it comes last.
     pub order_by: Vec<String>,
     /// The type of the events.
     pub event_type: ImportField,
-    /// The data: a column of JSON, or of text that holds JSON.
+    /// The column with the data: JSON, or text that holds JSON.
     pub data: Option<String>,
-    /// Only this field of the data.
+    /// If set, only this field of the data is imported.
     pub data_field: Option<String>,
-    /// The stream.
+    /// The column with the stream.
     pub stream: Option<String>,
-    /// The place in the stream, which must be kept; with `version_from`, the first is not 1.
+    /// The column with the place in the stream, which must be kept. `version_from` says what the
+    /// first one is, if not 1.
     pub version: Option<String>,
-    /// What the first version of a stream is called in the source.
+    /// The number of the first version of a stream in the source.
     pub version_from: i64,
-    /// When the event happened, which is kept as `created_at`. A time without a zone is UTC.
+    /// The column with the time of the event, which is kept as `created_at`. A time without a zone
+    /// is UTC.
     pub time: Option<String>,
-    /// The key.
+    /// The column with the key.
     pub key: Option<String>,
-    /// The actor.
+    /// The column with the actor.
     pub actor: Option<String>,
-    /// The correlation: a UUID.
+    /// The column with the correlation id: a UUID.
     pub correlation: Option<String>,
-    /// The causation: a UUID.
+    /// The column with the causation id: a UUID.
     pub causation: Option<String>,
-    /// More headers: a column with a JSON object.
+    /// The column with more headers: a JSON object.
     pub metadata: Option<String>,
-    /// The number by which checkpoints of the old event bus tell how far they are. Each event has it as its header `source_sequence`.
+    /// The column with the number that checkpoints of the old event bus use as their position. Each
+    /// event has it in its header `source_sequence`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence: Option<String>,
-    /// Keeps ids that are UUIDs. Ids that are not ordered by time cost later appends a lookup each, so without this new ones are made, ordered by the time.
+    /// Whether to keep ids that are UUIDs. Ids that are not ordered by time cost later appends a
+    /// lookup each. Without this option, new ids are created, ordered by the time.
     pub keep_ids: bool,
 }
 
 impl ImportSource {
-    /// A table with columns `id`, `event_type` and `data`. Change what is called otherwise.
+    /// A table with columns `id`, `event_type` and `data`. Change the fields whose columns have
+    /// other names.
     pub fn table(name: impl Into<String>) -> Self {
         ImportSource {
             tables: vec![name.into()],
@@ -80,7 +87,7 @@ impl ImportSource {
         }
     }
 
-    /// A queue of pgmq's: the messages that are in it and, if asked for, those in its archive.
+    /// A pgmq queue: its messages and, if `archive` is set, those in its archive.
     pub fn pgmq(queue: &str, archive: bool) -> Self {
         let table = |prefix: &str| format!("pgmq.{}", identifier(&format!("{prefix}_{}", queue.to_lowercase())));
         ImportSource {
@@ -108,7 +115,7 @@ impl ImportSource {
         }
     }
 
-    /// An event table of epoch's, with its streams and versions.
+    /// An event table of epoch, with its streams and versions.
     pub fn epoch(table: impl Into<String>) -> Self {
         ImportSource {
             order_by: vec!["global_sequence".into()],

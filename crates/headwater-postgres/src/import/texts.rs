@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Row};
 
 use super::batch::{Batch, imported};
 use super::{ImportError, ImportField, ImportOptions, ImportSource};
-use crate::number::sequence;
+use crate::database::number::sequence;
 use crate::sql;
 
 /// A table of the source.
@@ -25,13 +25,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Looks a table up, and checks that it has these columns.
+    /// Looks up a table, and checks that it has these columns.
     pub(super) async fn find<'a>(
         conn: &mut PgConnection,
         table: &str,
         mut columns: impl Iterator<Item = &'a str>,
     ) -> Result<Self, ImportError> {
-        let rows = sqlx::query(sql::IMPORT_COLUMNS).bind(table).fetch_all(conn).await.map_err(ImportError::source)?;
+        let rows =
+            sqlx::query(sql::import::SOURCE_COLUMNS).bind(table).fetch_all(conn).await.map_err(ImportError::source)?;
         let Some(first) = rows.first() else {
             return Err(ImportError::Invalid(format!("there is no table {table:?} in the source")));
         };
@@ -54,21 +55,21 @@ impl Table {
     }
 }
 
-/// The texts that read a source.
+/// The statements that read a source.
 pub(super) struct Reader {
     first_page: String,
     next_page: String,
     checksum: String,
     keep_ids: bool,
-    /// Rows that it has, about.
+    /// About how many rows the source has.
     pub(super) estimate: u64,
-    /// Its first table.
+    /// The first table of the source.
     pub(super) table: Table,
-    /// If it is followed.
+    /// The statements for the notes, if the source is followed.
     pub(super) notes: Option<NoteTexts>,
 }
 
-/// The texts for the notes of a table that is followed.
+/// The statements for the notes of a table that is followed.
 pub(super) struct NoteTexts {
     /// The name of the table of notes, as SQL has it.
     pub(super) table: String,
@@ -103,7 +104,7 @@ impl Reader {
         Ok(Reader {
             first_page: texts.page("true", options.batch),
             next_page: texts.page(&texts.after(), options.batch),
-            checksum: texts.fill(sql::IMPORT_SOURCE_CHECKSUM),
+            checksum: texts.fill(sql::import::SOURCE_CHECKSUM),
             notes: token.map(|token| texts.notes(token, options.batch)),
             keep_ids: source.keep_ids,
             estimate,
@@ -111,7 +112,7 @@ impl Reader {
         })
     }
 
-    /// The rows after a cursor; `None`: there are no more.
+    /// Reads the rows after a cursor; `None`: there are no more rows.
     pub(super) async fn page(
         &self,
         conn: &mut PgConnection,
@@ -134,7 +135,7 @@ impl Reader {
         Ok(batch.cursor.is_some().then_some(batch))
     }
 
-    /// How many rows there are, and the sum of their hashes.
+    /// Returns how many rows there are, and the sum of their hashes.
     pub(super) async fn checksum(&self, conn: &mut PgConnection) -> Result<(u64, String), ImportError> {
         let query = sqlx::query(AssertSqlSafe(self.checksum.clone()));
         let row = query.fetch_one(conn).await.map_err(ImportError::source)?;
@@ -144,8 +145,8 @@ impl Reader {
         Ok((sequence(&row, "events").map_err(ImportError::source)?, row.get("checksum")))
     }
 
-    /// The rows that have a note, up to a cursor (`None`: all of them), in one batch; `None`: there
-    /// are none.
+    /// Reads the rows that have a note, up to a cursor (`None`: all of them), in one batch; `None`:
+    /// no row has a note.
     pub(super) async fn noted(
         &self,
         conn: &mut PgConnection,
@@ -170,7 +171,7 @@ impl Reader {
         Ok((!batch.notes.is_empty()).then_some(batch))
     }
 
-    /// The last row that has a note.
+    /// Returns the last row that has a note.
     pub(super) async fn last_noted(
         conn: &mut PgConnection,
         notes: &NoteTexts,
@@ -192,8 +193,8 @@ fn unordered(id: String) -> ImportError {
     ImportError::Row { id, reason: "a column by which rows are ordered is NULL".into() }
 }
 
-/// Fills the templates. All that is put in is an identifier or a constant, quoted, or a type that
-/// the database named.
+/// Fills the templates. Everything that is put in is an identifier or a constant, quoted, or a type
+/// that the database named.
 pub(super) struct Texts<'a> {
     pub(super) source: &'a ImportSource,
     pub(super) tables: &'a [String],
@@ -204,7 +205,7 @@ pub(super) struct Texts<'a> {
 
 impl Texts<'_> {
     fn page(&self, after: &str, limit: u32) -> String {
-        self.fill(sql::IMPORT_PAGE).replace("{after}", after).replace("{limit}", &limit.to_string())
+        self.fill(sql::import::SOURCE_PAGE).replace("{after}", after).replace("{limit}", &limit.to_string())
     }
 
     fn notes(&self, token: &str, limit: u32) -> NoteTexts {
@@ -233,18 +234,19 @@ impl Texts<'_> {
                 .replace("{table}", self.tables.first().map(String::as_str).unwrap_or_default())
         };
         let page = |up_to: &str, limit: u32| {
-            fill(sql::IMPORT_NOTES_PAGE).replace("{up_to}", up_to).replace("{limit}", &limit.to_string())
+            fill(sql::import::NOTES_PAGE).replace("{up_to}", up_to).replace("{limit}", &limit.to_string())
         };
         NoteTexts {
-            make: fill(sql::IMPORT_NOTES_MAKE),
-            drop_trigger: fill(sql::IMPORT_TRIGGER_DROP),
-            drop: fill(sql::IMPORT_NOTES_DROP),
-            keep: fill(sql::IMPORT_NOTES_KEEP),
-            last: fill(sql::IMPORT_NOTES_LAST),
+            make: fill(sql::import::NOTES_MAKE),
+            drop_trigger: fill(sql::import::TRIGGER_DROP),
+            drop: fill(sql::import::NOTES_DROP),
+            keep: fill(sql::import::NOTES_KEEP),
+            last: fill(sql::import::NOTES_LAST),
             page: page(&up_to, limit),
-            // One more than a batch: who gets that many knows that there may be more.
+            // One more than a batch: a reader that gets this many rows knows that there may be
+            // more.
             rest: page("true", limit + 1),
-            forget: fill(sql::IMPORT_NOTES_FORGET),
+            forget: fill(sql::import::NOTES_FORGET),
             trigger,
             table,
         }
@@ -273,7 +275,7 @@ impl Texts<'_> {
         let unordered: Vec<String> = order.iter().map(|column| format!("{column} IS NULL")).collect();
         let texts: Vec<String> = order.iter().map(|column| format!("{column}::text")).collect();
         template
-            .replace("{fields}", sql::IMPORT_FIELDS)
+            .replace("{fields}", sql::import::SOURCE_FIELDS)
             .replace("{id}", &of_source(&source.id))
             .replace("{event_type}", &self.event_type())
             .replace("{data}", &self.data())
@@ -293,7 +295,7 @@ impl Texts<'_> {
             .replace("{from}", &self.from())
     }
 
-    /// A row and its note come together, so a row without a note is older than the trigger.
+    /// A row and its note are written together, so a row without a note is older than the trigger.
     fn not_noted(&self) -> String {
         let Some(token) = self.token else { return "true".into() };
         let same = self.order().map(|column| format!("noted.{} = {}", identifier(column), of_source(column)));
@@ -306,13 +308,13 @@ impl Texts<'_> {
         self.source.order_by.iter().chain(id).map(String::as_str)
     }
 
-    /// The rows behind the cursor, which is the first parameter.
+    /// A condition for the rows behind the cursor, which is the first parameter.
     fn after(&self) -> String {
         let columns: Vec<String> = self.order().map(of_source).collect();
         format!("({}) > ({})", columns.join(", "), self.values())
     }
 
-    /// The cursor that is the first parameter, as values of the columns.
+    /// The cursor in the first parameter, as values of the columns.
     fn values(&self) -> String {
         let values =
             self.order().enumerate().map(|(nth, column)| format!("($1::text[])[{}]::{}", nth + 1, self.types[column]));
@@ -344,7 +346,8 @@ impl Texts<'_> {
         self.source.time.as_deref().map_or("NULL::timestamptz".into(), |column| as_time("source", column, self.types))
     }
 
-    /// Each with the columns that are needed, since the tables may have others.
+    /// Selects only the needed columns of each table, because the tables may have other columns
+    /// too.
     fn from(&self) -> String {
         let [table] = self.tables else {
             let mut columns: Vec<String> = self.source.columns().map(identifier).collect();
@@ -357,14 +360,15 @@ impl Texts<'_> {
     }
 }
 
-/// A column as a moment; one without a time zone is UTC.
+/// Converts a column to a point in time. A time without a zone is UTC.
 pub(super) fn as_time(alias: &str, column: &str, types: &HashMap<String, String>) -> String {
     let is_without_zone = types[column].starts_with("timestamp") && types[column].ends_with("without time zone");
     let column = format!("{alias}.{}", identifier(column));
     if is_without_zone { format!("{column} AT TIME ZONE 'UTC'") } else { format!("{column}::timestamptz") }
 }
 
-/// Of the source, by name: ORDER BY would take a bare one for a column of the answer.
+/// Names a column of the source with its alias: ORDER BY would take a bare name for a column of the
+/// result.
 fn of_source(name: &str) -> String {
     format!("source.{}", identifier(name))
 }
@@ -373,7 +377,7 @@ pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Also where a backslash would mean something.
+/// Quotes a constant, even where a backslash has a meaning.
 fn constant(text: &str) -> String {
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }

@@ -1,4 +1,4 @@
-//! Claims.
+//! Claims events of a queue, and reads them.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,27 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{Inner, Result, Transaction, settle};
-use crate::error::subscriber_error;
-use crate::number::{count, int};
-use crate::poison::Poisoned;
-use crate::row::event as event_of;
+use crate::database::error::subscriber_error;
+use crate::database::number::{count, int};
+use crate::log::poison::Poisoned;
+use crate::log::row::event as event_of;
 use crate::sql;
 
-/// The columns behind those of the event.
+/// The columns that follow the event's columns.
 const CLAIM_ID: usize = 15;
 const REDELIVERY_COUNT: usize = 16;
 
-/// Events that one call looks through for those that are wanted: how far it came is kept, also if the next call fails.
+/// The most events that one call searches for wanted ones. How far it came is kept, even if the
+/// next call fails.
 const MAX_SCAN: i64 = 1_000_000;
 
-/// Claims of this size are read after they are committed: other workers claim meanwhile, which is worth a second round trip. The lock of a queue would
-/// otherwise be held while the events are read and sent, which takes longer than the claim itself.
+/// Claims of at least this size are committed first and read afterwards. Other workers can claim
+/// meanwhile, which is worth a second round trip: reading and sending the events takes longer than
+/// the claim itself, and the claim would hold the lock of the queue for that time.
 const READ_APART: u32 = 32;
 
-/// Claims. What is no event is noted and acked, so that it does not come again; where there was nothing else, what follows is claimed.
+/// Claims events. Rows that are poison are recorded and acked, so that they do not come again. If a
+/// claim had nothing else, the next events are claimed.
 pub(super) async fn claim(
     conn: &mut PgConnection,
     queue: &Inner,
@@ -44,7 +47,7 @@ pub(super) async fn claim(
         if !claimed.claims.is_empty() {
             break;
         }
-        // Its acks are done.
+        // The request's acks are done.
         let again = ClaimRequest { acks: Vec::new(), ..request.clone() };
         claimed = take(conn, queue, &again, transaction).await?;
     }
@@ -76,7 +79,8 @@ async fn take(
     claimed.more = claim_ids.contains(&None);
     let claim_ids: Vec<Uuid> = claim_ids.into_iter().flatten().collect();
     if !claim_ids.is_empty() {
-        let read = sqlx::query(sql::READ_CLAIMS).bind(&queue.info.name).bind(&queue.subscriber_id).bind(&claim_ids);
+        let read =
+            sqlx::query(sql::queue::READ_CLAIMS).bind(&queue.info.name).bind(&queue.subscriber_id).bind(&claim_ids);
         let mut rows = read.fetch(conn);
         while let Some(row) = rows.try_next().await.map_err(subscriber_error)? {
             claimed.add(&row)?;
@@ -91,7 +95,7 @@ fn claim_events<'q>(
     transaction: Transaction,
     with_events: bool,
 ) -> Query<'q, Postgres, PgArguments> {
-    sqlx::query(sql::CLAIM_EVENTS)
+    sqlx::query(sql::queue::CLAIM_EVENTS)
         .bind(transaction == Transaction::Own)
         .bind(&queue.info.name)
         .bind(&queue.subscriber_id)
@@ -106,20 +110,20 @@ fn claim_events<'q>(
         .bind(with_events)
 }
 
-/// What a claim brought.
+/// The result of a claim.
 #[derive(Default)]
 struct Claimed {
-    /// Those that have events.
+    /// The claims that have events.
     claims: Vec<Claim>,
     poison: Poisoned,
-    /// The poison of each claim.
+    /// The poison in each claim.
     poisoned: BTreeMap<Uuid, Vec<u64>>,
-    /// Nothing that is wanted was found yet, and the end of the log is not reached.
+    /// Nothing wanted was found yet, and the end of the log is not reached.
     more: bool,
 }
 
 impl Claimed {
-    /// Adds a row. A claim's events come one after the other.
+    /// Adds a row. The rows of a claim follow each other.
     fn add(&mut self, row: &PgRow) -> Result<()> {
         let Some(claim_id) = row.try_get(CLAIM_ID).map_err(subscriber_error)? else {
             self.more = true;

@@ -1,31 +1,32 @@
-//! A worker's connection of its own.
+//! A worker's own connection.
 
 use headwater_core::{Claim, ClaimRequest};
 use sqlx::{Connection, PgConnection};
 
 use super::{PgQueue, Result, Transaction, claim};
-use crate::error::subscriber_error;
-use crate::pooler;
-use crate::subscribers::call::in_time;
+use crate::database::error::subscriber_error;
+use crate::database::transaction_pooler;
+use crate::delivery::call::in_time;
 
-/// Claims events of a queue on a connection that nobody else uses: that saves what a pool asks of connections that come back to it, and nobody can leave a transaction open
-/// there. It connects with the first claim, and anew after one that failed.
+/// Claims events of a queue on a connection that nobody else uses. That saves the checks that a
+/// pool makes when a connection comes back, and nobody can leave a transaction open on it. It
+/// connects with the first claim, and again after a claim that failed.
 #[derive(Debug)]
 pub struct QueueConnection {
     queue: PgQueue,
-    /// It is taken out while it is in use: what is dropped then is closed.
+    /// The connection. A call takes it out while it uses it, so that a dropped call closes it.
     conn: Option<PgConnection>,
 }
 
 impl PgQueue {
-    /// A connection of its own for a worker. Connects nothing yet.
+    /// Returns a separate connection for a worker. It does not connect yet.
     pub fn connection(&self) -> QueueConnection {
         QueueConnection { queue: self.clone(), conn: None }
     }
 }
 
 impl QueueConnection {
-    /// As [`PgQueue::claim`].
+    /// Claims events as [`PgQueue::claim`] does.
     pub async fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>> {
         let conn = self.conn.take();
         let (conn, claims) = in_time(&self.queue.inner.database, self.claim_with(conn, request)).await?;
@@ -43,16 +44,16 @@ impl QueueConnection {
             Some(conn) => conn,
             None => queue.database.session().await.map_err(subscriber_error)?,
         };
-        pooler::begin(&mut conn, queue.database.pooler).await.map_err(subscriber_error)?;
+        transaction_pooler::begin(&mut conn, queue.database.pooler).await.map_err(subscriber_error)?;
         let claims = claim::claim(&mut conn, queue, request, Transaction::Own).await?;
-        pooler::end(&mut conn, queue.database.pooler, true).await.map_err(subscriber_error)?;
+        transaction_pooler::end(&mut conn, queue.database.pooler, true).await.map_err(subscriber_error)?;
         Ok((conn, claims))
     }
 
-    /// Closes it.
+    /// Closes the connection.
     pub async fn close(mut self) {
         if let Some(conn) = self.conn.take() {
-            // It is gone either way.
+            // The connection is gone, whether or not this succeeds.
             let closed = async { conn.close().await.map_err(subscriber_error) };
             _ = in_time(&self.queue.inner.database, closed).await;
         }

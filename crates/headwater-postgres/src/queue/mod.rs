@@ -1,15 +1,19 @@
-//! The queue of one shared subscriber: its events are claimed, acked, handed back, extended.
+//! The queue of one shared subscriber: claim its events, ack them, hand them back, extend claims.
 //!
-//! The rows in the database have the authority, and its clock alone counts. A call here is a transaction of its own that does not wait for the
-//! disk: what a crash of the server takes back is delivered again, which workers must stand anyway. Only what is handed back waits for it, since a
-//! later ack of the whole claim would settle what came back into it. In a transaction of the caller's
-//! (`…_in`), nothing is changed about how that is committed. A call whose answer was lost is sent again: an ack may then be
-//! [`SubscriberError::ClaimLost`] though the first one was written, and a claim that nobody learned of expires.
+//! The rows in the database have the authority, and only its clock counts. Each call is a
+//! transaction of its own that does not wait for the disk: what a crash of the server undoes is
+//! delivered again, and workers must handle that anyway. Only handing back waits for the disk,
+//! since a later ack of the whole claim would otherwise settle events that a crash put back into
+//! the claim. In a transaction of the caller (`…_in`), the caller decides how it is committed. A
+//! call whose answer was lost is sent again. An ack may then return [`SubscriberError::ClaimLost`]
+//! although the first one was written, and a claim that nobody learned about expires.
 
 mod claim;
 mod connection;
 mod returns;
 mod settle;
+mod status;
+mod store;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +26,10 @@ use uuid::Uuid;
 pub use self::connection::QueueConnection;
 use self::returns::{HandedBack, Return};
 use crate::Database;
-use crate::number::bigints;
-use crate::subscribers::call::{calling, in_time};
+use crate::database::number::bigints;
+use crate::delivery::call::{calling, in_time};
+
+pub use self::status::QueueInfo;
 
 type Result<T> = std::result::Result<T, SubscriberError>;
 
@@ -38,53 +44,57 @@ struct Inner {
     database: Database,
     info: NamespaceInfo,
     subscriber_id: String,
-    /// What is handed back.
+    /// Events that wait to be handed back.
     returns: returns::Waiting,
 }
 
-/// Whose transaction a call is part of.
+/// The transaction that a call is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Transaction {
-    /// Its own.
+    /// A transaction of the call's own.
     Own,
-    /// The caller's, which may hold more.
+    /// The caller's transaction, which may hold more statements.
     Callers,
 }
 
 impl PgQueue {
-    /// The queue of a subscriber that is registered as shared. Connects nothing yet.
+    /// The queue of a subscriber that is registered as shared. It does not connect yet.
     pub fn new(database: Database, info: NamespaceInfo, subscriber_id: impl Into<String>) -> Self {
         let (subscriber_id, returns) = (subscriber_id.into(), returns::Waiting::default());
         PgQueue { inner: Arc::new(Inner { database, info, subscriber_id, returns }) }
     }
 
-    /// The subscriber.
+    /// The id of the subscriber.
     pub fn subscriber_id(&self) -> &str {
         &self.inner.subscriber_id
     }
 
-    /// Claims events, and reads them. Small claims are one round trip; large ones are read by a second one, when their claim is committed and others can claim. Empty: there is nothing to do now, up to the end of the log.
+    /// Claims events, and reads them. Small claims take one round trip. Large ones are read by a
+    /// second one, after their claim is committed and others can claim. An empty result means that
+    /// there is nothing to do now, up to the end of the log.
     pub async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Claim>> {
         calling!(self.inner.database, conn => claim::claim(conn, &self.inner, request, Transaction::Own))
     }
 
-    /// Finishes a claim, or some of its events: they are not delivered again.
+    /// Finishes a claim or some of its events: they are not delivered again.
     pub async fn ack(&self, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
         calling!(self.inner.database, conn => settle::ack(conn, &self.inner, claim_id, sequences, Transaction::Own))
     }
 
-    /// Hands a claim back, or some of its events: they are delivered again after the delay, or become dead letters if that was the last
-    /// attempt.
+    /// Hands a claim or some of its events back after a failure. They are delivered again after the
+    /// delay, or become dead letters if that was the last attempt.
     pub async fn nack(&self, claim_id: Uuid, sequences: Option<&[u64]>, delay: Duration, error: &str) -> Result<()> {
         self.hand_back(claim_id, sequences, HandedBack::Failed { delay, error }).await
     }
 
-    /// Gives a claim up, or some of its events: they become dead letters at once, since no other attempt would end better.
+    /// Gives a claim or some of its events up. They become dead letters at once, since another
+    /// attempt would also fail.
     pub async fn reject(&self, claim_id: Uuid, sequences: Option<&[u64]>, error: &str) -> Result<()> {
         self.hand_back(claim_id, sequences, HandedBack::Hopeless { error }).await
     }
 
-    /// Hands a claim back, or some of its events, untouched: they are delivered again at once, and this one does not count.
+    /// Hands a claim or some of its events back untouched. They are delivered again at once, and
+    /// this delivery does not count.
     pub async fn release(&self, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
         self.hand_back(claim_id, sequences, HandedBack::Untouched).await
     }
@@ -93,23 +103,27 @@ impl PgQueue {
         returns::hand_back(&self.inner, Return::new(claim_id, sequences, why)?).await
     }
 
-    /// Keeps a claim for `visibility` from now on, never shorter than it is. Answers when it expires, by the database's clock.
+    /// Keeps a claim for `visibility` from now on, but never shortens it. Returns when it expires,
+    /// by the database's clock.
     pub async fn extend(&self, claim_id: Uuid, visibility: Duration) -> Result<DateTime<Utc>> {
         calling!(self.inner.database, conn => settle::extend(conn, &self.inner, claim_id, visibility, Transaction::Own))
     }
 
-    /// As [`claim`](PgQueue::claim), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
+    /// Claims as [`claim`](PgQueue::claim) does, in a transaction of the caller. Nobody else claims
+    /// events of this subscriber until the transaction ends.
     pub async fn claim_in(&self, conn: &mut PgConnection, request: &ClaimRequest) -> Result<Vec<Claim>> {
         in_time(&self.inner.database, claim::claim(conn, &self.inner, request, Transaction::Callers)).await
     }
 
-    /// As [`ack`](PgQueue::ack), in a transaction of the caller's: effects and ack are there together or not at all. Also an event that was
-    /// settled before is an error, so that the same transaction a second time has no effects. After an error, roll back.
+    /// Acks as [`ack`](PgQueue::ack) does, in a transaction of the caller: effects and ack commit
+    /// together or not at all. An event that was settled before is also an error, so that the same
+    /// transaction has no effects a second time. After an error, roll back.
     pub async fn ack_in(&self, conn: &mut PgConnection, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
         in_time(&self.inner.database, settle::ack_once(conn, &self.inner, claim_id, sequences)).await
     }
 
-    /// As [`nack`](PgQueue::nack), in a transaction of the caller's: nobody else claims of this subscriber until that ends.
+    /// Hands back as [`nack`](PgQueue::nack) does, in a transaction of the caller. Nobody else
+    /// claims events of this subscriber until the transaction ends.
     pub async fn nack_in(
         &self,
         conn: &mut PgConnection,
@@ -123,7 +137,7 @@ impl PgQueue {
     }
 }
 
-/// The sequences of some events of a claim; `None`: all of it.
+/// The sequences of some events of a claim. `None`: the whole claim.
 fn some_of(sequences: Option<&[u64]>) -> Result<Option<Vec<i64>>> {
     Ok(sequences.map(|sequences| bigints(sequences.iter().copied())).transpose()?)
 }

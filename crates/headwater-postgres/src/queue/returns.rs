@@ -1,7 +1,9 @@
 //! Events that are handed back.
 //!
-//! Whoever hands back holds the queue's lock until the commit is on the disk, so calls one by one would wait for one disk write each. Here, what is handed back while a
-//! call is under way is sent together, as the next one. If the server refuses that, each is sent alone, so that everyone gets the answer to its own.
+//! A call that hands events back holds the queue's lock until its commit is on the disk. Calls one
+//! after the other would each wait for a disk write. So all events that are handed back while a
+//! call is in flight are sent together in the next call. If the server refuses that call, each
+//! return is sent alone, so that every caller gets its own answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,19 +14,19 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{Inner, Result, some_of};
-use crate::error::subscriber_error;
-use crate::number::int;
+use crate::database::error::subscriber_error;
+use crate::database::number::int;
+use crate::delivery::call::{calling, no_answer};
+use crate::delivery::storable;
 use crate::sql;
-use crate::subscribers::call::{calling, no_answer};
-use crate::subscribers::storable;
 
-/// Sent together, at most.
+/// The most returns in one call.
 const MOST_AT_ONCE: usize = 500;
 
 /// Why events are handed back.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum HandedBack<'e> {
-    /// They failed: again, after a pause.
+    /// They failed: deliver them again after a pause.
     Failed { delay: Duration, error: &'e str },
     /// They will never succeed.
     Hopeless { error: &'e str },
@@ -32,11 +34,11 @@ pub(super) enum HandedBack<'e> {
     Untouched,
 }
 
-/// What is handed back by one call.
+/// The events that one caller hands back.
 #[derive(Debug)]
 pub(super) struct Return {
     claim_id: Uuid,
-    /// `None`: all of the claim.
+    /// The events. `None`: the whole claim.
     sequences: Option<Vec<i64>>,
     delay: Duration,
     error: String,
@@ -62,7 +64,7 @@ impl Return {
     }
 }
 
-/// What waits to be sent.
+/// Returns that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(Mutex<State>);
 
@@ -86,7 +88,7 @@ impl Waiting {
         !std::mem::replace(&mut state.sending, true)
     }
 
-    /// The next to send; `None`, and nobody sends any more, if there are none.
+    /// Takes the next returns to send. `None`: there are none, and the sending task ends.
     fn next(&self) -> Option<Vec<Call>> {
         let mut state = self.0.lock().expect("no holder of this lock panics");
         let next = state.calls.len().min(MOST_AT_ONCE);
@@ -94,13 +96,14 @@ impl Waiting {
         state.sending.then(|| state.calls.drain(..next).collect())
     }
 
-    /// Nobody sends any more, in the middle of it: who waits is told so.
+    /// The sending task ended in the middle: tells the callers that wait.
     fn give_up(&self) {
         *self.0.lock().expect("no holder of this lock panics") = State::default();
     }
 }
 
-/// Hands events back, with what others hand back at the same time. A call that is dropped is made all the same.
+/// Hands events back, together with what others hand back at the same time. A call that is dropped
+/// is still sent.
 pub(super) async fn hand_back(queue: &Arc<Inner>, what: Return) -> Result<()> {
     let (answer, answered) = oneshot::channel();
     if queue.returns.push(Call { what, answer }) {
@@ -124,7 +127,7 @@ impl Sender {
 }
 
 impl Drop for Sender {
-    /// It panicked, or its runtime ends.
+    /// Tells the callers that wait if the task panicked, or if its runtime ends.
     fn drop(&mut self) {
         if !self.ended {
             self.queue.returns.give_up();
@@ -156,10 +159,10 @@ async fn send_together(queue: &Inner, returns: &[Return]) -> Result<()> {
     calling!(queue.database, conn => nack(conn, queue, returns))
 }
 
-/// All of them or none.
+/// Hands back all of them or none.
 pub(super) async fn nack(conn: &mut PgConnection, queue: &Inner, returns: &[Return]) -> Result<()> {
     let mut sequences: Vec<i64> = Vec::new();
-    // Of each: its first and last among these.
+    // The first and last index of each return in `sequences`.
     let (mut firsts, mut lasts) = (Vec::with_capacity(returns.len()), Vec::with_capacity(returns.len()));
     for one in returns {
         let first = sequences.len();
@@ -168,7 +171,7 @@ pub(super) async fn nack(conn: &mut PgConnection, queue: &Inner, returns: &[Retu
         firsts.push(place(first + 1));
         lasts.push(place(sequences.len()));
     }
-    let statement = sqlx::query(sql::NACK_CLAIMS)
+    let statement = sqlx::query(sql::queue::NACK_CLAIMS)
         .bind(&queue.info.name)
         .bind(&queue.subscriber_id)
         .bind(sequences)

@@ -1,4 +1,4 @@
-//! What becomes of claims: acked, extended.
+//! Settles claims: acks and extends them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{Inner, Result, Transaction, some_of};
-use crate::error::subscriber_error;
+use crate::database::error::subscriber_error;
 use crate::sql;
 
 pub(super) async fn ack(
@@ -19,17 +19,17 @@ pub(super) async fn ack(
     sequences: Option<&[u64]>,
     transaction: Transaction,
 ) -> Result<()> {
-    run(conn, statement(sql::ACK_CLAIM, queue, claim_id, transaction).bind(some_of(sequences)?)).await
+    run(conn, statement(sql::queue::ACK_CLAIM, queue, claim_id, transaction).bind(some_of(sequences)?)).await
 }
 
-/// In a transaction of the caller's: what was settled before is an error.
+/// Acks in a transaction of the caller. An event that was settled before is an error.
 pub(super) async fn ack_once(
     conn: &mut PgConnection,
     queue: &Inner,
     claim_id: Uuid,
     sequences: Option<&[u64]>,
 ) -> Result<()> {
-    run(conn, of_claim(sqlx::query(sql::ACK_ONCE), queue, claim_id).bind(some_of(sequences)?)).await
+    run(conn, of_claim(sqlx::query(sql::queue::ACK_ONCE), queue, claim_id).bind(some_of(sequences)?)).await
 }
 
 pub(super) async fn extend(
@@ -39,11 +39,11 @@ pub(super) async fn extend(
     visibility: Duration,
     transaction: Transaction,
 ) -> Result<DateTime<Utc>> {
-    let statement = statement(sql::EXTEND_CLAIM, queue, claim_id, transaction).bind(visibility.as_secs_f64());
+    let statement = statement(sql::queue::EXTEND_CLAIM, queue, claim_id, transaction).bind(visibility.as_secs_f64());
     statement.fetch_one(conn).await.map(|row| row.get("visible_at")).map_err(subscriber_error)
 }
 
-/// One that does not wait for the disk in a transaction of its own.
+/// A statement that does not wait for the disk if it has a transaction of its own.
 fn statement<'q>(
     text: &'static str,
     queue: &'q Inner,
@@ -53,7 +53,7 @@ fn statement<'q>(
     of_claim(sqlx::query(text).bind(transaction == Transaction::Own), queue, claim_id)
 }
 
-/// The parameters that all of them have.
+/// Binds the parameters that all of these statements have.
 fn of_claim<'q>(
     statement: Query<'q, Postgres, PgArguments>,
     queue: &'q Inner,

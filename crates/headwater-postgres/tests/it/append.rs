@@ -2,11 +2,11 @@
 //! headwater-conformance.
 
 use crate::common::{emit, raw, run, sqlstate_of, types_after};
-use headwater_conformance::TestDatabase;
 use headwater_core::{
     Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig, Ordering, StreamQuery,
 };
 use headwater_postgres::LogOptions;
+use headwater_testing::TestDatabase;
 use sqlx::Connection;
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use crate::common::subscribers::{Process, advance, fence, with_ledger};
 use crate::common::{emit, run};
-use headwater_conformance::TestDatabase;
-use headwater_core::{Advance, AuditFinding, Gap, GapState, StartFrom, SubscriberError, SubscriberStore};
+use headwater_core::{Advance, AuditFinding, Gap, GapState, OperatorStore, ProgressStore, StartFrom, SubscriberError};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 /// A log of 1 to 6 without 3, which is in flight, and 5, which was rolled back; and who reads it.

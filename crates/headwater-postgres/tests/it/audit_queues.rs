@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::queue::Shop;
 use crate::common::run;
-use headwater_core::{AuditFinding, DeadLetterQuery, SubscriberStore};
+use headwater_core::{AuditFinding, DeadLetterQuery, OperatorStore};
 
 /// Problem, first and last event, and how many.
 async fn problems(shop: &Shop) -> Vec<(String, u64, u64, u64)> {

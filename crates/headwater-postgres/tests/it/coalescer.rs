@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::common::{raw, run, types_after};
 use futures::future::join_all;
-use headwater_conformance::TestDatabase;
 use headwater_core::{Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig, Ordering};
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions, PgLog};
+use headwater_testing::TestDatabase;
 
 async fn transactions(db: &TestDatabase) -> i64 {
     let count = "SELECT count(DISTINCT transaction_id) FROM headwater_private.events";

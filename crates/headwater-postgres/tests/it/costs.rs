@@ -3,7 +3,7 @@
 
 use crate::common::months::sessions;
 use crate::common::run;
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Duration, LocalResult, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
 use croner::Cron;
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use sqlx::PgConnection;

@@ -2,10 +2,13 @@
 
 use crate::common::subscribers::{LONG, Process, attempt, fence, letter};
 use crate::common::{pid, run, until_it_waits};
-use headwater_conformance::TestDatabase;
 use headwater_core::DeadLetterState::{Dead, Discarded, Parked, Redriven, Redriving};
-use headwater_core::{DeadLetter, DeadLetterQuery, Fence, StartFrom, StateStore, SubscriberError, SubscriberStore};
+use headwater_core::{
+    DeadLetter, DeadLetterQuery, Event, Fence, GroupStore, HandlerError, OperatorStore, ProgressStore, RecordedEvent,
+    StartFrom, StateStore, SubscriberError,
+};
 use headwater_postgres::PgStateStore;
+use headwater_testing::TestDatabase;
 
 /// A process that owns `totals`.
 async fn owner() -> (TestDatabase, Process, Fence) {
@@ -74,9 +77,8 @@ async fn who_does_not_own_buries_nothing() {
     fenced(a.store.redrives(&zombie, 1).await.map(drop));
     fenced(a.store.is_parked(&zombie, "k").await.map(drop));
     assert_eq!(states(&a).await, [(4, Dead)]);
-    let mut unstored = letter(4, "k", Dead, "boom");
-    unstored.event.global_sequence = None;
-    assert!(matches!(a.store.bury(&fence, &[unstored]).await, Err(SubscriberError::InvalidInput(_))));
+    let unstored = Event { global_sequence: None, ..letter(4, "k", Dead, "boom").event.into_event() };
+    assert!(RecordedEvent::new(unstored).is_err(), "there is no letter of an event without a place");
 }
 
 #[tokio::test]
@@ -85,8 +87,9 @@ async fn a_list_holds_what_is_asked_for() {
     a.register("mails", StartFrom::Beginning).await;
     let letters = [letter(4, "k", Dead, "disk full"), letter(5, "k", Parked, ""), letter(9, "l", Dead, "no network")];
     a.store.bury(&owned, &letters).await.unwrap();
-    let mut other = letter(4, "k", Dead, "disk full");
-    other.event.event_type = "MailSent".into();
+    let other = letter(4, "k", Dead, "disk full");
+    let event = Event { event_type: "MailSent".into(), ..other.event.clone().into_event() };
+    let other = DeadLetter { event: RecordedEvent::new(event).unwrap(), ..other };
     a.store.bury(&fence("mails", None), &[other]).await.unwrap();
     let list = async |query: DeadLetterQuery| {
         let letters = a.store.dead_letters(&query).await.unwrap();
@@ -273,7 +276,8 @@ async fn states_are_kept_and_go_with_their_subscriber() {
     assert_eq!(states.get("x").await.unwrap(), Some(vec![3]));
 
     let wrong: PgStateStore<String> = PgStateStore::new(db.database.clone(), a.store.info(), "totals");
-    assert!(wrong.get("x").await.unwrap_err().is_permanent());
+    let error = wrong.get("x").await.unwrap_err();
+    assert!(HandlerError::from(error).is_permanent(), "a handler that meets it need not try again");
 
     a.store.bury(&fence, &[letter(4, "k", Dead, "x")]).await.unwrap();
     a.store.remove("totals", true).await.unwrap();

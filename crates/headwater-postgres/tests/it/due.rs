@@ -5,12 +5,12 @@ use std::time::Duration;
 use crate::common::{pid, raw, run, sqlstate_of, types_after, until_it_waits};
 use chrono::{TimeDelta, Utc};
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig, Ordering, StreamQuery,
+    Append, AppendError, Event, EventLog, ExpectedVersion, Json, NamespaceConfig, Ordering, RecordedEvent, StreamQuery,
 };
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, Fired, LogOptions, NamespaceChanges, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::{Connection, PgConnection, Row};
 use uuid::Uuid;
 
@@ -100,7 +100,7 @@ async fn an_event_is_appended_when_it_is_due_and_stays_what_it_was() {
     expected.recorded_at = fired.recorded_at;
     expected.transaction_id = fired.transaction_id;
     expected.data = fired.data.clone();
-    assert_eq!(fired, expected);
+    assert_eq!(*fired, expected);
     assert_eq!(fired.data.as_ref().unwrap().as_str(), r#"{"order": 7}"#);
     assert_eq!(log.fire_due(100).await.unwrap(), nothing_waits(0));
 }
@@ -265,7 +265,7 @@ async fn a_stream_that_a_transaction_holds_holds_up_only_its_own() {
     run(&mut holder, "COMMIT").await;
     an_hour_passes(&db).await;
     assert_eq!(log.fire_due(100).await.unwrap(), nothing_waits(2));
-    let stream: Vec<Event> = log.read_stream(StreamQuery::new("held")).try_collect().await.unwrap();
+    let stream: Vec<RecordedEvent> = log.read_stream(StreamQuery::new("held")).try_collect().await.unwrap();
     let types: Vec<_> = stream.iter().map(|event| event.event_type.as_str()).collect();
     assert_eq!(types, ["first", "held", "to held", "to held too"]);
 }
@@ -435,7 +435,7 @@ async fn a_gapless_namespace_stays_gapless() {
     an_hour_passes(&db).await;
     let fired = log.fire_due(100).await.unwrap();
     assert_eq!((fired.fired, fired.failed), (4, 1));
-    let events: Vec<Event> = log.read_all_events_since(0).try_collect().await.unwrap();
+    let events: Vec<RecordedEvent> = log.read_all_events_since(0).try_collect().await.unwrap();
     let places: Vec<_> =
         events.iter().map(|event| (event.event_type.as_str(), event.global_sequence, event.stream_version)).collect();
     assert_eq!(
@@ -463,7 +463,7 @@ async fn streams_have_their_versions_in_order() {
     assert_eq!(log.fire_due(100).await.unwrap(), nothing_waits(5));
     assert_eq!(types_after(&log, 0).await, ["s1", "s2", "t1", "s3", "t2", "alone"]);
     for (stream, expected) in [("s", vec!["s1", "s2", "s3"]), ("t", vec!["t1", "t2"])] {
-        let events: Vec<Event> = log.read_stream(StreamQuery::new(stream)).try_collect().await.unwrap();
+        let events: Vec<RecordedEvent> = log.read_stream(StreamQuery::new(stream)).try_collect().await.unwrap();
         assert_eq!(events.iter().map(|event| event.event_type.as_str()).collect::<Vec<_>>(), expected);
         assert!(events.iter().zip(1..).all(|(event, version)| event.stream_version == Some(version)));
     }
@@ -584,6 +584,6 @@ async fn what_waits_survives_restarts_own_server() {
     let due = "UPDATE headwater_private.due_events SET fire_at = fire_at - interval '2 hours'";
     sqlx::query(due).execute(database.pool()).await.unwrap();
     assert_eq!(log.fire_due(100).await.unwrap(), nothing_waits(2));
-    let events: Vec<Event> = log.read_all_events_since(0).try_collect().await.unwrap();
+    let events: Vec<RecordedEvent> = log.read_all_events_since(0).try_collect().await.unwrap();
     assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), ids);
 }

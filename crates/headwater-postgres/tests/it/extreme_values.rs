@@ -2,9 +2,9 @@
 
 use crate::common::{run, sqlstate_of};
 use crate::sql_docs::public;
-use headwater_conformance::TestDatabase;
 use headwater_core::{Event, EventLog, Json, NamespaceConfig};
 use headwater_postgres::{DoctorOptions, NamespaceChanges};
+use headwater_testing::TestDatabase;
 
 /// A namespace with a bit of everything.
 async fn shop() -> TestDatabase {

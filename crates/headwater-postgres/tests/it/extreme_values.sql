@@ -12,6 +12,7 @@ INSERT INTO good VALUES
     (NULL, 'node_id', $v$'node-1'$v$), (NULL, 'incarnation', '1'), (NULL, 'month', 'now()'), (NULL, 'role', 'current_user::text'),
     (NULL, 'kind', $v$'consumer'$v$), (NULL, 'key', $v$'k'$v$), (NULL, 'claim_id', $v$(SELECT c.claim_id FROM pg_temp.taken c)$v$),
     (NULL, 'sequences', NULL), (NULL, 'global_sequence', '1'), (NULL, 'reason', $v$'why'$v$),
+    (NULL, 'projection', $v$'reader'$v$), ('set_event_types', 'subscriber_id', $v$'work'$v$), ('set_event_types', 'event_types', $v$'{A}'$v$),
     ('claim', 'subscriber_id', $v$'work'$v$), ('read_claims', 'subscriber_id', $v$'work'$v$),
     (NULL, 'claim_ids', 'ARRAY(SELECT c.claim_id FROM pg_temp.taken c)'), ('extend', 'subscriber_id', $v$'work'$v$),
     ('ack', 'subscriber_id', $v$'work'$v$), ('nack', 'subscriber_id', $v$'work'$v$), ('resize_group', 'subscriber_id', $v$'group'$v$),

@@ -1,9 +1,9 @@
 //! States that break a law, planted one by one: the doctor or the audit finds each, and where it gives a statement, that mends it.
 
 use crate::common::run;
-use headwater_conformance::TestDatabase;
-use headwater_core::{NamespaceConfig, Ordering, SubscriberStore};
+use headwater_core::{NamespaceConfig, OperatorStore, Ordering};
 use headwater_postgres::{DoctorOptions, Finding, LogOptions, PgSubscribers, SubscribersOptions};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 /// `shop` with three months of the past, which are sealed, and each kind of subscriber; and `ledger`, which is gapless.

@@ -1,9 +1,9 @@
 //! Firing for all namespaces at once, as `headwater up` does: one that is held up holds up no other. Two sessions, explicit steps.
 
 use crate::common::{emit, run, types_after};
-use headwater_conformance::TestDatabase;
 use headwater_core::{NamespaceConfig, Ordering};
 use headwater_postgres::LogOptions;
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// Fires until nothing is left that a call could fire: one that took a second leaves the rest to the next.

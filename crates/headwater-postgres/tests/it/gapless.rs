@@ -1,7 +1,7 @@
 //! The numbers of a gapless namespace: each once, none left out, in order of commits, however many a transaction takes.
 
 use crate::common::{emit, pid, run, sqlstate_of, until_it_waits};
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 async fn ledger() -> (TestDatabase, PgConnection, PgConnection) {

@@ -1,12 +1,12 @@
 //! Groups in PostgreSQL: partitions, members, and the number of partitions that changes.
 
 use crate::common::subscribers::{LONG, Process, advance, ask, with_ledger};
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Ask, Fence, GroupView, PartitionId, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore,
-    partition_of, share_of,
+    Fence, GroupStore, GroupView, LeaseRequest, OperatorStore, PartitionId, ProgressStore, StartFrom, SubscriberConfig,
+    SubscriberError, SubscriberMode, partition_of, share_of,
 };
 use headwater_postgres::{PgLog, SubscribersOptions};
+use headwater_testing::TestDatabase;
 
 struct Group {
     db: TestDatabase,
@@ -20,7 +20,7 @@ impl Group {
         db.hand_out("shop", 100).await;
         let a = Process::start(&db, &log, "a").await;
         let mode = SubscriberMode::Partitioned { partitions };
-        let config = SubscriberConfig { subscriber_id: "g".into(), start_from: StartFrom::Beginning, mode };
+        let config = SubscriberConfig::new("g", StartFrom::Beginning, mode);
         a.store.register(&config).await.unwrap();
         (Group { db, log }, a)
     }
@@ -36,7 +36,8 @@ async fn join(process: &Process) -> GroupView {
 
 /// Asks for these partitions; answers the terms.
 async fn take(process: &Process, partitions: impl IntoIterator<Item = u32>, share: Option<u32>) -> Vec<Option<u64>> {
-    let asks: Vec<Ask> = partitions.into_iter().map(|partition| Ask { partition, share, ..ask("g", None) }).collect();
+    let asks: Vec<LeaseRequest> =
+        partitions.into_iter().map(|partition| LeaseRequest { partition, share, ..ask("g", None) }).collect();
     let held = process.store.keep(&process.instance, &asks, LONG).await.unwrap();
     held.into_iter().map(|held| held.term).collect()
 }
@@ -176,7 +177,7 @@ async fn without_session_locks_a_member_is_gone_when_its_lease_ends() {
 async fn a_group_keeps_its_mode_and_its_number_of_partitions() {
     let (_group, a) = Group::of(4).await;
     let register = async |mode| {
-        let config = SubscriberConfig { subscriber_id: "g".into(), start_from: StartFrom::Beginning, mode };
+        let config = SubscriberConfig::new("g", StartFrom::Beginning, mode);
         a.store.register(&config).await
     };
     register(SubscriberMode::Partitioned { partitions: 9 }).await.unwrap();
@@ -186,11 +187,8 @@ async fn a_group_keeps_its_mode_and_its_number_of_partitions() {
         matches!(&exclusive, Err(SubscriberError::InUse(message)) if message.contains("partitioned")),
         "{exclusive:?}"
     );
-    let config = |partitions| SubscriberConfig {
-        subscriber_id: "other".into(),
-        start_from: StartFrom::Beginning,
-        mode: SubscriberMode::Partitioned { partitions },
-    };
+    let config =
+        |partitions| SubscriberConfig::new("other", StartFrom::Beginning, SubscriberMode::Partitioned { partitions });
     for partitions in [0, 1025] {
         let wrong = a.store.register(&config(partitions)).await;
         assert!(matches!(wrong, Err(SubscriberError::InvalidInput(_))), "{wrong:?}");

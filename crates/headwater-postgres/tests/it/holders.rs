@@ -1,9 +1,9 @@
 //! Who holds appends or deliveries back: each is named, whether somebody waits for it or not.
 
 use crate::common::{pid, run, until_it_waits};
-use headwater_conformance::TestDatabase;
 use headwater_core::{NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{DoctorOptions, Holder, LogOptions};
+use headwater_testing::TestDatabase;
 use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, PgConnection};
 

@@ -2,10 +2,10 @@
 
 use crate::common::{emit, pages_after, permanent, pid, raw, run, sqlstate_of, types_after, until_it_waits};
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
 use headwater_core::{EventLog, GapState, Gaps, LogQuery, Look, LookAhead, NamespaceConfig, Ordering, ReadError};
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions};
+use headwater_testing::TestDatabase;
 use sqlx::{Connection, Row};
 use uuid::Uuid;
 
@@ -551,7 +551,7 @@ async fn new_holes_are_looked_into_when_a_writer_has_ended() {
     assert_eq!(emit(&mut short, "shop", "3").await, 3);
     assert_eq!(emit(&mut others, "shop", "4").await, 4);
     let sequences =
-        |events: &[headwater_core::Event]| events.iter().filter_map(|event| event.global_sequence).collect();
+        |events: &[headwater_core::RecordedEvent]| events.iter().map(|event| event.sequence().get()).collect();
     let seen = |look: &LookAhead| -> (Vec<u64>, Vec<u64>) { (sequences(&look.events), sequences(&look.filled)) };
     let none = Gaps::new();
     let first = log.look_again(Look { after: 0, limit: 10, gaps: &none, looked_to: 0, writers: &[], kept_after: 0 });

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::common::run;
-use headwater_conformance::TestDatabase;
 use headwater_core::{EventLog, GapState, LogQuery, NamespaceConfig};
 use headwater_postgres::{LogOptions, PgLog};
+use headwater_testing::TestDatabase;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use sqlx::PgConnection;

@@ -2,11 +2,11 @@
 
 use crate::common::{emit, run};
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
-use headwater_core::{Event, EventLog, StreamQuery};
+use headwater_core::{EventLog, RecordedEvent, StreamQuery};
 use headwater_postgres::{
     GrantKind, ImportError, ImportField, ImportOptions, ImportSource, Imported, LogOptions, PgLog,
 };
+use headwater_testing::TestDatabase;
 use sqlx::Connection;
 
 async fn shop() -> (TestDatabase, PgLog) {
@@ -23,11 +23,11 @@ async fn import(log: &PgLog, options: &ImportOptions) -> Result<Imported, Import
     log.import(None, options, |_| ()).await
 }
 
-async fn events(log: &PgLog) -> Vec<Event> {
+async fn events(log: &PgLog) -> Vec<RecordedEvent> {
     log.read_all_events_since(0).try_collect().await.unwrap()
 }
 
-fn source_ids(events: &[Event]) -> Vec<&str> {
+fn source_ids(events: &[RecordedEvent]) -> Vec<&str> {
     events.iter().map(|event| event.headers["source_id"].as_str()).collect()
 }
 
@@ -134,7 +134,7 @@ async fn message_db_keeps_its_streams_and_versions() {
     run(&mut session, MESSAGE_DB).await;
     let source = ImportSource { keep_ids: true, ..ImportSource::message_db() };
     assert_eq!(import(&log, &options(source)).await.unwrap().events, 50);
-    let stream: Vec<Event> = log.read_stream(StreamQuery::new("account-1")).try_collect().await.unwrap();
+    let stream: Vec<RecordedEvent> = log.read_stream(StreamQuery::new("account-1")).try_collect().await.unwrap();
     let amounts: Vec<_> = stream.iter().map(|event| event.data_text().to_owned()).collect();
     assert_eq!(amounts.len(), 13);
     assert_eq!((amounts[0].as_str(), amounts[12].as_str()), ("{\"amount\": 1}", "{\"amount\": 49}"));

@@ -3,12 +3,12 @@
 use crate::common::epoch::{self, store};
 use crate::common::run;
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
-use headwater_core::{Event, EventLog, StreamQuery};
+use headwater_core::{EventLog, RecordedEvent, StreamQuery};
 use headwater_postgres::{
     GrantKind, ImportCheckpoints, ImportDeadLetters, ImportError, ImportFollow, ImportOptions, ImportSource, Imported,
     ImportedSubscriber, LogOptions, PgLog,
 };
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ async fn streams_versions_times_and_actors_come_along() {
     assert_eq!(options.dead_letters, Some(ImportDeadLetters::table("epoch_event_bus_dlq")));
     assert_eq!(import(&log, &options).await.unwrap().events, 12);
     let stream = Uuid::from_u128(1).to_string();
-    let events: Vec<Event> = log.read_stream(StreamQuery::new(stream)).try_collect().await.unwrap();
+    let events: Vec<RecordedEvent> = log.read_stream(StreamQuery::new(stream)).try_collect().await.unwrap();
     assert_eq!(events.len(), 12);
     let fourth = &events[3];
     assert_eq!((fourth.headers["source_sequence"].as_str(), fourth.data_text()), ("4", "{\"sequence\": 4}"));

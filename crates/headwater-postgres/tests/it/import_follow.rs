@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::common::epoch::{self, left_behind, store};
 use crate::common::{pid, run};
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
-use headwater_core::{Event, EventLog};
+use headwater_core::{EventLog, RecordedEvent};
 use headwater_postgres::{ImportError, ImportFollow, ImportOptions, ImportSource, ImportStage, Imported, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinHandle;
 
@@ -39,7 +39,7 @@ fn spawn(
 
 /// The old sequences of the imported events, in the order of the log.
 async fn old_sequences(log: &PgLog) -> Vec<i64> {
-    let events: Vec<Event> = log.read_all_events_since(0).try_collect().await.unwrap();
+    let events: Vec<RecordedEvent> = log.read_all_events_since(0).try_collect().await.unwrap();
     events.iter().map(|event| event.headers["source_sequence"].parse().unwrap()).collect()
 }
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::common::run;
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
-use headwater_core::{Event, EventLog, StreamQuery};
+use headwater_core::{EventLog, RecordedEvent, StreamQuery};
 use headwater_postgres::{ImportField, ImportOptions, ImportSource, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 fn options(source: ImportSource) -> ImportOptions {
@@ -17,7 +17,7 @@ async fn import(log: &PgLog, source: ImportSource) -> u64 {
     log.import(None, &options(source), |_| ()).await.unwrap().events
 }
 
-async fn events(log: &PgLog) -> Vec<Event> {
+async fn events(log: &PgLog) -> Vec<RecordedEvent> {
     log.read_all_events_since(0).try_collect().await.unwrap()
 }
 
@@ -107,7 +107,7 @@ async fn a_real_message_db_keeps_its_streams_and_versions() {
     .await;
     let log = db.log("accounts").await;
     assert_eq!(import(&log, ImportSource { keep_ids: true, ..ImportSource::message_db() }).await, 51);
-    let stream: Vec<Event> = log.read_stream(StreamQuery::new("account-1")).try_collect().await.unwrap();
+    let stream: Vec<RecordedEvent> = log.read_stream(StreamQuery::new("account-1")).try_collect().await.unwrap();
     assert_eq!((stream.len(), stream[12].data_text()), (13, "{\"amount\": 49}"));
     assert_eq!(stream[0].headers["schemaVersion"], "1");
     let same = "SELECT count(*) FROM headwater_private.events e JOIN message_store.messages m

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use headwater_conformance::TestDatabase;
 use headwater_core::{Event, Instance, ReadError};
 use headwater_postgres::{InboxRow, LiveReport, PgInbox};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
+
+use crate::common::recorded;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn row(place: (u64, u32), sequence: u64) -> InboxRow {
-    let mut event = Event::raw("E", serde_json::json!({ "n": sequence }));
-    event.global_sequence = Some(sequence);
+    let event = recorded(sequence, Event::raw("E", serde_json::json!({ "n": sequence })));
     InboxRow { place, global_sequence: Some(sequence), event: Some(event), error: None }
 }
 
@@ -330,8 +331,7 @@ async fn a_page_is_bounded_by_bytes() {
     let term = take(&inbox, &Instance::new("a")).await.unwrap();
     inbox.begin(term, None, "system", 1).await.unwrap();
     for sequence in 1..=5 {
-        let mut event = headwater_core::Event::raw("Large", serde_json::json!("x".repeat(3 * 1024 * 1024)));
-        event.global_sequence = Some(sequence);
+        let event = recorded(sequence, Event::raw("Large", serde_json::json!("x".repeat(3 * 1024 * 1024))));
         let row = InboxRow { event: Some(event), ..row((sequence, 1), sequence) };
         inbox.receive(term, None, &[row]).await.unwrap();
     }

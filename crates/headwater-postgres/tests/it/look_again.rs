@@ -4,9 +4,9 @@
 //! To see whether a hole was looked into, a test puts an event there without a writer that ends.
 
 use crate::common::{emit, run};
-use headwater_conformance::TestDatabase;
 use headwater_core::{EventLog, Gaps, Look, LookAhead, NamespaceConfig, Writer, missing_runs};
 use headwater_postgres::{LogOptions, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 use tokio::task::JoinHandle;
 

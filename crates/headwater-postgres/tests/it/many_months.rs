@@ -3,9 +3,9 @@
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, raw, run, until_it_waits};
-use headwater_conformance::TestDatabase;
-use headwater_core::{Event, EventLog, LogQuery, NamespaceConfig, Storage};
+use headwater_core::{EventLog, LogQuery, NamespaceConfig, RecordedEvent, Storage};
 use headwater_postgres::{LogOptions, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 /// A log with so many past months of ten events each and ten of this month, sealed, and past months taken out of the current ones.
@@ -301,7 +301,7 @@ async fn a_rare_type_behind_60_months_is_found() {
         (3, LogQuery::after(0).backwards()),
     ] {
         let page = log.log_page(&rare(number, query)).await.unwrap();
-        let found: Vec<Option<u64>> = page.events.iter().map(|event: &Event| event.global_sequence).collect();
+        let found: Vec<Option<u64>> = page.events.iter().map(|event: &RecordedEvent| event.global_sequence).collect();
         assert_eq!(found, [Some(u64::from(number))]);
     }
 }

@@ -5,13 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::run;
-use headwater_conformance::TestDatabase;
 use headwater_core::{AdminError, NamespaceConfig};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions};
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr};
 
-pub(crate) fn sql_folder(name: &str) -> Vec<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql").join(name);
+/// The migrations, each as (name, text), in order.
+pub(crate) fn migrations() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/migrations");
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| {
@@ -21,6 +22,28 @@ pub(crate) fn sql_folder(name: &str) -> Vec<(String, String)> {
         .collect();
     files.sort();
     files
+}
+
+/// The functions and the statements in `sql/`, each as (room, name, text), in order.
+pub(crate) fn sql_files() -> (Vec<SqlFile>, Vec<SqlFile>) {
+    let mut files = Vec::new();
+    let rooms = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("sql")).unwrap();
+    for room in rooms.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir() && !path.ends_with("migrations")) {
+        for path in fs::read_dir(&room).unwrap().map(|entry| entry.unwrap().path()) {
+            let room = room.file_name().unwrap().to_str().unwrap().to_owned();
+            let name = path.file_name().unwrap().to_str().unwrap().trim_end_matches(".sql").to_owned();
+            files.push(SqlFile { room, name, text: fs::read_to_string(path).unwrap() });
+        }
+    }
+    files.sort();
+    files.into_iter().partition(|file| !file.name.ends_with(".query"))
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SqlFile {
+    pub(crate) room: String,
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 #[tokio::test]
@@ -86,14 +109,20 @@ async fn an_unmigrated_database_is_said_to_be_so() {
 async fn every_statement_can_be_prepared() {
     let db = TestDatabase::create().await;
     let mut session = db.session().await;
-    let scripts = ["migrations_table"];
-    for (name, text) in sql_folder("statements") {
-        if scripts.contains(&name.as_str()) {
+    let (_, statements) = sql_files();
+    // What begins and ends transactions, and what is for the databases that imports read.
+    let is_ours = |file: &SqlFile| match &*file.room {
+        "session" => false,
+        "import" => file.name.starts_with("import_") || file.name.starts_with("export_"),
+        _ => true,
+    };
+    for SqlFile { room, name, text } in statements.into_iter().filter(is_ours) {
+        if name == "migrations_table.query" {
             run(&mut session, &text).await;
             continue;
         }
         if let Err(error) = session.prepare(AssertSqlSafe(text).into_sql_str()).await {
-            panic!("statements/{name}.sql: {error}");
+            panic!("{room}/{name}.sql: {error}");
         }
     }
 }
@@ -104,14 +133,14 @@ async fn every_function_has_its_file_and_header() {
     let functions = "SELECT DISTINCT proname::text FROM pg_proc WHERE pronamespace IN ('headwater'::regnamespace, 'headwater_private'::regnamespace)";
     let there: BTreeSet<String> =
         sqlx::query_scalar(functions).fetch_all(db.database.pool()).await.unwrap().into_iter().collect();
+    let (functions, _) = sql_files();
     // Two files hold the two forms of headwater.append.
-    let named: BTreeSet<String> =
-        sql_folder("functions").iter().map(|(name, _)| name.replace("append_streams", "append")).collect();
+    let named: BTreeSet<String> = functions.iter().map(|file| file.name.replace("append_streams", "append")).collect();
     assert_eq!(there, named);
-    for (name, text) in sql_folder("functions") {
+    for SqlFile { room, name, text } in functions {
         let header: String = text.lines().take_while(|line| line.starts_with("--")).collect();
         for word in ["-- headwater", "aises", "ocks", "rites"] {
-            assert!(header.contains(word), "functions/{name}.sql: the header says nothing of what it {word}");
+            assert!(header.contains(word), "{room}/{name}.sql: the header says nothing of what it {word}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a schedule does after a while without anybody to fire it, compared with a walk through all its due times.
 
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;

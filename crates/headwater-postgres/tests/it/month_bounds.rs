@@ -1,8 +1,8 @@
 //! Where months begin and end, and that none is missing: whatever a session has set, and whatever happened to the tables.
 
 use crate::common::{emit, run, sqlstate_of};
-use headwater_conformance::TestDatabase;
 use headwater_postgres::DoctorOptions;
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 const HOSTILE: [&str; 3] = [

@@ -3,9 +3,9 @@
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, run, sqlstate_of, until_it_waits};
-use headwater_conformance::{TestDatabase, TestRole};
 use headwater_core::{NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{GrantKind, LogOptions};
+use headwater_testing::{TestDatabase, TestRole};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// The month after the next one: maintenance makes it ahead of time.

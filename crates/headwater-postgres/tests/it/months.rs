@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::common::months::{looked_into, seal, sessions};
 use crate::common::{emit, raw, run, sqlstate_of, types_after};
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
 use headwater_core::{EventLog, LogQuery, NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{LogOptions, PgLog};
+use headwater_testing::TestDatabase;
 
 /// How many events a page has, and how many past months were looked into for it: the more of both kinds of plans.
 async fn read(db: &TestDatabase, log: &PgLog, query: LogQuery) -> (usize, usize) {
@@ -61,7 +61,7 @@ async fn the_statement_about_gaps_looks_only_into_their_months() {
                 .fetch_one(&mut session)
                 .await
                 .unwrap();
-        let rows = sqlx::query(include_str!("../../sql/statements/gap_events.sql"))
+        let rows = sqlx::query(include_str!("../../sql/log/gap_events.query.sql"))
             .bind(1)
             .bind(vec![45_i64, 47])
             .bind(vec![45_i64, 47])

@@ -3,11 +3,11 @@
 use crate::common::months::{looked_into, seal, sessions};
 use crate::common::{emit, raw, run, sqlstate_of};
 use chrono::{DateTime, Utc};
-use headwater_conformance::TestDatabase;
 use headwater_core::{
     Append, Event, EventLog, ExpectedVersion, GapState, Gaps, LogQuery, NamespaceConfig, StreamQuery,
 };
 use headwater_postgres::{GrantKind, LogOptions, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 fn in_stream(stream: &str) -> Event {

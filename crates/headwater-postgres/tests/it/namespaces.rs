@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{emit, raw, run, sqlstate_of};
-use headwater_conformance::TestDatabase;
 use headwater_core::{AdminError, EventLog, Json, NamespaceConfig, Ordering, names};
 use headwater_postgres::{LogOptions, NamespaceChanges};
+use headwater_testing::TestDatabase;
 use sqlx::postgres::PgListener;
 
 #[tokio::test]

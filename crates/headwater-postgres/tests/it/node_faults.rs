@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::common::queue::{Shop, sequences};
 use headwater_core::{
-    Advance, DeadLetterQuery, DeadLetterState, EventLog, Fence, NodeOptions, StartFrom, SubscriberConfig,
-    SubscriberError, SubscriberMode, SubscriberStore, headers,
+    Advance, DeadLetterQuery, DeadLetterState, EventLog, Fence, GroupStore, NodeOptions, OperatorStore, ProgressStore,
+    StartFrom, SubscriberConfig, SubscriberError, SubscriberMode, headers,
 };
 use headwater_postgres::{GrantKind, PgNodes};
 
@@ -18,7 +18,7 @@ fn nodes(shop: &Shop) -> PgNodes {
 async fn an_event_that_a_handler_had_is_a_letter_when_nobody_handles_it_any_more() {
     let mut shop = Shop::open(0).await;
     let (start_from, mode) = (StartFrom::Beginning, SubscriberMode::Exclusive);
-    shop.store.register(&SubscriberConfig { subscriber_id: "reader".into(), start_from, mode }).await.unwrap();
+    shop.store.register(&SubscriberConfig::new("reader", start_from, mode)).await.unwrap();
     let of_a_stream =
         shop.log.append(crate::common::raw("placed").in_stream("order-1").into()).await.unwrap().global_sequence();
     shop.emit(&["placed", "placed"]).await;
@@ -56,11 +56,7 @@ async fn a_node_that_was_replaced_takes_no_broadcast_from_its_successor() {
     nodes.register(&NodeOptions::new("b"), &[]).await.unwrap();
     let fence = async |node: &str| {
         let subscriber_id = format!("broadcast:{node}");
-        let config = SubscriberConfig {
-            subscriber_id: subscriber_id.clone(),
-            start_from: StartFrom::Beginning,
-            mode: SubscriberMode::Exclusive,
-        };
+        let config = SubscriberConfig::new(&subscriber_id, StartFrom::Beginning, SubscriberMode::Exclusive);
         shop.store.register(&config).await.unwrap();
         let term = Some(shop.store.position(&subscriber_id).await.unwrap().term);
         Fence { subscriber_id, partition: 0, term, history: None }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::common::queue::{Shop, delivered, request};
 use crate::common::{run, sqlstate_of};
 use headwater_core::{
-    Ask, ClaimRequest, DeadLetterQuery, EventLog, EventPattern, Instance, NodeOptions, Registration, Report, StartFrom,
-    SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore, headers,
+    ClaimRequest, DeadLetterQuery, EventLog, EventPattern, GroupStore, Instance, LeaseRequest, NodeOptions,
+    OperatorStore, Registration, Report, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode, headers,
 };
 use headwater_postgres::PgNodes;
 
@@ -121,10 +121,10 @@ async fn what_a_predecessor_owned_can_be_taken_at_once() {
     let nodes = nodes(&shop);
     let mode = SubscriberMode::Partitioned { partitions: 2 };
     for (subscriber_id, mode) in [("one", SubscriberMode::Exclusive), ("group", mode)] {
-        let config = SubscriberConfig { subscriber_id: subscriber_id.into(), start_from: StartFrom::Beginning, mode };
+        let config = SubscriberConfig::new(subscriber_id, StartFrom::Beginning, mode);
         shop.store.register(&config).await.unwrap();
     }
-    let ask = |subscriber_id: &str, term| Ask {
+    let ask = |subscriber_id: &str, term| LeaseRequest {
         subscriber_id: subscriber_id.into(),
         partition: 0,
         share: None,
@@ -153,11 +153,7 @@ async fn nodes_that_are_not_heard_of_for_long_are_forgotten() {
     let mut shop = Shop::open(0).await;
     let nodes = nodes(&shop);
     let gone = nodes.register(&NodeOptions::new("gone"), &[]).await.unwrap();
-    let listener = SubscriberConfig {
-        subscriber_id: "broadcast:gone".into(),
-        start_from: StartFrom::Now,
-        mode: SubscriberMode::Exclusive,
-    };
+    let listener = SubscriberConfig::new("broadcast:gone", StartFrom::Now, SubscriberMode::Exclusive);
     shop.store.register(&listener).await.unwrap();
     time_passes(&mut shop, "nodes", &["last_heartbeat"], "8 days").await;
     nodes.register(&NodeOptions::new("here"), &[]).await.unwrap();

@@ -1,8 +1,8 @@
 //! Ordered, exactly-once consuming by SQL: leases, pages, bundles, settling, failures.
 
 use crate::common::{pid, run, sqlstate_of, until_it_waits};
-use headwater_conformance::TestDatabase;
 use headwater_postgres::GrantKind;
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 use uuid::Uuid;
 

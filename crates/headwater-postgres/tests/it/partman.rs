@@ -1,11 +1,12 @@
 //! Namespaces whose partitions are pg_partman's: the same log, the same retention. Without the extension they are refused.
 
 use crate::common::{raw, run, sqlstate_of, types_after};
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    AdminError, EventLog, NamespaceConfig, Partitions, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore,
+    AdminError, EventLog, GroupStore, MonthsMadeBy, NamespaceConfig, OperatorStore, StartFrom, SubscriberConfig,
+    SubscriberMode,
 };
 use headwater_postgres::{LogOptions, PgLog, PgSubscribers, SubscribersOptions};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 /// Whether pg_partman can be had on this server: `scripts/test` installs it where Debian has it, other servers of the matrix lack it.
@@ -16,7 +17,7 @@ async fn available(session: &mut PgConnection) -> bool {
 
 async fn shop(db: &TestDatabase, session: &mut PgConnection) -> PgLog {
     run(session, "CREATE SCHEMA partman; CREATE EXTENSION pg_partman SCHEMA partman").await;
-    let config = NamespaceConfig::new("shop").partitions(Partitions::PgPartman);
+    let config = NamespaceConfig::new("shop").partitions(MonthsMadeBy::PgPartman);
     db.log_with(config, LogOptions::default()).await
 }
 
@@ -39,7 +40,7 @@ async fn leaves(session: &mut PgConnection) -> Vec<(i32, i64)> {
 #[tokio::test]
 async fn without_the_extension_a_namespace_of_it_is_refused() {
     let db = TestDatabase::create().await;
-    let config = NamespaceConfig::new("shop").partitions(Partitions::PgPartman);
+    let config = NamespaceConfig::new("shop").partitions(MonthsMadeBy::PgPartman);
     let refused = db.database.create_namespace(&config).await;
     assert!(matches!(refused, Err(AdminError::NoPartman(_))), "{refused:?}");
     let mut session = db.session().await;
@@ -102,11 +103,7 @@ async fn what_it_made_is_sealed_trimmed_and_dropped_under_our_rule() {
     db.keep_months("shop", 1).await;
     let store =
         PgSubscribers::new(db.database.clone(), log.info().clone(), SubscribersOptions { session_locks: false });
-    let slow = SubscriberConfig {
-        subscriber_id: "slow".into(),
-        start_from: StartFrom::Beginning,
-        mode: SubscriberMode::Exclusive,
-    };
+    let slow = SubscriberConfig::new("slow", StartFrom::Beginning, SubscriberMode::Exclusive);
     store.register(&slow).await.unwrap();
     let held = db.database.maintain("shop", false).await.unwrap();
     assert_eq!((held.sealed, held.trimmed.len()), (3, 0));
@@ -143,7 +140,7 @@ async fn when_it_is_gone_or_fails_the_months_are_made_without_it() {
 /// 5.x is in no registry that the tests can install from: what is called there is held to its documented signature.
 #[test]
 fn the_call_of_5_x_has_its_arguments() {
-    let function = include_str!("../../sql/functions/partman_months.sql");
+    let function = include_str!("../../sql/retention/partman_months.sql");
     let call =
         function.split("ELSE 'SELECT %I.create_parent(").nth(1).and_then(|rest| rest.split(")'").next()).unwrap();
     let names: Vec<_> = call.split(',').map(|argument| argument.trim().split(" => ").next().unwrap()).collect();

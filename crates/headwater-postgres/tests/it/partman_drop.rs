@@ -1,9 +1,9 @@
 //! Months that pg_partman drops: none that a subscriber still needs, whatever it would do by itself.
 
 use crate::common::{run, sqlstate_of};
-use headwater_conformance::TestDatabase;
-use headwater_core::{GapState, LogQuery, NamespaceConfig, Partitions};
+use headwater_core::{GapState, LogQuery, MonthsMadeBy, NamespaceConfig};
 use headwater_postgres::LogOptions;
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 /// Whether pg_partman can be had on this server: `scripts/test` installs it where Debian has it, other servers of the matrix lack it.
@@ -24,7 +24,7 @@ const LEAVES: &str = "SELECT count(*) FROM headwater_private.leaves(1) l WHERE l
 
 /// Three past months of three events each, of which one is to be kept, and a subscriber that has seen none of it.
 async fn with_a_slow_subscriber(db: &TestDatabase, session: &mut PgConnection) -> headwater_postgres::PgLog {
-    let config = NamespaceConfig::new("shop").partitions(Partitions::PgPartman);
+    let config = NamespaceConfig::new("shop").partitions(MonthsMadeBy::PgPartman);
     let log = db.log_with(config, LogOptions::default()).await;
     db.past_months("shop", 3, 3).await;
     db.keep_months("shop", 1).await;

@@ -4,12 +4,12 @@ use crate::common::queue::{Shop, delivered, request};
 use crate::common::subscribers::{LONG, Process, advance, ask, fence, with_ledger};
 use crate::common::{emit, run, sqlstate_of};
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Append, Ask, ClaimRequest, Event, EventLog, ExpectedVersion, Gap, GapState, Json, LogQuery, Report, StartFrom,
-    StreamQuery, SubscriberError, SubscriberStore,
+    Append, ClaimRequest, Event, EventLog, ExpectedVersion, Gap, GapState, GroupStore, Json, LeaseRequest, LogQuery,
+    OperatorStore, ProgressStore, RecordedEvent, Report, StartFrom, StreamQuery, SubscriberError,
 };
 use headwater_postgres::{PgLog, Redelivered, SubscriptionReset};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -33,7 +33,7 @@ async fn noted(db: &TestDatabase) -> Vec<u64> {
     db.database.poison("shop", true, 100).await.unwrap().iter().map(|poison| poison.global_sequence).collect()
 }
 
-fn sequences(events: &[Event]) -> Vec<u64> {
+fn sequences(events: &[RecordedEvent]) -> Vec<u64> {
     events.iter().filter_map(|event| event.global_sequence).collect()
 }
 
@@ -167,7 +167,7 @@ impl Process {
         self.register(subscriber_id, StartFrom::After(position)).await;
         let term = self.take(subscriber_id).await.unwrap();
         let report = Report { transactional, ..Report::default() };
-        let asks = [Ask { report, ..ask(subscriber_id, Some(term)) }];
+        let asks = [LeaseRequest { report, ..ask(subscriber_id, Some(term)) }];
         assert_eq!(self.store.keep(&self.instance, &asks, LONG).await.unwrap()[0].term, Some(term));
         term
     }
@@ -307,7 +307,7 @@ async fn who_was_just_taken_over_is_moved_back_too() {
     a.take("plain").await.unwrap();
     a.register("transactional", StartFrom::After(9)).await;
     let report = Report { transactional: true, ..Report::default() };
-    let asks = [Ask { report, ..ask("transactional", None) }];
+    let asks = [LeaseRequest { report, ..ask("transactional", None) }];
     assert!(a.store.keep(&a.instance, &asks, LONG).await.unwrap()[0].term.is_some());
     assert_eq!(db.database.reset_on_poison("shop", &[5]).await.unwrap(), [reset("plain", 9, 4)]);
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::common::proxy::Proxy;
-use headwater_conformance::TestDatabase;
-use headwater_core::{NamespaceInfo, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
+use headwater_core::{GroupStore, NamespaceInfo, OperatorStore, StartFrom, SubscriberConfig, SubscriberMode};
 use headwater_postgres::{Database, DatabaseOptions, PgSubscribers, SubscribersOptions};
+use headwater_testing::TestDatabase;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::{PgConnection, Row};
 
@@ -38,11 +38,7 @@ impl Shop {
         let mut session = db.session().await;
         crate::common::run(&mut session, "CREATE TABLE notes (n bigint NOT NULL)").await;
         let shop = Shop { db, info, session };
-        let config = SubscriberConfig {
-            subscriber_id: "totals".into(),
-            start_from: StartFrom::Beginning,
-            mode: SubscriberMode::Exclusive,
-        };
+        let config = SubscriberConfig::new("totals", StartFrom::Beginning, SubscriberMode::Exclusive);
         shop.subscribers(&shop.db.database).register(&config).await.unwrap();
         shop
     }

@@ -8,8 +8,8 @@ use crate::sql_docs::public;
 use chrono::{DateTime, Datelike, Duration, TimeZone, Timelike, Utc};
 use chrono_tz::Tz;
 use futures::TryStreamExt;
-use headwater_conformance::TestDatabase;
-use headwater_core::{Event, EventLog, StreamQuery};
+use headwater_core::{EventLog, RecordedEvent, StreamQuery};
+use headwater_testing::TestDatabase;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -268,7 +268,8 @@ async fn names_and_payloads_come_back_as_they_were() {
         .fetch_all(&mut session)
         .await
         .unwrap();
-        let by_rust: Vec<Event> = log.read_stream(StreamQuery::new(stream.as_str())).try_collect().await.unwrap();
+        let by_rust: Vec<RecordedEvent> =
+            log.read_stream(StreamQuery::new(stream.as_str())).try_collect().await.unwrap();
         let by_rust = by_rust.last().unwrap();
         for (stored_type, stored_key, stored_actor, stored_headers, stored_data) in &stored {
             assert_eq!((stored_type, stored_key, stored_actor), (&event_type, &key, &actor));

@@ -14,9 +14,9 @@ use std::fmt;
 
 use crate::common::run;
 use futures::future::join_all;
-use headwater_conformance::TestDatabase;
 use headwater_core::{NamespaceConfig, Storage};
 use headwater_postgres::LogOptions;
+use headwater_testing::TestDatabase;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 

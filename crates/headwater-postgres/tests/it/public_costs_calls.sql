@@ -31,6 +31,7 @@ SELECT headwater.append('shop', '[{"stream_id": "order-1", "events": [{"type": "
 SELECT headwater.append_batch('shop', '{1}', ARRAY[headwater.uuid_v7()], '{A}', '{1}', '{order-1}', '{1}', '{1}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{1}', '{order-1}', '{1}', NULL, true, NULL);
 SELECT headwater.append_event_log('shop', 'A', '{}', 'node-0');
 SELECT headwater.append_writes('shop', '[{"stream_id": "order-1", "events": [{"type": "A"}]}]');
+SELECT headwater.attend_queues(1, 'node-0', '018f0000-0000-7000-8000-0000000000aa', '{work,reader}', '{1,2}', 3600000);
 SELECT headwater.attend_alone('shop', '{reader-1}', '{null}', 3600000);
 SELECT headwater.begin_event(1, 'reader', k.reader_term, 0, '01900000-0000-7000-8000-000000000001') FROM public.known k;
 SELECT headwater.begin_history();
@@ -112,6 +113,8 @@ SELECT headwater.nack('shop', 'work', c.claim_id, c.sequences) FROM (SELECT c.cl
 SELECT headwater.nack('shop', 'work', k.claim_id, permanent => true) FROM public.known k;
 SELECT headwater.next_events('shop', 'reader', 0, k.reader_term, $n$) FROM public.known k;
 SELECT headwater.next_events('shop', 'reader', 0, k.reader_term, $n$, scope => 'event') FROM public.known k;
+SELECT headwater.list_states('shop', 'reader', max_states => $n$);
+SELECT headwater.list_states('shop', 'reader', only_id => 'state');
 SELECT headwater.next_events('shop', 'group', 0, k.group_term, $n$) FROM public.known k;
 SELECT headwater.next_events('shop', 'reader', 0, k.reader_term, 10, event_types => '{A}') FROM public.known k;
 SELECT headwater.next_runs('0 2 * * *');
@@ -121,7 +124,6 @@ SELECT headwater.partition_of('k', 16);
 SELECT headwater.pause_schedule('shop', 'daily');
 SELECT headwater.pause_self(1, 'reader', k.reader_term, 'why', 0) FROM public.known k;
 SELECT headwater.pause_subscriber('shop', 'reader');
-SELECT headwater.paused_subscribers(1, '{reader}');
 SELECT headwater.poison(1, false, 1);
 SELECT headwater.poison_to_tell('shop', 'mail', 10);
 SELECT headwater.poison_told('shop', 'mail', ARRAY[k.first + 1]) FROM public.known k;
@@ -143,6 +145,9 @@ SELECT headwater.redriven(1, 'reader', k.reader_term, 1, NULL, NULL, 'node-0', 0
 SELECT headwater.register_node('shop', 'another');
 SELECT headwater.register_subscriber('shop', 'another');
 SELECT headwater.register_subscriber('shop', 'another', 'now', mode => 'shared');
+SELECT headwater.register_subscriber('shop', 'work', mode => 'shared', event_types => '{A}');
+-- before: SELECT headwater.set_event_types('shop', 'work', '{B}')
+SELECT headwater.register_subscriber('shop', 'work', mode => 'shared', event_types => '{A}');
 SELECT headwater.register_subscriber('shop', 'reader');
 SELECT headwater.release_leases('shop', '018f0000-0000-7000-8000-0000000000aa', '{reader}', '{0}', '{false}');
 SELECT headwater.release_partitions('shop', 'reader', '018f0000-0000-7000-8000-0000000000aa');
@@ -158,6 +163,11 @@ SELECT headwater.run_scheduled_task(k.task_id) FROM public.known k;
 SELECT headwater.schedule('shop', 'hourly', 'A', '0 * * * *');
 SELECT headwater.schedule_history('shop', 'daily');
 SELECT headwater.schedule_status('shop', 'daily');
+SELECT headwater.set_event_types('shop', 'work', '{A}');
+-- before: SELECT headwater.set_event_types('shop', 'work', '{B}')
+SELECT headwater.claim('shop', 'work', $n$);
+-- before: SELECT headwater.set_event_types('shop', 'work', '{B*}')
+SELECT headwater.claim('shop', 'work', $n$);
 SELECT headwater.settle('shop', 'reader', 0, k.reader_term, k.cursor) FROM public.known k;
 SELECT headwater.settle('shop', 'reader', 0, k.reader_term, e.cursor) FROM public.known k CROSS JOIN LATERAL headwater.next_events('shop', 'reader', 0, k.reader_term, $n$) e WHERE e.cursor IS NOT NULL;
 SELECT headwater.settle_ahead_in(1, 'reader', 0, k.reader_term, ARRAY[k.first + 3], k.first - 1, '{}') FROM public.known k;
@@ -180,6 +190,8 @@ SELECT headwater.import_finish('new', jsonb_build_object('events', 4, 'rows', ca
 SELECT headwater.register_node('shop', 'node-0');
 -- locks: 128
 SELECT headwater.reset_subscriber('shop', 'work', k.first) FROM public.known k;
+-- before: SELECT headwater.set_event_types('shop', 'work', '{A}')
+SELECT headwater.settle_untaken('shop', 'work', 100);
 SELECT headwater.rename_namespace('shop', 'store', force => true);
 SELECT headwater.forget_applied(1, 'reader');
 SELECT headwater.discard('shop', 'why', 'work');
@@ -225,6 +237,11 @@ SELECT headwater.maintain_shared();
 SELECT headwater.apply_grants();
 
 -- grows: namespaces, beside
+SELECT headwater.all_dead_letters(max_letters => 10);
+SELECT headwater.all_groups();
+SELECT headwater.all_schedules();
+SELECT headwater.readable_namespaces();
+SELECT * FROM headwater.projection_states;
 SELECT headwater.namespace_status();
 SELECT headwater.cdc_status();
 SELECT headwater.count_dead_letters();

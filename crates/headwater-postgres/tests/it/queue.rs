@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::common::queue::{Shop, delivered, request, sequences};
 use crate::common::{pid, run, sqlstate_of, until_it_waits};
 use headwater_core::{
-    ClaimRequest, DeadLetterQuery, DeadLetterState, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode,
-    SubscriberStore,
+    ClaimRequest, DeadLetterQuery, DeadLetterState, GroupStore, OperatorStore, StartFrom, SubscriberConfig,
+    SubscriberError, SubscriberMode,
 };
 use headwater_postgres::PgQueue;
 use uuid::Uuid;
@@ -415,11 +415,7 @@ async fn the_status_of_a_queue_is_looked_up() {
 #[tokio::test]
 async fn what_cannot_be_asked_is_refused() {
     let mut shop = Shop::open(1).await;
-    let exclusive = SubscriberConfig {
-        subscriber_id: "alone".into(),
-        start_from: StartFrom::Beginning,
-        mode: SubscriberMode::Exclusive,
-    };
+    let exclusive = SubscriberConfig::new("alone", StartFrom::Beginning, SubscriberMode::Exclusive);
     shop.store.register(&exclusive).await.unwrap();
     let claim = shop.claim(1).await.remove(0).claim_id;
     for (call, state) in [

@@ -2,7 +2,7 @@
 
 use crate::common::queue::Shop;
 use crate::common::run;
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 const CYCLES: usize = 1_500;

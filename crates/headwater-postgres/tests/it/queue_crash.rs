@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::raw;
 use headwater_core::{
-    ClaimRequest, EventLog, NamespaceConfig, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore,
+    ClaimRequest, EventLog, GroupStore, NamespaceConfig, OperatorStore, StartFrom, SubscriberConfig, SubscriberMode,
 };
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions, PgQueue, PgSubscribers, SubscribersOptions};
@@ -19,11 +19,7 @@ async fn what_was_handed_back_before_a_crash_comes_again_though_the_rest_is_acke
     database.create_namespace(&NamespaceConfig::new("shop")).await.unwrap();
     let log = database.open_log("shop", LogOptions::default()).await.unwrap();
     let store = PgSubscribers::new(database.clone(), log.info().clone(), SubscribersOptions::default());
-    let shared = SubscriberConfig {
-        subscriber_id: "work".into(),
-        start_from: StartFrom::Beginning,
-        mode: SubscriberMode::Shared,
-    };
+    let shared = SubscriberConfig::new("work", StartFrom::Beginning, SubscriberMode::Shared);
     store.register(&shared).await.unwrap();
     let queue = PgQueue::new(database.clone(), log.info().clone(), "work");
     let request = ClaimRequest { visibility: Duration::from_secs(3600), ..ClaimRequest::new("worker") };

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 
 #[tokio::test]
 async fn a_worker_in_sql_alone_works_through_its_queue() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::queue::{Shop, delivered, request, sequences};
 use crate::common::{pid, run, sqlstate_of, until_it_waits};
-use headwater_core::{Claim, ClaimRequest, DeadLetterQuery, SubscriberError, SubscriberStore};
+use headwater_core::{Claim, ClaimRequest, DeadLetterQuery, OperatorStore, SubscriberError};
 
 const NOW: Duration = Duration::ZERO;
 

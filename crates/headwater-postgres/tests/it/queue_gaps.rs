@@ -2,7 +2,7 @@
 
 use crate::common::queue::{Shop, delivered, request, shared};
 use crate::common::{emit, run};
-use headwater_core::{ClaimRequest, StartFrom, SubscriberStore};
+use headwater_core::{ClaimRequest, GroupStore, OperatorStore, StartFrom};
 use sqlx::PgConnection;
 
 /// A log of 1 to 7 without 3 and 6, which are in flight in two sessions.

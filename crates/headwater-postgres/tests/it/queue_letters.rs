@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::queue::{Shop, delivered, request, sequences};
 use crate::common::run;
-use headwater_core::{ClaimRequest, DeadLetter, DeadLetterQuery, DeadLetterState, SubscriberError, SubscriberStore};
+use headwater_core::{ClaimRequest, DeadLetter, DeadLetterQuery, DeadLetterState, OperatorStore, SubscriberError};
 
 const NOW: Duration = Duration::ZERO;
 

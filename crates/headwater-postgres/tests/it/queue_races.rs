@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::queue::{Shop, delivered, sequences};
 use crate::common::{pid, run, until_it_waits};
-use headwater_core::{DeadLetterQuery, SubscriberError, SubscriberStore};
+use headwater_core::{DeadLetterQuery, OperatorStore, SubscriberError};
 use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::queue::{Shop, delivered, request};
 use crate::common::{emit, pid, run, sqlstate_of, until_it_waits};
-use headwater_core::{ClaimRequest, DeadLetterQuery, SubscriberError, SubscriberStore};
+use headwater_core::{ClaimRequest, DeadLetterQuery, OperatorStore, SubscriberError};
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::queue::{Shop, sequences};
 use crate::common::run;
-use headwater_core::{Claim, ClaimRequest, DeadLetterQuery, SubscriberError, SubscriberStore};
+use headwater_core::{Claim, ClaimRequest, DeadLetterQuery, OperatorStore, SubscriberError};
 use headwater_postgres::{Database, DatabaseOptions, PgQueue};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::queue::{Shop, delivered, request, sequences};
 use crate::common::{emit, raw, run};
-use headwater_core::{Append, ClaimRequest, EventLog, SubscriberStore};
+use headwater_core::{Append, ClaimRequest, EventLog, OperatorStore};
 use sqlx::{AssertSqlSafe, Row};
 
 /// Claims in SQL: the sequences; NULL where there may be more.

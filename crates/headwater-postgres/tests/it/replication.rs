@@ -1,8 +1,10 @@
 //! What following the WAL needs of SQL: publications, snapshots, slots, and ledgers for what was poison. The inbox: see `inbox.rs`.
 
-use headwater_conformance::TestDatabase;
+use std::time::Duration;
+
 use headwater_core::AdminError;
-use headwater_postgres::SlotDropped;
+use headwater_postgres::{Database, DatabaseOptions, SlotDropped};
+use headwater_testing::TestDatabase;
 use sqlx::Connection;
 
 #[tokio::test]
@@ -88,4 +90,20 @@ async fn a_ledger_with_one_more_has_no_ranges_that_touch() {
             .unwrap();
         assert_eq!(with, expected, "{ledger:?}");
     }
+}
+
+/// What follows the WAL asks for the history first. A call that is never answered must not stop it
+/// for ever, as one did whose connection was half open.
+#[tokio::test]
+async fn a_question_for_the_history_that_is_not_answered_fails_in_time() {
+    let db = TestDatabase::create().await;
+    let options = DatabaseOptions { call_timeout: Duration::from_millis(500), ..DatabaseOptions::default() };
+    let database = Database::connect(&db.url, options).await.unwrap();
+    let history = database.history().await.unwrap();
+    let mut holder = db.session().await;
+    sqlx::raw_sql("BEGIN; LOCK TABLE headwater_private.histories").execute(&mut holder).await.unwrap();
+    let asked = tokio::time::timeout(Duration::from_secs(60), database.history()).await.expect("an answer or an error");
+    assert!(asked.unwrap_err().is_retryable());
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    assert_eq!(database.history().await.unwrap(), history);
 }

@@ -2,8 +2,10 @@
 
 use crate::common::subscribers::{Process, advance, fence, from, with_ledger};
 use crate::common::{emit, run, sqlstate_of};
-use headwater_conformance::TestDatabase;
-use headwater_core::{Advance, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode, SubscriberStore};
+use headwater_core::{
+    Advance, GroupStore, OperatorStore, ProgressStore, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode,
+};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 /// A log of 1 to 7 without 3 and 6, which are in flight in two sessions; and who reads it.
@@ -132,11 +134,7 @@ async fn a_start_beyond_the_horizon_has_what_is_in_flight_in_its_ledger() {
 #[tokio::test]
 async fn a_position_beyond_the_log_is_refused() {
     let (_db, a, _session, _open) = log().await;
-    let beyond = SubscriberConfig {
-        subscriber_id: "totals".into(),
-        start_from: StartFrom::After(i64::MAX.unsigned_abs()),
-        mode: SubscriberMode::default(),
-    };
+    let beyond = SubscriberConfig::new("totals", StartFrom::After(i64::MAX.unsigned_abs()), SubscriberMode::default());
     let refused = a.store.register(&beyond).await;
     assert!(
         matches!(&refused, Err(SubscriberError::InvalidInput(message)) if message.contains("head is 7")),

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::common::{emit, raw, run, sqlstate_of, types_after};
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Append, AppendError, Event, EventLog, ExpectedVersion, GapState, Json, LogQuery, NamespaceConfig, StartFrom,
-    Storage, StreamQuery, SubscriberConfig, SubscriberMode, SubscriberStore,
+    Append, AppendError, Event, EventLog, ExpectedVersion, GapState, GroupStore, Json, LogQuery, NamespaceConfig,
+    OperatorStore, StartFrom, Storage, StreamQuery, SubscriberConfig, SubscriberMode,
 };
 use headwater_postgres::{LogOptions, Maintained, PgLog, PgSubscribers, SubscribersOptions};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -27,7 +27,7 @@ fn subscribers(log: &PgLog) -> PgSubscribers {
 }
 
 async fn register(log: &PgLog, id: &str, mode: SubscriberMode) {
-    let config = SubscriberConfig { subscriber_id: id.into(), start_from: StartFrom::Beginning, mode };
+    let config = SubscriberConfig::new(id, StartFrom::Beginning, mode);
     subscribers(log).register(&config).await.unwrap();
 }
 
@@ -83,7 +83,7 @@ async fn months_that_are_older_go_and_the_log_says_so() {
 
     let again = maintain(&db).await;
     assert_eq!((again.sealed, again.trimmed.len(), again.dropped.len()), (0, 0, 0));
-    let months = db.database.partitions("shop").await.unwrap();
+    let months = db.database.months("shop").await.unwrap();
     assert_eq!(months.len(), 9);
     assert!(months[0].dropped_at.is_some() && months[0].events == Some(3) && months[0].bytes.is_none());
     assert!(months[3].due_at.is_some() && !months[3].due && months[3].first_sequence == Some(10));
@@ -262,11 +262,7 @@ async fn who_starts_at_the_beginning_starts_with_what_is_kept() {
     let store = subscribers(&log);
     register(&log, "new", SubscriberMode::Exclusive).await;
     assert_eq!(store.position("new").await.unwrap().position, 9);
-    let config = SubscriberConfig {
-        subscriber_id: "after".into(),
-        start_from: StartFrom::After(12),
-        mode: SubscriberMode::Exclusive,
-    };
+    let config = SubscriberConfig::new("after", StartFrom::After(12), SubscriberMode::Exclusive);
     store.register(&config).await.unwrap();
     assert_eq!(store.position("after").await.unwrap().position, 12);
     store.reset("after", 3).await.unwrap();

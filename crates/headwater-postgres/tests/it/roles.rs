@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::common::{emit, raw, run, sqlstate_of};
-use headwater_conformance::{TestDatabase, TestRole};
 use headwater_core::{
     AdminError, Append, AppendError, EventLog, ExpectedVersion, LogQuery, NamespaceConfig, Ordering, ReadError,
 };
 use headwater_postgres::{GrantKind, InboxRow, LogOptions, NamespaceChanges, PgInbox, PgLog};
+use headwater_testing::{TestDatabase, TestRole};
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use uuid::Uuid;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::common::run;
-use headwater_conformance::{TestDatabase, TestRole};
 use headwater_postgres::GrantKind;
+use headwater_testing::{TestDatabase, TestRole};
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 const KINDS: [GrantKind; 3] = [GrantKind::Producer, GrantKind::Consumer, GrantKind::Admin];
@@ -13,6 +13,9 @@ const KINDS: [GrantKind; 3] = [GrantKind::Producer, GrantKind::Consumer, GrantKi
 /// Functions that are told no namespace in their first argument, and how they are called with things of the bank's. Without a call: those that compute from what
 /// they are given, and look at no table.
 const OTHERS: &[(&str, &[&str])] = &[
+    ("all_dead_letters", &["headwater.all_dead_letters()", "headwater.all_dead_letters('bank')"]),
+    ("all_groups", &["headwater.all_groups()"]),
+    ("all_schedules", &["headwater.all_schedules()"]),
     ("append_event_log", &["headwater.append_event_log('bank', 'Secret', '{}', 'vault')"]),
     ("apply_grants", &["headwater.apply_grants()", "headwater.apply_grants(current_user::regrole)"]),
     ("begin_history", &["headwater.begin_history()"]),
@@ -38,6 +41,7 @@ const OTHERS: &[(&str, &[&str])] = &[
     ("purge_dropped", &["headwater.purge_dropped()"]),
     ("queue_lags", &["headwater.queue_lags()"]),
     ("queue_name_for_namespace", &[]),
+    ("readable_namespaces", &["headwater.readable_namespaces()"]),
     ("require_history", &["headwater.require_history(NULL)"]),
     ("run_scheduled_task", &["headwater.run_scheduled_task('{task}')"]),
     ("subscriber_lags", &["headwater.subscriber_lags()"]),
@@ -65,6 +69,7 @@ async fn two() -> TestDatabase {
         SELECT headwater.claim('bank', 'queue', 2);
         SELECT headwater.nack('bank', 'queue', claim_id, permanent => true) FROM headwater_private.claims WHERE NOT done ORDER BY number LIMIT 1;
         SELECT headwater.nack('bank', 'queue', claim_id) FROM headwater_private.claims WHERE NOT done ORDER BY number LIMIT 1;
+        SELECT headwater.put_state((headwater_private.namespace_row('bank')).namespace_id, 'group', 'secret', '\"hush\"');
         SELECT headwater.register_node('bank', 'vault', event_types => ARRAY['Secret']);
         SELECT headwater.schedule('bank', 'nightly', 'Secret', '0 2 * * *', payload => '\"hush\"');
         SELECT headwater.run_schedule_now('bank', 'nightly');

@@ -6,12 +6,13 @@ use crate::common::{pid, run, sqlstate_of, types_after, until_it_waits};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::TryStreamExt;
 use futures::future::join_all;
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Event, EventLog, Json, MissedRuns, NamespaceConfig, Ordering, RunOutcome, ScheduleError, ScheduleState, Task,
+    EventLog, Json, MissedRuns, NamespaceConfig, Ordering, RecordedEvent, RunOutcome, ScheduleError, ScheduleState,
+    Task,
 };
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, Fired, LogOptions, NamespaceChanges, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::{Connection, PgConnection, Row};
 
 fn hourly(name: &str) -> Task {
@@ -34,7 +35,7 @@ async fn fire_at(session: &mut PgConnection, time: &str) -> (i32, i32) {
 
 /// The due times of all events, by the header that says so, without the day's and the seconds' ends.
 async fn fired_for(log: &PgLog) -> Vec<String> {
-    let events: Vec<Event> = log.read_all_events_since(0).try_collect().await.unwrap();
+    let events: Vec<RecordedEvent> = log.read_all_events_since(0).try_collect().await.unwrap();
     events.iter().map(|event| event.headers["scheduled_at"].replace(":00.000000Z", "")).collect()
 }
 
@@ -86,11 +87,11 @@ async fn a_due_schedule_appends_its_event_and_moves_on() {
 }
 
 trait LastOf {
-    async fn last_of(&self, stream_id: &str) -> Event;
+    async fn last_of(&self, stream_id: &str) -> RecordedEvent;
 }
 
 impl LastOf for PgLog {
-    async fn last_of(&self, stream_id: &str) -> Event {
+    async fn last_of(&self, stream_id: &str) -> RecordedEvent {
         let query = headwater_core::StreamQuery::new(stream_id).backwards().page_size(1);
         self.stream_page(&query).await.unwrap().remove(0)
     }

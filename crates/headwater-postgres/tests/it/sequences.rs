@@ -3,11 +3,11 @@
 use crate::common::queue::{Shop, sequences};
 use crate::common::subscribers::{Process, advance, fence};
 use crate::common::{emit, run, sqlstate_of};
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    AdminError, EventLog, Gap, GapState, LogQuery, ReadError, StartFrom, SubscriberConfig, SubscriberError,
-    SubscriberMode, SubscriberStore,
+    AdminError, EventLog, Gap, GapState, GroupStore, LogQuery, OperatorStore, ProgressStore, ReadError, StartFrom,
+    SubscriberConfig, SubscriberError, SubscriberMode,
 };
+use headwater_testing::TestDatabase;
 
 const BEYOND: u64 = i64::MAX.unsigned_abs() + 1;
 
@@ -72,11 +72,7 @@ async fn what_the_database_cannot_hold_is_refused() {
     a.register("totals", StartFrom::Beginning).await;
     let none = fence("totals", None);
     for number in [BEYOND, u64::MAX] {
-        let beyond = SubscriberConfig {
-            subscriber_id: "beyond".into(),
-            start_from: StartFrom::After(number),
-            mode: SubscriberMode::default(),
-        };
+        let beyond = SubscriberConfig::new("beyond", StartFrom::After(number), SubscriberMode::default());
         let gap = Gap { first: 1, last: number, state: GapState::Permanent };
         let refused = [
             a.store.register(&beyond).await,

@@ -2,13 +2,13 @@
 
 use crate::common::months::seal;
 use crate::common::{emit, raw, run, sqlstate_of, types_after};
-use crate::migrations::sql_folder;
-use headwater_conformance::TestDatabase;
+use crate::migrations::migrations;
 use headwater_core::{
-    AdminError, EventLog, GapState, LogQuery, NamespaceConfig, StartFrom, Storage, StreamQuery, SubscriberConfig,
-    SubscriberMode, SubscriberStore,
+    AdminError, EventLog, GapState, GroupStore, LogQuery, NamespaceConfig, StartFrom, Storage, StreamQuery,
+    SubscriberConfig, SubscriberMode,
 };
 use headwater_postgres::{Database, LogOptions, PgLog, PgSubscribers, SubscribersOptions};
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// Two namespaces with 6 past months of 50 events each. `short` keeps three of them, `long` all.
@@ -226,7 +226,7 @@ async fn a_dropped_namespace_is_gone_with_all_that_it_had() {
         let options = SubscribersOptions { session_locks: false };
         let store = PgSubscribers::new(log.database().clone(), log.info().clone(), options);
         for (id, mode) in [("reader", SubscriberMode::Exclusive), ("queue", SubscriberMode::Shared)] {
-            let config = SubscriberConfig { subscriber_id: id.into(), start_from: StartFrom::Beginning, mode };
+            let config = SubscriberConfig::new(id, StartFrom::Beginning, mode);
             store.register(&config).await.unwrap();
         }
         let namespace = &log.info().name;
@@ -298,8 +298,8 @@ async fn a_namespace_is_not_dropped_under_an_open_append() {
 async fn a_database_with_tables_for_each_namespace_is_carried_over() {
     let db = TestDatabase::create_empty().await;
     let mut session = db.session().await;
-    run(&mut session, include_str!("../../sql/statements/migrations_table.sql")).await;
-    for (version, (name, text)) in (1i64..=18).zip(sql_folder("migrations")) {
+    run(&mut session, include_str!("../../sql/admin/migrations_table.query.sql")).await;
+    for (version, (name, text)) in (1i64..=18).zip(migrations()) {
         run(&mut session, &text).await;
         let note = "INSERT INTO headwater.migrations (version, name, checksum) VALUES ($1, $2, encode(sha256(convert_to($3, 'UTF8')), 'hex'))";
         sqlx::query(note).bind(version).bind(name).bind(text).execute(&mut session).await.unwrap();

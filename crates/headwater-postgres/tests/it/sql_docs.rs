@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::run;
-use headwater_conformance::TestDatabase;
+use crate::migrations::sql_files;
+use headwater_testing::TestDatabase;
 
 pub(crate) fn page() -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md")).unwrap()
@@ -23,10 +24,9 @@ pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
 
 /// Functions whose files say that they are public.
 pub(crate) fn public() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/functions");
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let public = files.filter(|path| fs::read_to_string(path).unwrap().contains("\n-- Public: in docs/sql.md.\n"));
-    let names = public.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+    let (functions, _) = sql_files();
+    let public = functions.into_iter().filter(|file| file.text.contains("\n-- Public: in docs/sql.md.\n"));
+    let names = public.map(|file| file.name);
     // Two files hold the two forms of headwater.append.
     names.map(|name| if name == "append_streams" { "append".into() } else { name }).collect()
 }

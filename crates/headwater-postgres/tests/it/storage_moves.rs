@@ -2,9 +2,9 @@
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, raw, run, sqlstate_of, types_after, until_it_waits};
-use headwater_conformance::TestDatabase;
 use headwater_core::{AdminError, Append, EventLog, NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{LogOptions, PgLog, StorageStep};
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::Duration;
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::common::subscribers::{LONG, Process, advance, ask, fence, from, with_ledger};
 use crate::common::{emit, pid, raw, run, sqlstate_of, until_it_waits};
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Append, EventLog, GapState, Report, RunnerState, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode,
-    SubscriberStore,
+    Append, EventLog, GapState, GroupStore, OperatorStore, ProgressStore, Report, RunnerState, StartFrom,
+    SubscriberConfig, SubscriberError, SubscriberMode,
 };
 use headwater_postgres::{PgLog, SubscribersOptions};
+use headwater_testing::TestDatabase;
 use sqlx::{Connection, PgConnection, Row};
 
 async fn shop() -> (TestDatabase, PgLog, PgConnection) {
@@ -286,7 +286,7 @@ async fn keeping_does_not_wait_for_an_owner_that_commits() {
     a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut session, "SET lock_timeout = '100ms'").await;
     let report = Report { state: RunnerState::Live, rate: 5.0, ..Report::default() };
-    let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(2)) }];
+    let asks = [headwater_core::LeaseRequest { report: report.clone(), ..ask("totals", Some(2)) }];
     let patience = Duration::from_secs(5);
     let held = tokio::time::timeout(patience, a.store.keep(&a.instance, &asks, LONG)).await.expect("it waits").unwrap();
     assert_eq!(held[0].term, Some(2), "what it had");
@@ -325,7 +325,7 @@ async fn an_idle_owner_writes_nothing() {
 async fn a_report_is_written_when_it_changes() {
     let (_db, mut session, a, _b) = owned().await;
     let report = Report { state: RunnerState::Held, detail: Some("gap\0 4".into()), rate: 0.5, ..Report::default() };
-    let asks = [headwater_core::Ask { report: report.clone(), ..ask("totals", Some(2)) }];
+    let asks = [headwater_core::LeaseRequest { report: report.clone(), ..ask("totals", Some(2)) }];
     a.store.keep(&a.instance, &asks, LONG).await.unwrap();
     let written = a.store.subscriber("totals").await.unwrap().report.unwrap();
     assert_eq!((written.state, written.detail.as_deref()), (RunnerState::Held, Some("gap\u{fffd} 4")));
@@ -576,8 +576,7 @@ async fn names_are_refused_in_rust_and_in_sql() {
     let (db, log, mut session) = shop().await;
     let a = Process::start(&db, &log, "a").await;
     for name in ["".to_owned(), "x".repeat(256), "a\nb".into(), "a\0b".into()] {
-        let config =
-            SubscriberConfig { subscriber_id: name, start_from: StartFrom::Beginning, mode: SubscriberMode::default() };
+        let config = SubscriberConfig::new(name, StartFrom::Beginning, SubscriberMode::default());
         let refused = a.store.register(&config).await;
         assert!(matches!(&refused, Err(SubscriberError::InvalidInput(_))), "{refused:?}");
     }

@@ -2,9 +2,9 @@
 
 use crate::common::subscribers::Process;
 use crate::common::{emit, run, sqlstate_of};
-use headwater_conformance::TestDatabase;
 use headwater_core::{AdminError, EventLog, LogQuery};
 use headwater_postgres::{TransferError, Transferred};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 /// A namespace with everything in it: streams, a gap, months of the past, subscribers of each mode, dead letters, a schedule, a due event, a state.

@@ -2,9 +2,9 @@
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, raw, run, sqlstate_of, until_it_waits};
-use headwater_conformance::TestDatabase;
 use headwater_core::{Append, EventLog, Index, IndexState, LogQuery, NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{LogOptions, NamespaceChanges, PgLog};
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 async fn number(session: &mut PgConnection, query: &str) -> i64 {

@@ -2,9 +2,9 @@
 
 use crate::common::months::{looked_into, seal, sessions};
 use crate::common::{raw, run};
-use headwater_conformance::TestDatabase;
 use headwater_core::{Append, EventLog, Index, NamespaceConfig};
 use headwater_postgres::LogOptions;
+use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 /// The pages that a statement touches, with all statements of its functions.

@@ -1,9 +1,9 @@
 //! The wall, attacked: by strangers who can only connect, and by roles that were granted something in one namespace.
 
 use crate::common::{emit, run, sqlstate_of};
-use headwater_conformance::{TestDatabase, TestRole};
 use headwater_core::{Append, EventLog, LogQuery};
 use headwater_postgres::{GrantKind, LogOptions};
+use headwater_testing::{TestDatabase, TestRole};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 async fn granted(db: &TestDatabase, namespace: &str, kind: GrantKind) -> TestRole {

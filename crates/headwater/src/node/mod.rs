@@ -1,37 +1,15 @@
 //! Nodes: processes that run subscribers.
 
-mod beyond;
+pub(crate) mod background;
 mod builder;
-mod care;
-mod crew;
-pub(crate) mod due;
+mod delivery;
 mod emit;
-mod gap_records;
-mod groups;
-mod handler;
-mod handlers;
-mod heartbeat;
-mod keeper;
-mod key_hashes;
-mod late;
-mod lent;
-mod limiter;
-mod live_report;
-mod maintenance;
-mod pages;
-mod places;
-mod poison;
-mod proof;
-mod ring;
-mod runner;
-mod saga;
-mod shared;
-mod status;
-mod subscription;
-mod tail;
-mod transaction;
-mod turn;
-mod writing;
+mod lifecycle;
+mod ownership;
+mod queue;
+pub(crate) mod reading;
+pub(crate) mod subscription;
+mod subscriptions;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -39,45 +17,55 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use headwater_cdc::{Feed, LiveStatus};
 use headwater_core::{
-    EventLog, HandlerError, Instance, Report, SubscriberError, SubscriberMode, SubscriberStore, jittered,
+    Backoff, Delivery, EventLog, HandlerError, Instance, Observed, Report, SubscriberError, SubscriberStore,
 };
 use headwater_postgres::{PgLog, PgSubscribers, WakeUps};
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use self::builder::{NodeBuilder, WakeUpSource};
-use self::crew::{Crew, Seat, Tenure};
-pub use self::handler::TransactionScope;
-use self::handlers::Handlers;
-pub use self::handlers::{EventHandler, HANDLERS, HandledEvent};
-use self::heartbeat::Heartbeat;
-use self::keeper::Keeper;
-pub use self::lent::HandlerTransaction;
-use self::subscription::Subscription;
-use self::tail::{Tail, WakeUp};
+pub use headwater_core::{NodeInfo, NodeOptions, Registration};
+pub use headwater_postgres::PgNodes;
 
-/// How long [`Node::shutdown`] waits for events at hand.
+pub use self::builder::{NodeBuilder, WakeUpSource};
+pub(crate) use self::lifecycle::host_name;
+use self::ownership::runners::{OwnedBy, RunnerSlot, Runners};
+use crate::node::delivery::handlers::Handlers;
+pub use crate::node::delivery::handlers::{EventHandler, HANDLERS};
+pub use crate::node::delivery::open_transaction::Transaction;
+use crate::node::delivery::subscription::SubscriptionPlan;
+use crate::node::ownership::heartbeat::Heartbeat;
+use crate::node::ownership::keeper::Keeper;
+use crate::node::reading::tail::{Tail, WakeUp};
+use crate::node::subscription::settings::Surroundings;
+
+/// How long [`Node::shutdown`] waits for the events that are being handled.
 const SHUTDOWN: Duration = Duration::from_secs(30);
-/// How long the rest of a shutdown may take, once events are done: leases are given up, connections closed.
+/// How long the rest of a shutdown may take after the events are done: releasing leases, closing
+/// connections.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// Between looks at a subscriber that another process runs.
+/// Pause between looks at a subscriber that another process runs.
 const WAIT_POLL: Duration = Duration::from_millis(25);
 
-/// A node: a process that is registered in its namespace, emits events, and, once it is [started](Node::start), has its subscribers and handlers handle
-/// them until it is [shut down](Node::shutdown). Dropping it stops them at once, as a crash would.
+/// A process that is registered in its namespace and emits events. After its [start](Node::start),
+/// its subscribers and handlers handle events until it is [shut down](Node::shutdown). Dropping it
+/// stops them at once, as a crash would.
 ///
-/// A node has an id. When a process registers under an id that another one had, it is a new incarnation of the same node: it takes over at once. If the other one still
-/// runs, it goes on as another instance of its subscribers' pools, and is the node again when its successor is gone.
+/// A node has an id. When a process registers under the id of another process, it becomes a new
+/// incarnation of the same node, and takes over at once. If the other process still runs, it goes
+/// on as another instance of its subscribers' pools. It becomes the node again when its successor
+/// is gone.
 pub struct Node {
     instance: Instance,
     log: Arc<dyn EventLog>,
-    /// On PostgreSQL.
+    /// The node's registration, on PostgreSQL.
     registered: Option<Registered>,
     events: Arc<Handlers>,
     broadcasts: Arc<Handlers>,
-    /// Until it is started.
+    /// The builder, until the node is started.
     plan: Mutex<Option<NodeBuilder>>,
     running: OnceLock<Running>,
+    /// Whether the node was shut down.
+    ended: watch::Sender<bool>,
 }
 
 struct Registered {
@@ -86,21 +74,23 @@ struct Registered {
 }
 
 struct Running {
-    crew: Arc<Crew>,
+    runners: Arc<Runners>,
+    /// What a subscription that is added later needs to know about the node.
+    surroundings: Surroundings,
     listening: Option<WakeUps>,
     by_type: Option<ByType>,
     tasks: Mutex<Option<Tasks>>,
-    /// It follows the WAL by way of an inbox.
+    /// Whether the node follows the WAL through an inbox.
     has_inbox: bool,
     stop: watch::Sender<bool>,
 }
 
-/// Subscribers that begin with the first handler that is added.
+/// The subscribers that begin when the first handler is added.
 struct ByType {
-    handling: OnceLock<Arc<Subscription>>,
-    hearing: OnceLock<Arc<Subscription>>,
-    prepared: (Arc<Subscription>, Arc<Subscription>),
-    /// What makes the second known.
+    handling: OnceLock<Arc<SubscriptionPlan>>,
+    hearing: OnceLock<Arc<SubscriptionPlan>>,
+    prepared: (Arc<SubscriptionPlan>, Arc<SubscriptionPlan>),
+    /// The tasks that register the `hearing` subscriber.
     registering: std::sync::Mutex<JoinSet<()>>,
 }
 
@@ -115,21 +105,22 @@ impl Drop for Tasks {
     }
 }
 
-/// How a node fires events and schedules that are due.
+/// How a node fires due events and schedules.
 struct Firing {
     log: PgLog,
     wake_ups: Vec<WakeUp>,
     longest_sleep: Duration,
 }
 
-/// Events from the WAL, and what brings them.
+/// Events from the WAL, and the task that brings them.
+#[cfg_attr(not(feature = "cdc"), allow(dead_code))]
 struct LiveSource {
     feed: Arc<Feed>,
     is_inbox: bool,
     source: BoxFuture<'static, ()>,
 }
 
-/// What a node is made of.
+/// The parts of a node.
 struct Parts {
     instance: Instance,
     log: Arc<dyn EventLog>,
@@ -137,53 +128,58 @@ struct Parts {
     postgres: Option<PgSubscribers>,
     wake_ups: Vec<WakeUp>,
     live: Option<LiveSource>,
-    poison: Option<poison::Teller>,
+    poison: Option<reading::poison::Teller>,
     firing: Option<Firing>,
     listening: Option<WakeUps>,
-    subscriptions: Vec<Subscription>,
-    /// For events and for broadcasts.
-    by_type: Option<(Arc<Subscription>, Arc<Subscription>)>,
+    subscriptions: Vec<SubscriptionPlan>,
+    surroundings: Surroundings,
+    /// The subscriber for events and the subscriber for broadcasts.
+    by_type: Option<(Arc<SubscriptionPlan>, Arc<SubscriptionPlan>)>,
     lease: Duration,
     poll: Duration,
     audit_every: Option<Duration>,
     maintaining: Option<(PgLog, Duration)>,
 }
 
-/// A subscriber of a node, as it is now.
+/// The present state of one of a node's subscribers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubscriberStatus {
-    /// Its id.
+    /// The subscriber's id.
     pub subscriber_id: String,
-    /// Its partition; one that is not partitioned has partition 0 alone.
+    /// The subscriber's partition. A subscriber that is not partitioned has only partition 0.
     pub partition: u32,
-    /// Whether this node handles its events; else another does, or nobody yet.
+    /// Whether this node handles the partition's events. If not, another node does, or none yet.
     pub owned: bool,
-    /// How far its events are handled, written or not; `None`: it is not this node that knows.
+    /// How far the partition's events are handled, whether or not that is written yet. `None`: this
+    /// node does not know.
     pub position: Option<u64>,
-    /// Gaps up to there that were passed and are not closed, first and last of each.
+    /// The gaps up to `position` that were passed and are still open: the first and last sequence
+    /// of each.
     pub pending_gaps: Vec<(u64, u64)>,
     /// Events handled since the node started.
     pub handled: u64,
-    /// What it does.
+    /// What the runner is doing.
     pub report: Report,
 }
 
-/// A node, as it is now.
+/// The present state of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeStatus {
-    /// The node's name and this run of it.
+    /// The node's name and this run of the node.
     pub instance: Instance,
-    /// Whether the log could be read when that was last tried.
+    /// Whether the last read of the log succeeded.
     pub connected: bool,
-    /// Whether wake-ups from other processes can come at present; without them, events are found by polling.
+    /// Whether wake-ups from other processes can come at present. Without them, polling finds the
+    /// events.
     pub listening: bool,
-    /// What brings events from the WAL, if that was asked for.
+    /// The state of the source that brings events from the WAL, if the node was asked to use one.
     pub live: Option<LiveStatus>,
-    /// Whether another process is registered under its id by now: this one stands by, and is the node again when the other is gone.
+    /// Whether another process is now registered under the node's id. This process then stands by,
+    /// and becomes the node again when the other one is gone.
     pub replaced: bool,
-    /// The highest sequence seen.
+    /// The highest sequence that the node has seen.
     pub seen: u64,
-    /// Its subscribers.
+    /// The node's subscribers.
     pub subscribers: Vec<SubscriberStatus>,
 }
 
@@ -196,7 +192,7 @@ impl Running {
         let (poison, telling) = parts
             .poison
             .map(|teller| {
-                let (poison, found) = poison::Poison::new();
+                let (poison, found) = reading::poison::Poison::new();
                 (poison, (teller, found))
             })
             .unzip();
@@ -205,40 +201,35 @@ impl Running {
             others.spawn(live.source);
         }
         let following = tail.clone();
-        others.spawn(async move { following.follow(parts.wake_ups).await });
+        let complete = parts.listening.as_ref().map(WakeUps::complete);
+        others.spawn(async move { following.follow(parts.wake_ups, complete).await });
         let recording = tail.clone();
         others.spawn(async move { recording.write_records().await });
         if let Some(firing) = parts.firing {
-            others.spawn(due::fire(due::Scope::Namespace(firing.log), firing.wake_ups, firing.longest_sleep));
+            others.spawn(background::due::fire(
+                background::due::Scope::Namespace(firing.log),
+                firing.wake_ups,
+                firing.longest_sleep,
+            ));
         }
         if let Some((log, interval)) = parts.maintaining {
-            others.spawn(maintenance::maintain(log, interval));
+            others.spawn(background::maintenance::maintain(log, interval));
         }
         if let Some(interval) = parts.audit_every {
             let ids: Vec<_> =
                 parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
             others.spawn(audit(parts.store.clone(), ids, interval));
         }
-        let crew = Arc::new(Crew::new(tail, parts.store, parts.postgres, parts.instance, heartbeat.clone()));
+        let runners = Arc::new(Runners::new(tail, parts.store, parts.postgres, parts.instance, heartbeat.clone()));
         if let Some((teller, found)) = telling {
-            others.spawn(teller.tell(found, crew.kept.subscribe()));
+            others.spawn(teller.tell(found, runners.kept.subscribe()));
         }
         if let Some(heartbeat) = heartbeat {
             others.spawn(async move { heartbeat.run().await });
         }
-        let subscriptions: Vec<_> = parts.subscriptions.into_iter().map(Arc::new).collect();
-        for subscription in &subscriptions {
-            if subscription.mode == SubscriberMode::Shared {
-                crew.share(subscription);
-                continue;
-            }
-            let (first, assigned) = ([0], subscription.assigned.as_deref());
-            let seats = assigned.unwrap_or(&first);
-            seats.iter().for_each(|partition| _ = crew.seat(subscription, *partition));
-        }
+        parts.subscriptions.into_iter().for_each(|subscription| runners.begin(&Arc::new(subscription)));
         let counted_at = tokio::time::Instant::now();
-        let mut keeper =
-            Keeper { crew: crew.clone(), subscriptions, lease: parts.lease, counted_at, lost: Default::default() };
+        let mut keeper = Keeper { runners: runners.clone(), lease: parts.lease, counted_at, lost: Default::default() };
         let keeper = tokio::spawn(async move {
             keeper.run(stopped).await;
             keeper
@@ -250,26 +241,28 @@ impl Running {
             registering: std::sync::Mutex::default(),
         });
         let tasks = Mutex::new(Some(Tasks { keeper, others }));
-        Running { crew, listening: parts.listening, by_type, tasks, has_inbox, stop }
+        let surroundings = parts.surroundings;
+        Running { runners, surroundings, listening: parts.listening, by_type, tasks, has_inbox, stop }
     }
 
-    /// Lets handlers by event type be given events.
+    /// Starts delivery to the handlers that were added by event type.
     fn handle_events(&self) {
         if let Some(by_type) = &self.by_type {
             by_type.handling.get_or_init(|| {
-                self.crew.share(&by_type.prepared.0);
+                self.runners.share(&by_type.prepared.0);
                 by_type.prepared.0.clone()
             });
         }
     }
 
-    /// Lets handlers of broadcasts be given some, from now on. Returns what makes it so, unless it is.
+    /// Starts delivery to broadcast handlers. Returns the future that registers the subscriber, or
+    /// `None` if it is registered already.
     fn hear_broadcasts(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let by_type = self.by_type.as_ref()?;
         let mut first = None;
         by_type.hearing.get_or_init(|| {
-            let (crew, subscription) = (self.crew.clone(), by_type.prepared.1.clone());
-            first = Some(hear(crew, subscription));
+            let (runners, subscription) = (self.runners.clone(), by_type.prepared.1.clone());
+            first = Some(hear(runners, subscription));
             by_type.prepared.1.clone()
         });
         first
@@ -292,6 +285,7 @@ impl Node {
             broadcasts,
             plan: Mutex::new(Some(plan)),
             running: OnceLock::new(),
+            ended: watch::Sender::new(false),
         }
     }
 
@@ -316,22 +310,27 @@ impl Node {
         Ok(())
     }
 
-    /// Gives a handler the events of a type. In the type, `*` stands for any characters: `user.*`, `*`.
+    /// Adds a handler for the events of a type. In the type, `*` stands for any characters:
+    /// `user.*`, `*`.
     ///
-    /// Several handlers may be for one type: all of them run in one transaction, in the order in which they were added, and that acknowledges the event too. If
-    /// one fails, nothing of it has happened: the event is tried again after a pause, on any node, and becomes a dead letter after the last retry. For speed, a transaction
-    /// holds several events as long as all goes well.
+    /// A type may have several handlers. They all run in one transaction, in the order in which
+    /// they were added, and that transaction also acknowledges the event. If one of them fails, the
+    /// transaction has no effect: the event is tried again after a pause, on any node, and becomes
+    /// a dead letter after the last retry. For speed, one transaction holds several events as long
+    /// as all goes well.
     ///
-    /// Nodes that handle the same type compete: each event goes to one of them. A handler that is added to a running node is given events at once, also those that
-    /// waited for one. All handlers of a namespace are the shared subscriber [`HANDLERS`].
+    /// Nodes that handle the same type compete: each event goes to one of them. A handler that is
+    /// added to a running node gets events at once, including those that waited for a handler. All
+    /// handlers of a namespace form the shared subscriber [`HANDLERS`].
     ///
     /// ```no_run
-    /// # use headwater::{Headwater, NodeOptions};
+    /// # use headwater::{Delivery, Headwater};
+    /// # use headwater::node::NodeOptions;
     /// # use serde_json::json;
     /// # async fn run(url: &str) -> Result<(), Box<dyn std::error::Error>> {
     /// let system = Headwater::connect(url).namespace("myapp").await?;
     /// let node = system.register_node(NodeOptions::new("api-server-1").display_name("API Server")).await?;
-    /// node.on_event("user.created", |event, mut tx| async move {
+    /// node.on_event("user.created", |event: Delivery, mut tx| async move {
     ///     let insert = sqlx::query("INSERT INTO user_events (event_id, payload) VALUES ($1, $2::jsonb)");
     ///     insert.bind(i64::try_from(event.message_id())?).bind(event.data_text()).execute(&mut *tx).await?;
     ///     Ok(())
@@ -342,34 +341,38 @@ impl Node {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn on_event<F, R>(&self, event_type: &str, handler: F) -> Result<EventHandler, SubscriberError>
+    pub fn on_event<D, F, R>(&self, event_type: &str, handler: F) -> Result<EventHandler, SubscriberError>
     where
-        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        D: Observed,
+        F: Fn(Delivery<D>, Transaction) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.needs_postgres("on_event")?;
-        let handler = self.events.add(event_type, handler)?;
+        let handler = self.events.add::<D, F, R>(event_type, handler)?;
         if let Some(running) = self.running.get() {
             running.handle_events();
         }
         Ok(handler)
     }
 
-    /// Takes away all handlers that were added for a type (or pattern), as it was given. Returns how many there were.
+    /// Removes all handlers that were added for this type or pattern, written as it was given then.
+    /// Returns how many there were.
     pub fn off_event(&self, event_type: &str) -> usize {
         self.events.remove_all_of(event_type)
     }
 
-    /// Gives a handler what is [broadcast](Node::broadcast) of a type: every node that has one is given each broadcast, from its first start on. In the type, `*`
-    /// stands for any characters. Broadcasts of a node are handled in order; one that a node missed while it was down is handled when it is started again
-    /// under the same id.
-    pub fn on_broadcast<F, R>(&self, event_type: &str, handler: F) -> Result<EventHandler, SubscriberError>
+    /// Adds a handler for the [broadcasts](Node::broadcast) of a type. Each node with such a
+    /// handler gets each broadcast, from its first start on. In the type, `*` stands for any
+    /// characters. A node handles broadcasts in order. It handles a broadcast that it missed while
+    /// it was down when it starts again under the same id.
+    pub fn on_broadcast<D, F, R>(&self, event_type: &str, handler: F) -> Result<EventHandler, SubscriberError>
     where
-        F: Fn(HandledEvent, HandlerTransaction) -> R + Send + Sync + 'static,
+        D: Observed,
+        F: Fn(Delivery<D>, Transaction) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.needs_postgres("on_broadcast")?;
-        let handler = self.broadcasts.add(event_type, handler)?;
+        let handler = self.broadcasts.add::<D, F, R>(event_type, handler)?;
         if let Some(running) = self.running.get()
             && let Some(hearing) = running.hear_broadcasts()
             && let Some(by_type) = &running.by_type
@@ -379,7 +382,8 @@ impl Node {
         Ok(handler)
     }
 
-    /// Takes away all handlers of broadcasts that were added for a type (or pattern), as it was given. Returns how many there were.
+    /// Removes all broadcast handlers that were added for this type or pattern, written as it was
+    /// given then. Returns how many there were.
     pub fn off_broadcast(&self, event_type: &str) -> usize {
         self.broadcasts.remove_all_of(event_type)
     }
@@ -404,52 +408,53 @@ impl Node {
         &self.instance
     }
 
-    /// What the node and its subscribers do.
+    /// The present state of the node and its subscribers.
     pub fn status(&self) -> NodeStatus {
-        let subscriber = |seat: &Arc<Seat>| {
-            let (position, pending_gaps) = match &*seat.status.reached.borrow() {
+        let subscriber = |slot: &Arc<RunnerSlot>| {
+            let (position, pending_gaps) = match &*slot.status.reached.borrow() {
                 Some((position, gaps)) => (Some(*position), gaps.ranges()),
                 None => (None, Vec::new()),
             };
             SubscriberStatus {
-                subscriber_id: seat.id.subscriber_id.clone(),
-                partition: seat.id.partition,
-                owned: position.is_some() || seat.tenure == Tenure::Claims,
+                subscriber_id: slot.id.subscriber_id.clone(),
+                partition: slot.id.partition,
+                owned: position.is_some() || slot.owned_by == OwnedBy::Claims,
                 position,
                 pending_gaps,
-                handled: seat.status.handled(),
-                report: seat.status.report(),
+                handled: slot.status.handled(),
+                report: slot.status.report(),
             }
         };
         let running = self.running.get();
         NodeStatus {
             instance: self.instance.clone(),
-            connected: running.is_some_and(|running| running.crew.tail.is_connected()),
+            connected: running.is_some_and(|running| running.runners.tail.is_connected()),
             listening: running.and_then(|running| running.listening.as_ref()).is_some_and(WakeUps::is_connected),
-            live: running.and_then(|running| running.crew.tail.live()),
+            live: running.and_then(|running| running.runners.tail.live()),
             replaced: self.registered.as_ref().is_some_and(|registered| registered.heartbeat.is_replaced()),
-            seen: running.map_or(0, |running| running.crew.tail.seen()),
-            subscribers: running.map(|running| running.crew.seats()).iter().flatten().map(subscriber).collect(),
+            seen: running.map_or(0, |running| running.runners.tail.seen()),
+            subscribers: running.map(|running| running.runners.slots()).iter().flatten().map(subscriber).collect(),
         }
     }
 
-    /// Waits until a subscriber has handled everything up to a sequence, here or in another process: to read what was just written.
+    /// Waits until a subscriber has handled everything up to a sequence, here or in another
+    /// process. Use it to read what was just written.
     pub async fn wait_for(&self, subscriber_id: &str, global_sequence: u64) -> Result<(), SubscriberError> {
-        // What the others of several partitions have reached, only the database knows.
-        let of_subscriber = |seat: &&Arc<Seat>| seat.id.subscriber_id == subscriber_id;
-        let Some(Running { crew, .. }) = self.running.get() else {
+        // Only the database knows how far the other partitions of a group are.
+        let of_subscriber = |slot: &&Arc<RunnerSlot>| slot.id.subscriber_id == subscriber_id;
+        let Some(Running { runners, .. }) = self.running.get() else {
             let message = format!("node {:?} is not started", self.instance.node);
             return Err(SubscriberError::InvalidInput(message));
         };
-        let seats = crew.seats();
-        let local = match &seats.iter().filter(of_subscriber).collect::<Vec<_>>()[..] {
-            [seat] if seat.tenure != Tenure::Claims && !seat.partitioned => Some(seat.status.reached.subscribe()),
+        let slots = runners.slots();
+        let local = match &slots.iter().filter(of_subscriber).collect::<Vec<_>>()[..] {
+            [slot] if slot.owned_by != OwnedBy::Claims && !slot.partitioned => Some(slot.status.reached.subscribe()),
             _ => None,
         };
         let handled = |position: u64, gaps: &headwater_core::Gaps| {
             position >= global_sequence && gaps.first().is_none_or(|first| first > global_sequence)
         };
-        // Without a runner here, this stays silent, and the database is asked.
+        // Without a runner here, this stays silent, and we ask the database.
         let (_silent, nothing) = watch::channel(None);
         let mut reached = local.unwrap_or(nothing);
         loop {
@@ -462,7 +467,7 @@ impl Node {
                 _ = reached.changed().await;
                 continue;
             }
-            match crew.store.position(subscriber_id).await {
+            match runners.store.position(subscriber_id).await {
                 Ok(there) if handled(there.position, &there.pending_gaps) => return Ok(()),
                 Err(error) if !error.is_retryable() => return Err(error),
                 Ok(_) | Err(_) => {}
@@ -474,13 +479,14 @@ impl Node {
         }
     }
 
-    /// Ends the events at hand, writes checkpoints, and gives up the leases, so that other instances take over at once. What is
-    /// not done within 30 s is left to them. A database that does not answer makes this at most 10 s longer.
+    /// Finishes the events that are being handled, writes checkpoints, and releases the leases, so
+    /// that other instances take over at once. Events that are not done within 30 s are left to the
+    /// other instances. If the database does not answer, this takes at most 10 s longer.
     pub async fn shutdown(&self) -> Result<(), SubscriberError> {
         self.shutdown_within(SHUTDOWN).await
     }
 
-    /// As [`shutdown`](Node::shutdown), with another limit.
+    /// Shuts down as [`shutdown`](Node::shutdown) does, with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
         self.plan.lock().await.take();
         let running = match self.running.get() {
@@ -502,10 +508,11 @@ impl Node {
         if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
             tracing::warn!(node = self.instance.node, "the database does not answer: others take over when leases end");
         }
+        self.ended.send_replace(true);
         Ok(())
     }
 
-    /// Says that the namespace's durable slot stays behind, if no other node wants it.
+    /// Warns that the namespace's durable slot stays behind, if no other node wants it.
     async fn warn_of_slot(&self) {
         let Some(log) = self.postgres_log() else { return };
         match log.database().slot_left_by(&log.info().name, &self.instance.node).await {
@@ -518,7 +525,7 @@ impl Node {
         }
     }
 
-    /// Says that the node ends.
+    /// Marks the node as stopped in the database.
     async fn retire(&self) {
         if let Some(Registered { heartbeat, .. }) = &self.registered
             && let Err(error) = heartbeat.nodes.stop(&heartbeat.registration()).await
@@ -529,64 +536,63 @@ impl Node {
 }
 
 impl Running {
-    /// Lets the runners end, and stops them at the limit.
+    /// Waits until the runners have ended, and stops them at the limit.
     async fn end_events(&self, limit: Duration) {
         if let Some(by_type) = &self.by_type {
             by_type.registering.lock().expect("no holder of this lock panics").abort_all();
         }
-        let mut runners = self.crew.dismiss();
+        let mut runners = self.runners.dismiss();
         // The keeper goes on meanwhile, so that nobody takes over in the middle of an event.
         let ended = async { while runners.join_next().await.is_some() {} };
         if tokio::time::timeout(limit, ended).await.is_err() {
             tracing::warn!(
-                node = self.crew.instance.node,
+                node = self.runners.instance.node,
                 ?limit,
                 "stopped in the middle of events: they will come again"
             );
             runners.shutdown().await;
-            self.crew.seats().iter().for_each(|seat| _ = seat.status.reached.send_replace(None));
+            self.runners.slots().iter().for_each(|slot| _ = slot.status.reached.send_replace(None));
         }
     }
 
-    /// Gives up the leases, and ends all tasks, also if this is dropped.
+    /// Releases the leases, and ends all tasks, even if this future is dropped.
     async fn end_the_rest(&self, mut tasks: Tasks) {
         self.stop.send_replace(true);
         if let Ok(keeper) = (&mut tasks.keeper).await {
             keeper.release().await;
         }
         tasks.others.shutdown().await;
-        self.crew.tail.write_last_records().await;
-        if let Some(postgres) = &self.crew.postgres {
+        self.runners.tail.write_last_records().await;
+        if let Some(postgres) = &self.runners.postgres {
             postgres.close().await;
         }
     }
 }
 
-/// Registers a subscriber that is this node's alone, and lets it begin.
-async fn hear(crew: Arc<Crew>, subscription: Arc<Subscription>) {
+/// Registers a subscriber that only this node has, and starts it.
+async fn hear(runners: Arc<Runners>, subscription: Arc<SubscriptionPlan>) {
     let id = &subscription.subscriber_id;
-    let registered_as = crew.hearing.get_or_init(|| subscription.registered_as());
-    let mut pause = Duration::from_millis(50);
+    let registered_as = runners.hearing.get_or_init(|| subscription.registered_as());
+    let mut pauses = Backoff::for_database();
     loop {
         let beginning = async {
-            crew.store.register(registered_as).await?;
-            let loaded = crew.store.position(id).await?;
-            Ok::<_, SubscriberError>((loaded, crew.is_node().await?))
+            runners.store.register(registered_as).await?;
+            let loaded = runners.store.position(id).await?;
+            Ok::<_, SubscriberError>((loaded, runners.is_node().await?))
         };
         match beginning.await {
             Ok((loaded, is_node)) => {
-                let seat = crew.seat(&subscription, 0);
-                // Else the keeper gives it one, when this is the node again.
-                let fence = is_node.then(|| seat.fence(loaded.term, loaded.history));
-                return seat.control.send_modify(|control| {
+                let slot = runners.slot(&subscription, 0);
+                // If this is not the node, the keeper sets the fence when this is the node again.
+                let fence = is_node.then(|| slot.fence(loaded.term, loaded.history));
+                return slot.control.send_modify(|control| {
                     control.fence = fence;
                     control.paused = loaded.paused;
                 });
             }
             Err(error) => tracing::warn!(subscriber_id = id, %error, "failed to begin with broadcasts, trying again"),
         }
-        tokio::time::sleep(jittered(pause, 0.5, rand::random())).await;
-        pause = (pause * 2).min(Duration::from_secs(5));
+        tokio::time::sleep(pauses.jittered(rand::random())).await;
     }
 }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crate::common::{Shop, quick, soon, until};
-use async_trait::async_trait;
-use headwater::{
-    Append, DeadLetterQuery, Event, EventObserver, HandlerError, Json, ReliableDeliveryConfig, SubscriberStore,
-};
+use headwater::delivery::{DeadLetterQuery, OperatorStore, ReliableDeliveryConfig};
+use headwater::log::Append;
+use headwater::{Delivery, Event, EventObserver, HandlerError, Json, Queue, Subscription};
 use tokio::sync::{Semaphore, watch};
 
 /// Handles events of the key `slow` when it is let to, others at once; what is of the key `bad` fails.
@@ -23,13 +22,12 @@ impl Worker {
     }
 }
 
-#[async_trait]
 impl EventObserver for Worker {
     fn subscriber_id(&self) -> &str {
         "some"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.began.send_modify(|began| began.extend(event.global_sequence));
         match event.key.as_deref() {
             Some("slow") => _ = self.leave.acquire().await.map(|leave| leave.forget()),
@@ -59,7 +57,7 @@ async fn the_first_events_of_the_log_are_counted() {
     let shop = Shop::open().await;
     let s = append(&shop, &["slow", "slow", "a", "b", "c"]).await;
     let worker = Worker::new();
-    let node = shop.shop.node("n1").subscribe(worker.clone()).config(quick()).concurrency(4).at_most(3);
+    let node = shop.shop.node("n1").run(Subscription::of(worker.clone()).config(quick()).concurrency(4).at_most(3));
     let node = node.start().await.unwrap();
     soon(worker.done.subscribe().wait_for(|done| *done == [s[2]])).await.unwrap();
     worker.leave.close();
@@ -78,7 +76,10 @@ async fn one_that_is_given_up_gives_its_place_to_the_next() {
         let s = append(&shop, &["bad", "a", "bad", "b", "c"]).await;
         let worker = Worker::new();
         let config = ReliableDeliveryConfig { max_retries: 1, ..quick() };
-        let node = shop.shop.node("n1").subscribe(worker.clone()).config(config).concurrency(concurrency).at_most(2);
+        let node = shop
+            .shop
+            .node("n1")
+            .run(Subscription::of(worker.clone()).config(config).concurrency(concurrency).at_most(2));
         let node = node.start().await.unwrap();
         until(|| async { shop.info("some").await.position == s[3] }).await;
         node.shutdown().await.unwrap();
@@ -94,7 +95,7 @@ async fn of_a_queue_the_rest_is_left_to_others() {
     let shop = Shop::open().await;
     let s = append(&shop, &["slow", "a", "b", "c"]).await;
     let worker = Worker::new();
-    let node = shop.shop.node("n1").subscribe_shared("some", worker.clone()).concurrency(4).at_most(2);
+    let node = shop.shop.node("n1").run(Queue::of(worker.clone()).workers(4).at_most(2));
     let node = node.start().await.unwrap();
     soon(worker.done.subscribe().wait_for(|done| done.len() == 1)).await.unwrap();
     worker.leave.close();
@@ -102,7 +103,7 @@ async fn of_a_queue_the_rest_is_left_to_others() {
     node.shutdown().await.unwrap();
     assert_eq!(sorted(&worker.began), s[..2]);
     let rest = Worker::new();
-    let other = shop.shop.node("n2").subscribe_shared("some", rest.clone()).start().await.unwrap();
+    let other = shop.shop.node("n2").run(Queue::of(rest.clone())).start().await.unwrap();
     soon(rest.done.subscribe().wait_for(|done| done.len() == 2)).await.unwrap();
     assert_eq!(sorted(&rest.done), s[2..]);
     other.shutdown().await.unwrap();
@@ -114,11 +115,11 @@ async fn handlers_of_many_events_are_given_no_more_than_that() {
     let s = append(&shop, &["a", "b", "c", "d", "e"]).await;
     let given = watch::Sender::new(Vec::new());
     let (note, mut seen) = (given.clone(), given.subscribe());
-    let batch = move |events: Vec<Arc<Event>>| {
+    let batch = move |events: Vec<Delivery>| {
         note.send_modify(|given| given.extend(events.iter().filter_map(|event| event.global_sequence)));
         async { Ok(()) }
     };
-    let node = shop.shop.node("n1").subscribe_batch("some", batch).at_most(2).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::new("some").batch(batch).at_most(2)).start().await.unwrap();
     soon(seen.wait_for(|given| given.len() == 2)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(*given.borrow(), s[..2]);

@@ -1,14 +1,10 @@
 //! Events that end the process of their handler.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Shop, quick, soon};
-use async_trait::async_trait;
-use headwater::{
-    CheckpointMode, DeadLetterQuery, Event, EventObserver, HandlerError, Headwater, Node, ReliableDeliveryConfig,
-    SubscriberStore,
-};
+use headwater::delivery::{CheckpointMode, DeadLetterQuery, OperatorStore, ReliableDeliveryConfig};
+use headwater::{Delivery, EventObserver, HandlerError, Headwater, Node, Subscription};
 use tokio::sync::watch;
 
 /// Notes what it begins. One event never ends: its process does, sooner or later.
@@ -18,13 +14,12 @@ struct Fragile {
     kills: u64,
 }
 
-#[async_trait]
 impl EventObserver for Fragile {
     fn subscriber_id(&self) -> &str {
         "fragile"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         let sequence = event.global_sequence.expect("it is stored");
         self.begun.send_modify(|begun| begun.push(sequence));
         if sequence == self.kills {
@@ -37,14 +32,18 @@ impl EventObserver for Fragile {
 async fn start(url: &str, fragile: &Fragile, concurrency: u32) -> (Headwater, Node) {
     let config = ReliableDeliveryConfig {
         max_retries: 1,
-        concurrency,
         handler_timeout: Duration::from_secs(3_600),
         checkpoint_mode: CheckpointMode::Batched { batch_size: 1_000, max_delay_ms: 60_000 },
         ..quick()
     };
     let headwater = Headwater::connect(url).await.unwrap();
     let shop = headwater.namespace("shop").await.unwrap();
-    let node = shop.node("n1").subscribe(fragile.clone()).config(config).start().await.unwrap();
+    let node = shop
+        .node("n1")
+        .run(Subscription::of(fragile.clone()).config(config).concurrency(concurrency))
+        .start()
+        .await
+        .unwrap();
     (headwater, node)
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, until};
-use headwater::{
-    CdcOptions, CheckpointMode, Event, GrantKind, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node,
-    ReliableDeliveryConfig, SubscriberStore, TransactionScope, WakeUpSource,
-};
+use headwater::admin::{GrantKind, NamespaceConfig};
+use headwater::cdc::{CdcOptions, Live, LiveState};
+use headwater::delivery::{CheckpointMode, OperatorStore, ReliableDeliveryConfig};
+use headwater::node::WakeUpSource;
+use headwater::{Bundle, Delivery, Event, Headwater, Json, Namespace, Node, Queue, Subscription, Transaction};
 use headwater_embedded::{Server, Shutdown};
 use sqlx::Connection;
 
@@ -46,7 +47,7 @@ async fn events_come_from_the_wal_without_notify_or_polling() {
     let recorder = Recorder::new("totals");
     let node = ours
         .node("n1")
-        .subscribe(recorder.clone())
+        .run(Subscription::of(recorder.clone()))
         .live(cdc())
         .wake_ups(WakeUpSource::Poll)
         .poll(NEVER)
@@ -77,11 +78,11 @@ async fn all_nodes_of_a_connection_follow_the_wal_if_it_says_so() {
     let by_namespace = Headwater::connect(&shop.db.url).live(cdc()).namespace("shop").await.unwrap();
     for namespace in [headwater.namespace("shop").await.unwrap(), by_namespace] {
         let recorder = Recorder::new("totals");
-        let node = namespace.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+        let node = namespace.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
         settled(&node, &shop, &recorder).await;
         node.shutdown().await.unwrap();
     }
-    let node = shop.shop.node("n1").subscribe(Recorder::new("totals")).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(Recorder::new("totals"))).start().await.unwrap();
     assert_eq!(node.status().live, None);
     node.shutdown().await.unwrap();
 }
@@ -95,7 +96,7 @@ async fn a_queue_claims_from_the_log_though_the_node_follows_the_wal() {
     let recorder = Recorder::new("queue");
     let node = ours
         .node("n1")
-        .subscribe_shared("queue", recorder.clone())
+        .run(Queue::of(recorder.clone()))
         .live(cdc())
         .wake_ups(WakeUpSource::Poll)
         .poll(NEVER)
@@ -117,7 +118,8 @@ async fn a_backlog_comes_first_then_what_is_live_in_order_and_once() {
     let shop = Shop::open().await;
     shop.emit_many(2_500).await;
     let recorder = Recorder::new("totals");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).live(cdc()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).live(cdc()).start().await.unwrap();
     let mut last = 0;
     for _ in 0..300 {
         last = shop.emit(&["live"]).await;
@@ -136,8 +138,7 @@ async fn what_commits_out_of_order_is_delivered_in_order() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe(recorder.clone())
-        .config(strict)
+        .run(Subscription::of(recorder.clone()).config(strict))
         .live(cdc())
         .wake_ups(WakeUpSource::Poll)
         .start()
@@ -162,7 +163,8 @@ async fn a_rollback_is_a_gap_that_holds_nothing_up() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("totals");
     let strict = ReliableDeliveryConfig { hold_for: Duration::MAX, ..quick() };
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(strict).live(cdc()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(strict)).live(cdc()).start().await.unwrap();
     settled(&node, &shop, &recorder).await;
     for n in 0..10 {
         let mut session = shop.db.session().await;
@@ -181,7 +183,8 @@ async fn a_rollback_is_a_gap_that_holds_nothing_up() {
 async fn a_stream_that_breaks_again_and_again_loses_and_repeats_nothing() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("survivor");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).live(cdc()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).live(cdc()).start().await.unwrap();
     settled(&node, &shop, &recorder).await;
     let mut session = shop.db.session().await;
     for _ in 0..5 {
@@ -217,7 +220,7 @@ async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_i
     let headwater = Headwater::builder().live(cdc()).connect(&role.url).await.unwrap();
     let theirs = headwater.namespace("shop").await.unwrap();
     let recorder = Recorder::new("totals");
-    let node = theirs.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = theirs.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Degraded) }).await;
     let error = node.status().live.unwrap().error.unwrap();
     assert!(error.contains("REPLICATION"), "{error}");
@@ -244,9 +247,9 @@ async fn twenty_subscribers_are_told_everything_by_one_stream() {
     // 100,000 checkpoints would be what takes long here.
     let checkpoint_mode = CheckpointMode::Batched { batch_size: 1_000, max_delay_ms: 100 };
     let config = ReliableDeliveryConfig { checkpoint_mode, ..quick() };
-    let mut builder = shop.shop.node("n1").config(config).live(cdc());
+    let mut builder = shop.shop.node("n1").default_config(config).live(cdc());
     for recorder in &recorders {
-        builder = builder.subscribe(recorder.clone());
+        builder = builder.run(Subscription::of(recorder.clone()));
     }
     let node = builder.start().await.unwrap();
     streaming(&node).await;
@@ -282,8 +285,7 @@ async fn a_feed_that_is_too_small_costs_speed_and_no_event() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe(recorder.clone())
-        .config(quick())
+        .run(Subscription::of(recorder.clone()).config(quick()))
         .live(Live::Cdc(options))
         .wake_ups(WakeUpSource::Poll)
         .poll(NEVER)
@@ -308,24 +310,25 @@ async fn a_transaction_per_key_is_whole_though_its_events_come_from_the_wal() {
     let node = shop
         .shop
         .node("n1")
-        .config(quick())
+        .default_config(quick())
         .live(cdc())
-        .subscribe_transactional("keys", move |event: Arc<Event>, tx| {
-            let record = record.clone();
-            Box::pin(async move {
-                let xid = sqlx::query_scalar("SELECT pg_current_xact_id()::text").fetch_one(tx).await?;
-                record.lock().unwrap().entry(xid).or_default().extend(event.global_sequence);
-                Ok(())
-            })
-        })
-        .transaction_per(TransactionScope::Key)
+        .run(Subscription::new("keys").bundled_by(Bundle::Key).transactional(
+            move |event: Delivery, mut tx: Transaction| {
+                let record = record.clone();
+                async move {
+                    let xid = sqlx::query_scalar("SELECT pg_current_xact_id()::text").fetch_one(&mut *tx).await?;
+                    record.lock().unwrap().entry(xid).or_default().extend(event.global_sequence);
+                    Ok(())
+                }
+            },
+        ))
         .start()
         .await
         .unwrap();
     streaming(&node).await;
     let mut last = 0;
     for _ in 0..10 {
-        let of_one_key = (0..5).fold(headwater::Append::new(), |append, n| {
+        let of_one_key = (0..5).fold(headwater::log::Append::new(), |append, n| {
             let mut event = Event::raw(format!("e{n}"), Json::null());
             event.key = Some("k".into());
             append.event(event)
@@ -352,19 +355,18 @@ async fn a_transaction_per_key_does_not_wait_for_more_than_a_batch_to_be_followe
     let node = shop
         .shop
         .node("n1")
-        .config(ReliableDeliveryConfig { catch_up_batch_size: 2, ..quick() })
+        .default_config(ReliableDeliveryConfig { catch_up_batch_size: 2, ..quick() })
         .live(cdc())
         .wake_ups(WakeUpSource::Poll)
         .poll(NEVER)
-        .subscribe_transactional("keys", move |_: Arc<Event>, _| {
+        .run(Subscription::new("keys").bundled_by(Bundle::Key).transactional(move |_: Delivery, _| {
             let (mut gate, told) = (gate.clone(), told.clone());
-            Box::pin(async move {
+            async move {
                 told.notify_one();
                 _ = gate.wait_for(|open| *open).await;
                 Ok(())
-            })
-        })
-        .transaction_per(TransactionScope::Key)
+            }
+        }))
         .start()
         .await
         .unwrap();
@@ -389,9 +391,9 @@ async fn an_exclusive_subscriber_fails_over_and_its_events_stay_live() {
     let other = Headwater::builder().live(cdc()).connect(&shop.db.url).await.unwrap();
     let theirs = other.namespace("shop").await.unwrap();
     let (first, second) = (Recorder::new("totals"), Recorder::new("totals"));
-    let a = shop.shop.node("a").subscribe(first.clone()).config(quick()).live(cdc()).start().await.unwrap();
+    let a = shop.shop.node("a").run(Subscription::of(first.clone()).config(quick())).live(cdc()).start().await.unwrap();
     settled(&a, &shop, &first).await;
-    let b = theirs.node("b").subscribe(second.clone()).config(quick()).start().await.unwrap();
+    let b = theirs.node("b").run(Subscription::of(second.clone()).config(quick())).start().await.unwrap();
     streaming(&b).await;
     for _ in 0..20 {
         shop.emit(&["before"]).await;
@@ -446,7 +448,7 @@ async fn restarts_of_the_server_end_the_stream_and_cost_no_event_own_server() {
     let mut server = Server::builder().start().expect("failed to start a server");
     let (headwater, shop) = on_server(&server.url("headwater")).await;
     let recorder = Recorder::new("survivor");
-    let node = shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let mut sent = Vec::new();
     for mode in [Shutdown::Fast, Shutdown::Immediate] {
         streaming(&node).await;
@@ -471,7 +473,7 @@ async fn a_server_without_logical_wal_is_polled_and_it_says_so_own_server() {
     let server = Server::builder().setting("wal_level", "replica").start().expect("failed to start a server");
     let (headwater, shop) = on_server(&server.url("headwater")).await;
     let recorder = Recorder::new("survivor");
-    let node = shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Degraded) }).await;
     let error = node.status().live.unwrap().error.unwrap();
     assert_eq!(error, "the server's wal_level is replica: set wal_level = logical and restart it");
@@ -487,7 +489,8 @@ async fn a_server_without_logical_wal_is_polled_and_it_says_so_own_server() {
 async fn a_transaction_larger_than_is_kept_comes_whole_and_in_order() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("totals");
-    let node = shop.shop.node("n1").live(cdc()).subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").live(cdc()).run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     streaming(&node).await;
     let large = "SELECT max(headwater.emit('shop', 'e', to_jsonb(repeat('x', 900000)))) FROM generate_series(1, 25)";
     let last: i64 = sqlx::query_scalar(large).fetch_one(&mut shop.db.session().await).await.unwrap();

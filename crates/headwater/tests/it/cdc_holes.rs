@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, state, until};
-use headwater::{
-    CdcMode, CdcOptions, Event, Json, Live, LiveState, Node, ReliableDeliveryConfig, RunnerState, SubscriberStore,
-    WakeUpSource,
-};
+use headwater::cdc::{CdcMode, CdcOptions, Live, LiveState};
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig, RunnerState};
+use headwater::node::WakeUpSource;
+use headwater::{Event, Json, Node, Subscription};
 use sqlx::{PgConnection, Row};
 
 /// So seldom that what is delivered soon did not come by polling, and that a test that waits for it fails.
@@ -22,8 +22,7 @@ async fn follow(shop: &Shop, recorder: &Recorder, hold_for: Duration, live: Live
     let node = shop
         .shop
         .node("n1")
-        .subscribe(recorder.clone())
-        .config(ReliableDeliveryConfig { hold_for, ..quick() })
+        .run(Subscription::of(recorder.clone()).config(ReliableDeliveryConfig { hold_for, ..quick() }))
         .live(live)
         .wake_ups(WakeUpSource::Poll)
         .poll(NEVER)

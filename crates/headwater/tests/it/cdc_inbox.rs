@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::common::{Recorder, quick, soon, until};
-use headwater::{
-    CdcMode, CdcOptions, Event, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::cdc::{CdcMode, CdcOptions, Live, LiveState};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Headwater, Json, Namespace, Node, Subscription};
 use headwater_embedded::Server;
 use sqlx::{Connection, PgConnection};
 
@@ -28,7 +29,7 @@ async fn session(server: &Server) -> PgConnection {
 }
 
 async fn start(shop: &Namespace, name: &str, recorder: &Recorder) -> Node {
-    let node = shop.node(name).subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.node(name).run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     streaming(&node).await;
     node
 }

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use crate::common::{Recorder, quick, soon, until};
-use headwater::{
-    CdcMode, CdcOptions, Event, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::cdc::{CdcMode, CdcOptions, Live, LiveState};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Headwater, Json, Namespace, Node, Subscription};
 use headwater_embedded::Server;
 use sqlx::{Connection, PgConnection};
 
@@ -22,7 +23,7 @@ async fn open(server: &Server) -> (Headwater, Namespace) {
 }
 
 async fn start(shop: &Namespace, name: &str, recorder: &Recorder) -> Node {
-    shop.node(name).subscribe(recorder.clone()).config(quick()).poll(HOUR).start().await.unwrap()
+    shop.node(name).run(Subscription::of(recorder.clone()).config(quick())).poll(HOUR).start().await.unwrap()
 }
 
 async fn streaming(node: &Node) {

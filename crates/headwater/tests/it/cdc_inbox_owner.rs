@@ -1,10 +1,10 @@
 //! Who owns the slot: a former owner's session that reads it still is ended, or waited for. Slots are a server's, so each test has one of its own.
 
 use crate::common::{Recorder, quick, soon, until};
-use headwater::{
-    CdcMode, CdcOptions, Event, GrantKind, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Plugin,
-    SubscriberStore,
-};
+use headwater::admin::{GrantKind, NamespaceConfig};
+use headwater::cdc::{CdcMode, CdcOptions, Live, LiveState, Plugin};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Headwater, Json, Namespace, Subscription};
 use headwater_cdc::{Endpoint, Replication, SlotKind};
 use headwater_embedded::Server;
 use sqlx::{Connection, PgConnection};
@@ -61,7 +61,7 @@ async fn a_former_owners_session_is_ended_by_who_takes_over_own_server() {
     let (headwater, shop) = open(&server.url("headwater")).await;
     let _reading = former_owner(&server, &shop, &headwater).await;
     let recorder = Recorder::new("totals");
-    let node = shop.node("a").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.node("a").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
     let last = emit(&shop).await;
     soon(node.wait_for("totals", last)).await.unwrap();
@@ -88,7 +88,8 @@ async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
     let url = format!("postgres://app:app@127.0.0.1:{}/headwater", server.port());
     let theirs = Headwater::builder().live(inbox()).connect(&url).await.unwrap();
     let recorder = Recorder::new("totals");
-    let builder = theirs.namespace("shop").await.unwrap().node("a").subscribe(recorder.clone()).config(quick());
+    let builder =
+        theirs.namespace("shop").await.unwrap().node("a").run(Subscription::of(recorder.clone()).config(quick()));
     let node = builder.without_maintenance().start().await.unwrap();
     until(|| async {
         let error = node.status().live.and_then(|live| live.error);
@@ -124,7 +125,7 @@ async fn a_slot_of_another_plugin_is_made_anew_own_server() {
     let slot = made.expect("the server has one of these plugins");
     let before = emit(&shop).await;
     let recorder = Recorder::new("totals");
-    let node = shop.node("a").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.node("a").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
     let last = emit(&shop).await;
     soon(node.wait_for("totals", last)).await.unwrap();
@@ -143,7 +144,7 @@ async fn a_node_that_cannot_read_the_slot_does_not_keep_it_from_others_own_serve
     let (_headwater, shop) = open(&server.url("headwater")).await;
     let mut admin = PgConnection::connect(&server.url("headwater")).await.unwrap();
     sqlx::raw_sql("SELECT pg_create_physical_replication_slot('theirs')").execute(&mut admin).await.unwrap();
-    let cannot = shop.node("a").subscribe(Recorder::new("ours")).config(quick()).start().await.unwrap();
+    let cannot = shop.node("a").run(Subscription::of(Recorder::new("ours")).config(quick())).start().await.unwrap();
     until(|| async {
         let error = cannot.status().live.and_then(|live| live.error);
         error.is_some_and(|error| error.contains("raise max_replication_slots"))
@@ -156,7 +157,7 @@ async fn a_node_that_cannot_read_the_slot_does_not_keep_it_from_others_own_serve
     })
     .await;
     sqlx::raw_sql("SELECT pg_drop_replication_slot('theirs')").execute(&mut admin).await.unwrap();
-    let able = shop.node("b").subscribe(Recorder::new("theirs")).config(quick()).start().await.unwrap();
+    let able = shop.node("b").run(Subscription::of(Recorder::new("theirs")).config(quick())).start().await.unwrap();
     for node in [&able, &cannot] {
         until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
     }

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::{Recorder, quick, soon, until};
-use headwater::{
-    CdcMode, CdcOptions, Event, Headwater, Json, Live, LiveState, Namespace, NamespaceConfig, Node, SubscriberStore,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::cdc::{CdcMode, CdcOptions, Live, LiveState};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Headwater, Json, Namespace, Node, Subscription};
 use headwater_embedded::{Server, ServerBuilder, Shutdown};
 use sqlx::{Connection, PgConnection};
 
@@ -25,7 +26,7 @@ async fn open(url: &str, live: Live) -> (Headwater, Namespace) {
 }
 
 async fn start(shop: &Namespace, recorder: &Recorder) -> Node {
-    shop.node("a").subscribe(recorder.clone()).config(quick()).start().await.unwrap()
+    shop.node("a").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap()
 }
 
 async fn in_state(node: &Node, state: LiveState) {
@@ -260,7 +261,8 @@ async fn a_server_that_is_restarted_with_logical_wal_is_followed_own_server() {
     let (headwater, shop) = open(&url, inbox()).await;
     let (mine, direct) = (Recorder::new("totals"), Recorder::new("direct"));
     let node = start(&shop, &mine).await;
-    let other = shop.node("b").live(Live::Cdc(CdcOptions::default())).subscribe(direct.clone()).config(quick());
+    let other =
+        shop.node("b").live(Live::Cdc(CdcOptions::default())).run(Subscription::of(direct.clone()).config(quick()));
     let other = other.start().await.unwrap();
     for node in [&node, &other] {
         in_state(node, LiveState::Degraded).await;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, until};
-use headwater::{CheckpointMode, Event, EventData, EventObserver, HandlerError, ReliableDeliveryConfig, StartFrom};
+use headwater::delivery::{CheckpointMode, ReliableDeliveryConfig, StartFrom};
+use headwater::{Delivery, Event, EventData, EventObserver, HandlerError, RecordedEvent, Subscription};
 use serde::{Deserialize, Serialize};
 
 #[tokio::test]
@@ -12,7 +13,7 @@ async fn what_was_there_comes_first_then_what_is_new_in_order_and_once() {
     let shop = Shop::open().await;
     shop.emit_many(250).await;
     let recorder = Recorder::new("totals");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let mut last = 0;
     for _ in 0..20 {
         last = shop.emit(&["live"]).await;
@@ -32,11 +33,19 @@ async fn a_restart_goes_on_from_the_checkpoint() {
         let last = shop.emit_many(120).await;
         let (first, second) = (Recorder::new(&format!("{mode:?}")), Recorder::new(&format!("{mode:?}")));
         let config = ReliableDeliveryConfig { checkpoint_mode: mode, ..quick() };
-        let node = shop.shop.node("n1").config(config.clone()).subscribe(first.clone()).start().await.unwrap();
+        let node = shop
+            .shop
+            .node("n1")
+            .default_config(config.clone())
+            .run(Subscription::of(first.clone()))
+            .start()
+            .await
+            .unwrap();
         soon(node.wait_for(first.subscriber_id(), last)).await.unwrap();
         node.shutdown().await.unwrap();
         let next = shop.emit(&["after the restart"]).await;
-        let node = shop.shop.node("n1").config(config).subscribe(second.clone()).start().await.unwrap();
+        let node =
+            shop.shop.node("n1").default_config(config).run(Subscription::of(second.clone())).start().await.unwrap();
         soon(node.wait_for(second.subscriber_id(), next)).await.unwrap();
         node.shutdown().await.unwrap();
         assert_eq!(first.sequences().last(), Some(&last));
@@ -53,11 +62,18 @@ async fn subscribers_have_checkpoints_of_their_own() {
     let shop = Shop::open().await;
     let last = shop.emit_many(10).await;
     let (early, late) = (Recorder::new("early"), Recorder::new("late"));
-    let node = shop.shop.node("n1").subscribe(early.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(early.clone())).start().await.unwrap();
     soon(node.wait_for("early", last)).await.unwrap();
     node.shutdown().await.unwrap();
     let next = shop.emit_many(5).await;
-    let node = shop.shop.node("n1").subscribe(early.clone()).subscribe(late.clone()).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .run(Subscription::of(early.clone()))
+        .run(Subscription::of(late.clone()))
+        .start()
+        .await
+        .unwrap();
     soon(node.wait_for("early", next)).await.unwrap();
     soon(node.wait_for("late", next)).await.unwrap();
     node.shutdown().await.unwrap();
@@ -70,16 +86,15 @@ enum OrderEvent {
     Shipped,
 }
 
-struct Placements(tokio::sync::mpsc::UnboundedSender<Event<OrderEvent>>);
+struct Placements(tokio::sync::mpsc::UnboundedSender<RecordedEvent<OrderEvent>>);
 
-#[async_trait::async_trait]
 impl EventObserver<OrderEvent> for Placements {
     fn subscriber_id(&self) -> &str {
         "placements"
     }
 
-    async fn on_event(&self, event: Arc<Event<OrderEvent>>) -> Result<(), HandlerError> {
-        self.0.send(Event::clone(&event)).map_err(HandlerError::permanent)
+    async fn on_event(&self, event: Delivery<OrderEvent>) -> Result<(), HandlerError> {
+        self.0.send(RecordedEvent::clone(&event)).map_err(HandlerError::permanent)
     }
 }
 
@@ -92,11 +107,9 @@ async fn an_observer_is_told_only_about_its_types_and_streams() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe(Placements(told))
-        .subscribe(by_type.clone())
-        .event_types(["Shipped"])
-        .subscribe(by_stream.clone())
-        .stream_prefix("order-")
+        .run(Subscription::of(Placements(told)))
+        .run(Subscription::of(by_type.clone()).event_types(["Shipped"]))
+        .run(Subscription::of(by_stream.clone()).stream_prefix("order-"))
         .start()
         .await
         .unwrap();
@@ -130,7 +143,7 @@ async fn a_new_subscriber_starts_where_it_is_told() {
     let recorders: Vec<_> = starts.iter().map(|(id, ..)| Recorder::new(id)).collect();
     let mut node = shop.shop.node("n1");
     for (recorder, (_, start, _)) in recorders.iter().zip(&starts) {
-        node = node.subscribe(recorder.clone()).start_from(*start);
+        node = node.run(Subscription::of(recorder.clone()).start_from(*start));
     }
     let node = node.start().await.unwrap();
     let last = shop.emit(&["d"]).await;
@@ -149,13 +162,13 @@ async fn a_batch_handler_gets_many_at_once_and_keeps_order() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe_batch("batches", move |events: Vec<Arc<Event>>| {
+        .run(Subscription::new("batches").batch(move |events: Vec<Delivery>| {
             let told = told.clone();
             async move {
                 told.send(events.iter().filter_map(|event| event.global_sequence).collect::<Vec<_>>())?;
                 Ok(())
             }
-        })
+        }))
         .start()
         .await
         .unwrap();
@@ -176,7 +189,7 @@ async fn a_batch_handler_gets_many_at_once_and_keeps_order() {
 async fn events_of_different_keys_are_handled_at_once_those_of_one_in_order() {
     let shop = Shop::open().await;
     let keys = ["a", "b", "c", "d"];
-    let mut append = headwater::Append::new();
+    let mut append = headwater::log::Append::new();
     for n in 0..40 {
         let event = Event::raw(format!("e{n}"), headwater::Json::null()).into_builder().key(keys[n % 4]);
         append = append.event(event.build().unwrap());
@@ -185,12 +198,11 @@ async fn events_of_different_keys_are_handled_at_once_those_of_one_in_order() {
     let meeting = Arc::new(tokio::sync::Barrier::new(4));
     let order = Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::<String, Vec<u64>>::new()));
     struct Meets(Arc<tokio::sync::Barrier>, Arc<std::sync::Mutex<std::collections::BTreeMap<String, Vec<u64>>>>);
-    #[async_trait::async_trait]
     impl EventObserver for Meets {
         fn subscriber_id(&self) -> &str {
             "meets"
         }
-        async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
             // Nobody gets through alone: four keys must be handled at once.
             self.0.wait().await;
             let (key, sequence) = (event.key.clone().unwrap_or_default(), event.global_sequence.unwrap_or_default());
@@ -198,8 +210,8 @@ async fn events_of_different_keys_are_handled_at_once_those_of_one_in_order() {
             Ok(())
         }
     }
-    let config = ReliableDeliveryConfig { concurrency: 4, ..quick() };
-    let node = shop.shop.node("n1").subscribe(Meets(meeting, order.clone())).config(config).start().await.unwrap();
+    let meets = Subscription::of(Meets(meeting, order.clone())).config(quick()).concurrency(4);
+    let node = shop.shop.node("n1").run(meets).start().await.unwrap();
     soon(node.wait_for("meets", last)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(shop.info("meets").await.position, last);
@@ -211,13 +223,14 @@ async fn events_of_different_keys_are_handled_at_once_those_of_one_in_order() {
 #[tokio::test]
 async fn wrong_options_are_errors_at_the_start() {
     let shop = Shop::open().await;
-    let message = |result: Result<headwater::Node, headwater::SubscriberError>| result.err().unwrap().to_string();
-    assert!(message(shop.shop.node("n1").start().await).contains("has no subscribers"));
-    let twice = shop.shop.node("n1").subscribe(Recorder::new("a")).subscribe(Recorder::new("a"));
-    assert!(message(twice.start().await).contains("subscribed twice"));
-    let wrong = ReliableDeliveryConfig { concurrency: 0, ..quick() };
-    let node = shop.shop.node("n1").subscribe(Recorder::new("a")).config(wrong);
-    assert_eq!(message(node.start().await), "invalid concurrency 0: it is 1 to 1000");
-    let node = shop.shop.node("n1").subscribe(Recorder::new("")).lease(Duration::from_secs(9));
+    let message =
+        |result: Result<headwater::Node, headwater::delivery::SubscriberError>| result.err().unwrap().to_string();
+    assert!(message(shop.shop.node("n1").start().await).contains("runs nothing"));
+    let twice =
+        shop.shop.node("n1").run(Subscription::of(Recorder::new("a"))).run(Subscription::of(Recorder::new("a")));
+    assert!(message(twice.start().await).contains("runs twice"));
+    let node = shop.shop.node("n1").run(Subscription::of(Recorder::new("a")).concurrency(0));
+    assert_eq!(message(node.start().await), "subscriber \"a\": invalid concurrency 0: it is 1 to 1000");
+    let node = shop.shop.node("n1").run(Subscription::of(Recorder::new(""))).lease(Duration::from_secs(9));
     assert!(message(node.start().await).contains("invalid subscriber_id \"\""));
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use crate::common::{Recorder, Shop, quick, until};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::TryStreamExt;
-use headwater::{Event, Headwater, Json, NamespaceConfig, StartFrom, WakeUpSource};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::StartFrom;
+use headwater::node::WakeUpSource;
+use headwater::{Event, Headwater, Json, RecordedEvent, Subscription};
 use headwater_embedded::{Server, Shutdown};
 
 fn raw(event_type: &str) -> Event {
@@ -26,7 +29,7 @@ async fn promptly<T>(wait: impl Future<Output = T>) -> T {
 async fn an_event_is_delivered_at_its_time() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("reminders");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     let due_at = after(300);
     let id = shop.shop.emit_at(due_at, raw("due")).await.unwrap();
     shop.emit(&["now"]).await;
@@ -43,7 +46,7 @@ async fn an_event_is_delivered_at_its_time() {
 async fn a_node_asleep_until_much_later_is_woken_for_what_is_due_sooner() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("reminders");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     until(|| async { node.status().listening }).await;
     shop.shop.emit_at(after(3_600_000), raw("much later")).await.unwrap();
     // Once it is there, the node sleeps until the next, an hour away.
@@ -75,8 +78,8 @@ async fn two_nodes_fire_each_event_once_and_in_order() {
     let (one, two) = (Recorder::new("one"), Recorder::new("two"));
     let elsewhere = Headwater::connect(&shop.db.url).await.unwrap();
     let there = elsewhere.namespace("shop").await.unwrap();
-    let first = shop.shop.node("n1").subscribe(one.clone()).start().await.unwrap();
-    let second = there.node("n2").subscribe(two.clone()).start().await.unwrap();
+    let first = shop.shop.node("n1").run(Subscription::of(one.clone())).start().await.unwrap();
+    let second = there.node("n2").run(Subscription::of(two.clone())).start().await.unwrap();
     let emit = "SELECT headwater.emit_at('shop', 'e' || n, clock_timestamp() + interval '200 ms' + n * interval '1 ms')
                   FROM generate_series(1, 200) n";
     sqlx::query(emit).execute(&mut shop.db.session().await).await.unwrap();
@@ -94,7 +97,7 @@ async fn two_nodes_fire_each_event_once_and_in_order() {
 async fn a_node_that_cannot_be_woken_polls() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("reminders");
-    let builder = shop.shop.node("n1").subscribe(recorder.clone()).wake_ups(WakeUpSource::Poll);
+    let builder = shop.shop.node("n1").run(Subscription::of(recorder.clone())).wake_ups(WakeUpSource::Poll);
     let node = builder.poll(Duration::from_millis(50)).start().await.unwrap();
     for n in 1..=2 {
         let by_sql = "SELECT headwater.emit_at('shop', 'by SQL', clock_timestamp() + interval '50 ms')";
@@ -119,7 +122,7 @@ async fn events_are_fired_without_nodes_for_all_namespaces() {
         namespace.emit_at(after(100), raw("due")).await.unwrap();
         promptly(until(|| async { namespace.horizon().await.unwrap().horizon > before })).await;
     }
-    let events: Vec<Event> = shop.shop.read_all_events_since(0).try_collect().await.unwrap();
+    let events: Vec<RecordedEvent> = shop.shop.read_all_events_since(0).try_collect().await.unwrap();
     assert_eq!(events.len(), 2);
     firing.abort();
 }
@@ -132,7 +135,8 @@ async fn what_is_due_while_the_server_restarts_comes_after_it_own_server() {
     headwater.create_namespace(NamespaceConfig::new("shop")).await.unwrap();
     let shop = headwater.namespace("shop").await.unwrap();
     let recorder = Recorder::new("survivor");
-    let builder = shop.node("n1").subscribe(recorder.clone()).config(quick()).start_from(StartFrom::Beginning);
+    let builder =
+        shop.node("n1").run(Subscription::of(recorder.clone()).config(quick()).start_from(StartFrom::Beginning));
     let node = builder.start().await.unwrap();
     for (n, mode) in [(1, Shutdown::Fast), (2, Shutdown::Immediate)] {
         shop.emit_at(after(100), raw("due")).await.unwrap();
@@ -150,4 +154,20 @@ async fn what_is_due_while_the_server_restarts_comes_after_it_own_server() {
     assert_eq!(shop.due_events(10).await.unwrap(), []);
     node.shutdown().await.unwrap();
     headwater.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_leaves_due_events_to_others_when_it_is_told_to() {
+    let shop = Shop::open().await;
+    shop.shop.emit_at(after(3_600_000), raw("due")).await.unwrap();
+    let due = "UPDATE headwater_private.due_events SET fire_at = clock_timestamp() - interval '1 second'";
+    sqlx::query(due).execute(&mut shop.db.session().await).await.unwrap();
+    let recorder = Recorder::new("reminders");
+    let node = shop.shop.node("n1").without_firing_due().run(Subscription::of(recorder.clone())).start().await.unwrap();
+    shop.emit(&["now"]).await;
+    recorder.handled(1).await;
+    assert_eq!(shop.shop.fire_due(10).await.unwrap().fired, 1, "it was left");
+    recorder.handled(2).await;
+    assert_eq!(recorder.types(), ["now", "due"]);
+    node.shutdown().await.unwrap();
 }

@@ -1,11 +1,9 @@
 //! Handlers that end the transaction which they were lent, by COMMIT or ROLLBACK: others in it lose nothing, and the handler learns of it.
 
-use std::sync::Arc;
-
-use crate::common::{Shop, quick, until};
-use headwater::{
-    DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, SubscriberStore, TransactionScope,
-};
+use crate::common::{Per, Shop, effects_per, quick, until};
+use headwater::delivery::{DeadLetterQuery, OperatorStore, ReliableDeliveryConfig};
+use headwater::node::NodeBuilder;
+use headwater::{Delivery, Event, HandlerError, Queue, Subscription, Transaction};
 use sqlx::{Connection, PgConnection};
 
 async fn with_table() -> Shop {
@@ -39,12 +37,11 @@ fn config() -> ReliableDeliveryConfig {
 }
 
 fn shared(shop: &Shop) -> NodeBuilder {
-    shop.shop
-        .node("one")
-        .subscribe_shared_transactional("work", |event: Arc<Event>, tx| {
-            Box::pin(async move { handle(&event, tx).await })
-        })
-        .config(config())
+    shop.shop.node("one").run(
+        Queue::new("work")
+            .transactional(|event: Delivery, mut tx: Transaction| async move { handle(&event, &mut tx).await })
+            .config(config()),
+    )
 }
 
 async fn error(shop: &Shop) -> String {
@@ -81,8 +78,11 @@ async fn an_event_whose_effects_the_driver_rolled_back_is_not_passed_in_silence(
     let node = shop
         .shop
         .node("one")
-        .subscribe_transactional("work", |event: Arc<Event>, tx| Box::pin(async move { handle(&event, tx).await }))
-        .config(config())
+        .run(
+            Subscription::new("work")
+                .transactional(|event: Delivery, mut tx: Transaction| async move { handle(&event, &mut tx).await })
+                .config(config()),
+        )
         .start()
         .await
         .unwrap();
@@ -99,9 +99,7 @@ async fn a_rollback_by_one_handler_of_a_batch_takes_no_other_effects_along() {
     let node = shop
         .shop
         .node("one")
-        .subscribe_transactional("totals", |event: Arc<Event>, tx| Box::pin(async move { handle(&event, tx).await }))
-        .transaction_per(TransactionScope::Batch)
-        .config(config())
+        .run(effects_per("totals", Per::Batch, |event, tx| Box::pin(handle(event, tx))).config(config()))
         .start()
         .await
         .unwrap();
@@ -117,18 +115,19 @@ async fn savepoints_are_the_handlers_own() {
     let node = shop
         .shop
         .node("one")
-        .subscribe_shared_transactional("work", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                let mut inner = tx.begin().await?;
-                handle(&event, &mut inner).await?;
-                inner.rollback().await?;
-                let mut inner = tx.begin().await?;
-                _ = sqlx::query("INSERT INTO nowhere VALUES (7)").execute(&mut *inner).await;
-                drop(inner);
-                handle(&event, tx).await
-            })
-        })
-        .config(config())
+        .run(
+            Queue::new("work")
+                .transactional(|event: Delivery, mut tx: Transaction| async move {
+                    let mut inner = tx.begin().await?;
+                    handle(&event, &mut inner).await?;
+                    inner.rollback().await?;
+                    let mut inner = tx.begin().await?;
+                    _ = sqlx::query("INSERT INTO nowhere VALUES (7)").execute(&mut *inner).await;
+                    drop(inner);
+                    handle(&event, &mut tx).await
+                })
+                .config(config()),
+        )
         .start()
         .await
         .unwrap();

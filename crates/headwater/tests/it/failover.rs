@@ -1,7 +1,10 @@
 //! A primary and its standby: one url names both, and whoever is connected goes on where writes are taken.
 
 use crate::common::{Recorder, soon, until};
-use headwater::{CdcOptions, Event, Headwater, Json, Live, LiveState, NamespaceConfig, SubscriberStore};
+use headwater::admin::NamespaceConfig;
+use headwater::cdc::{CdcOptions, Live, LiveState};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Headwater, Json, Subscription};
 use headwater_embedded::{Server, ServerBuilder, Shutdown};
 use sqlx::{Connection, PgConnection};
 
@@ -32,7 +35,7 @@ async fn one_url_with_several_hosts_survives_a_failover_own_server() {
     headwater.create_namespace(NamespaceConfig::new("shop")).await.unwrap();
     let shop = headwater.namespace("shop").await.unwrap();
     let recorder = Recorder::new("totals");
-    let node = shop.node("one").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.node("one").run(Subscription::of(recorder.clone())).start().await.unwrap();
     let is_live = || async {
         let status = node.status();
         status.listening && status.live.is_some_and(|live| live.state == LiveState::Streaming)

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, state, until};
-use headwater::{
-    CheckpointMode, DeadLetterQuery, DeadLetterState, Event, EventData, EventObserver, HandlerError, Json,
-    OnExhaustion, ReliableDeliveryConfig, RunnerState, SubscriberStore,
+use headwater::delivery::{
+    CheckpointMode, DeadLetterQuery, DeadLetterState, OnExhaustion, OperatorStore, ReliableDeliveryConfig, RunnerState,
 };
+use headwater::{Delivery, Event, EventData, EventObserver, HandlerError, Json, Subscription};
 use serde::{Deserialize, Serialize};
 
 fn oops() -> HandlerError {
@@ -23,7 +23,7 @@ fn on_exhaustion(decision: OnExhaustion) -> ReliableDeliveryConfig {
 async fn a_failure_that_passes_is_tried_again() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("flaky").fail_with([oops(), oops()]);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let last = shop.emit(&["a", "b"]).await;
     soon(node.wait_for("flaky", last)).await.unwrap();
     assert_eq!(recorder.types(), ["a", "b"]);
@@ -47,7 +47,7 @@ async fn batched_progress_is_written_while_an_event_waits_for_its_next_try() {
     let last = shop.emit_many(10).await;
     let stuck = shop.emit(&["stuck"]).await;
     let observer = StuckAt(failing, stuck);
-    let node = shop.shop.node("n1").subscribe(observer).config(never_again).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(observer).config(never_again)).start().await.unwrap();
     handled.handled(10).await;
     soon(node.wait_for("patient", last)).await.unwrap();
     until(|| async { shop.info("patient").await.position == last }).await;
@@ -57,13 +57,12 @@ async fn batched_progress_is_written_while_an_event_waits_for_its_next_try() {
 /// Fails at one event.
 struct StuckAt(Recorder, u64);
 
-#[async_trait::async_trait]
 impl EventObserver for StuckAt {
     fn subscriber_id(&self) -> &str {
         self.0.subscriber_id()
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         match event.global_sequence == Some(self.1) {
             true => Err(oops()),
             false => self.0.on_event(event).await,
@@ -75,7 +74,7 @@ impl EventObserver for StuckAt {
 async fn a_failure_that_stays_becomes_a_dead_letter_and_the_next_event_is_handled() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("broken").fail_with([oops(), oops(), oops(), oops()]);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let first = shop.emit(&["a"]).await;
     let last = shop.emit(&["b"]).await;
     soon(node.wait_for("broken", last)).await.unwrap();
@@ -96,7 +95,7 @@ async fn a_failure_that_stays_becomes_a_dead_letter_and_the_next_event_is_handle
 async fn a_permanent_failure_is_not_tried_again() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("strict").fail_with([HandlerError::permanent("never")]);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     let last = shop.emit(&["a", "b"]).await;
     soon(node.wait_for("strict", last)).await.unwrap();
     let letters =
@@ -112,7 +111,7 @@ async fn what_was_not_handled_has_not_failed() {
     let busy = || HandlerError::not_handled("not now");
     let recorder = Recorder::new("busy").fail_with([busy(), busy(), busy(), busy(), busy()]);
     let config = ReliableDeliveryConfig { max_retries: 0, ..quick() };
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     let last = shop.emit(&["a"]).await;
     soon(node.wait_for("busy", last)).await.unwrap();
     assert_eq!((recorder.types(), shop.info("busy").await.dead_letters), (vec!["a".to_owned()], 0));
@@ -121,13 +120,12 @@ async fn what_was_not_handled_has_not_failed() {
 
 struct Panics;
 
-#[async_trait::async_trait]
 impl EventObserver for Panics {
     fn subscriber_id(&self) -> &str {
         "panics"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         match event.event_type.as_str() {
             "panic" => panic!("at the disco"),
             "hang" => std::future::pending().await,
@@ -140,7 +138,7 @@ impl EventObserver for Panics {
 async fn panics_and_handlers_that_hang_are_failures_like_others() {
     let shop = Shop::open().await;
     let config = ReliableDeliveryConfig { max_retries: 0, handler_timeout: Duration::from_millis(20), ..quick() };
-    let node = shop.shop.node("n1").subscribe(Panics).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(Panics).config(config)).start().await.unwrap();
     let last = shop.emit(&["panic", "hang", "fine"]).await;
     soon(node.wait_for("panics", last)).await.unwrap();
     let letters =
@@ -157,13 +155,12 @@ struct Placed {
 
 struct Totals;
 
-#[async_trait::async_trait]
 impl EventObserver<Placed> for Totals {
     fn subscriber_id(&self) -> &str {
         "totals"
     }
 
-    async fn on_event(&self, _: Arc<Event<Placed>>) -> Result<(), HandlerError> {
+    async fn on_event(&self, _: Delivery<Placed>) -> Result<(), HandlerError> {
         Ok(())
     }
 }
@@ -171,7 +168,7 @@ impl EventObserver<Placed> for Totals {
 #[tokio::test]
 async fn what_cannot_be_decoded_is_a_dead_letter_never_skipped() {
     let shop = Shop::open().await;
-    let node = shop.shop.node("n1").subscribe(Totals).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(Totals)).start().await.unwrap();
     let old = Event::raw("Placed", serde_json::json!({ "sum": "an old shape" }));
     shop.shop.emit(old.clone()).await.unwrap();
     let mut newer = Event::raw("Placed", serde_json::json!({ "total": 1 }));
@@ -196,7 +193,7 @@ async fn a_dead_letter_that_cannot_be_written_stops_the_checkpoint() {
                   CREATE TRIGGER refuse BEFORE INSERT ON headwater_private.dead_letters FOR EACH ROW EXECUTE FUNCTION refuse()";
     sqlx::raw_sql(refuse).execute(&mut session).await.unwrap();
     let recorder = Recorder::new("broken").fail_with([HandlerError::permanent("never")]);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     let last = shop.emit(&["a", "b"]).await;
     until(|| async { state(&node).1.contains("disk full") }).await;
     assert_eq!((recorder.types(), shop.info("broken").await.position), (vec![], 0));
@@ -215,7 +212,7 @@ async fn events_of_a_parked_key_wait_and_come_in_order_after_a_redrive() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("parks").fail_with([HandlerError::permanent("no")]);
     let config = on_exhaustion(OnExhaustion::ParkKey);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     for event in [keyed("a1", "a"), keyed("b1", "b"), keyed("a2", "a"), keyed("a3", "a")] {
         shop.shop.emit(event).await.unwrap();
     }
@@ -241,7 +238,7 @@ async fn a_discarded_letter_frees_its_key() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("parks").fail_with([HandlerError::permanent("no")]);
     let config = on_exhaustion(OnExhaustion::ParkKey);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     shop.shop.emit(keyed("a1", "a")).await.unwrap();
     let last = shop.shop.emit(keyed("a2", "a")).await.unwrap().global_sequence();
     soon(node.wait_for("parks", last)).await.unwrap();
@@ -258,7 +255,7 @@ async fn a_letter_that_fails_again_is_dead_again() {
     let shop = Shop::open().await;
     let recorder =
         Recorder::new("stubborn").fail_with([HandlerError::permanent("no"), HandlerError::permanent("still no")]);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     let last = shop.emit(&["a"]).await;
     soon(node.wait_for("stubborn", last)).await.unwrap();
     let subscribers = shop.shop.subscribers();
@@ -281,7 +278,7 @@ async fn a_subscriber_that_pauses_itself_goes_on_with_the_same_event() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("careful").fail_with([oops(), oops()]);
     let config = on_exhaustion(OnExhaustion::Pause);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     let last = shop.emit(&["a", "b"]).await;
     until(|| async { shop.info("careful").await.paused }).await;
     until(|| async { state(&node).0 == RunnerState::Paused }).await;
@@ -298,12 +295,11 @@ async fn a_subscriber_that_always_fails_delays_no_other() {
     let shop = Shop::open().await;
     let tries = Arc::new(AtomicU32::new(0));
     struct Fails(Arc<AtomicU32>);
-    #[async_trait::async_trait]
     impl EventObserver for Fails {
         fn subscriber_id(&self) -> &str {
             "fails"
         }
-        async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+        async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Err(oops())
         }
@@ -317,9 +313,8 @@ async fn a_subscriber_that_always_fails_delays_no_other() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe(Fails(tries.clone()))
-        .config(for_hours)
-        .subscribe(recorder.clone())
+        .run(Subscription::of(Fails(tries.clone())).config(for_hours))
+        .run(Subscription::of(recorder.clone()))
         .start()
         .await
         .unwrap();
@@ -335,7 +330,7 @@ async fn what_is_parked_behind_a_letter_follows_at_once() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("parks").fail_with([HandlerError::permanent("no")]);
     let config = on_exhaustion(OnExhaustion::ParkKey);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     for n in 0..250 {
         shop.shop.emit(keyed(&format!("a{n}"), "a")).await.unwrap();
     }
@@ -352,14 +347,15 @@ async fn what_is_parked_behind_a_letter_follows_at_once() {
 async fn what_is_buried_is_not_handled_again_after_a_crash() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("broken").fail_with([HandlerError::permanent("no")]);
-    let never = headwater::CheckpointMode::Batched { batch_size: 100, max_delay_ms: 60_000 };
+    let never = headwater::delivery::CheckpointMode::Batched { batch_size: 100, max_delay_ms: 60_000 };
     let config = ReliableDeliveryConfig { checkpoint_mode: never, ..quick() };
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config.clone()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config.clone())).start().await.unwrap();
     let last = shop.emit(&["a", "b"]).await;
     recorder.handled(1).await;
     assert_eq!((shop.info("broken").await.position, shop.info("broken").await.dead_letters), (0, 1));
     drop(node);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     soon(node.wait_for("broken", last)).await.unwrap();
     assert_eq!(recorder.types(), ["b", "b"], "a is a dead letter, b comes again");
     shop.shop.subscribers().redrive(&DeadLetterQuery::default()).await.unwrap();
@@ -373,12 +369,11 @@ async fn what_is_buried_is_not_handled_again_after_a_crash() {
 async fn a_key_that_is_retried_holds_up_no_other_key() {
     let shop = Shop::open().await;
     struct OneBad(tokio::sync::watch::Sender<u32>);
-    #[async_trait::async_trait]
     impl EventObserver for OneBad {
         fn subscriber_id(&self) -> &str {
             "keys"
         }
-        async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+        async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
             if event.event_type == "bad" {
                 return Err(oops());
             }
@@ -389,13 +384,13 @@ async fn a_key_that_is_retried_holds_up_no_other_key() {
     let done = tokio::sync::watch::Sender::new(0);
     let mut counted = done.subscribe();
     let config = ReliableDeliveryConfig {
-        concurrency: 8,
-        instance_mode: headwater::InstanceMode::SingleInstance,
+        instance_mode: headwater::delivery::InstanceMode::SingleInstance,
         initial_retry_delay: Duration::from_secs(3600),
         max_retry_delay: Duration::from_secs(3600),
         ..quick()
     };
-    let node = shop.shop.node("n1").subscribe(OneBad(done)).config(config).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(OneBad(done)).config(config).concurrency(8)).start().await.unwrap();
     shop.emit(&["bad"]).await;
     // Long enough for the keeper to ask after dead letters in between.
     for n in 1..=30 {
@@ -410,12 +405,11 @@ async fn a_key_that_is_retried_holds_up_no_other_key() {
 async fn handlers_side_by_side_may_use_all_connections_of_the_pool() {
     let shop = Shop::open().await;
     struct Pooled(sqlx::PgPool);
-    #[async_trait::async_trait]
     impl EventObserver for Pooled {
         fn subscriber_id(&self) -> &str {
             "pooled"
         }
-        async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+        async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
             let mut tx = self.0.begin().await?;
             for _ in 0..3 {
                 sqlx::query("SELECT pg_sleep(0.001)").execute(&mut *tx).await?;
@@ -424,9 +418,9 @@ async fn handlers_side_by_side_may_use_all_connections_of_the_pool() {
         }
     }
     let last = shop.emit_many(300).await;
-    let config = ReliableDeliveryConfig { concurrency: 32, ..quick() };
     let observer = Pooled(shop.headwater.pool().clone());
-    let node = shop.shop.node("n1").subscribe(observer).config(config).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(observer).config(quick()).concurrency(32)).start().await.unwrap();
     soon(node.wait_for("pooled", last)).await.unwrap();
     node.shutdown().await.unwrap();
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, state, until};
-use headwater::{
-    Event, EventObserver, HandlerError, Json, ReliableDeliveryConfig, RunnerState, StartFrom, SubscriberStore,
-};
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig, RunnerState, StartFrom};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Json, Subscription};
 use sqlx::{Connection, PgConnection, Row};
 
 fn holding(hold_for: Duration) -> ReliableDeliveryConfig {
@@ -37,7 +36,13 @@ async fn strict_order_waits_for_a_writer_and_names_it() {
     let first = dawdle(&mut session, "first").await;
     let second = shop.emit(&["second"]).await;
     let recorder = Recorder::new("strict");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::MAX)).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .run(Subscription::of(recorder.clone()).config(holding(Duration::MAX)))
+        .start()
+        .await
+        .unwrap();
     until(|| async { state(&node).0 == RunnerState::Held }).await;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut session).await.unwrap();
     let (_, detail) = state(&node);
@@ -57,7 +62,13 @@ async fn a_passed_gap_is_delivered_late_and_once() {
     let late = dawdle(&mut session, "late").await;
     let second = shop.emit(&["second"]).await;
     let recorder = Recorder::new("eager");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::ZERO)).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .run(Subscription::of(recorder.clone()).config(holding(Duration::ZERO)))
+        .start()
+        .await
+        .unwrap();
     recorder.handled(1).await;
     until(|| async { shop.info("eager").await.position == second }).await;
     assert_eq!(shop.info("eager").await.pending_gaps, [(late, late)], "the ledger is written with the checkpoint");
@@ -79,11 +90,12 @@ async fn a_passed_gap_outlives_a_crash() {
     let second = shop.emit(&["second"]).await;
     let recorder = Recorder::new("eager");
     let config = holding(Duration::ZERO);
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config.clone()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config.clone())).start().await.unwrap();
     until(|| async { shop.info("eager").await.position == second }).await;
     drop(node);
     end(&mut session, "COMMIT").await;
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     soon(node.wait_for("eager", second)).await.unwrap();
     assert_eq!(recorder.types(), ["second", "late"]);
     assert_eq!(recorder.sequences(), [second, late]);
@@ -98,7 +110,7 @@ async fn a_late_event_that_fails_is_not_lost() {
     let second = shop.emit(&["second"]).await;
     let recorder = Recorder::new("eager");
     let config = ReliableDeliveryConfig { max_retries: 0, ..holding(Duration::ZERO) };
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     until(|| async { shop.info("eager").await.position == second }).await;
     let recorder = recorder.fail_with([HandlerError::message("not now")]);
     end(&mut session, "COMMIT").await;
@@ -114,8 +126,15 @@ async fn what_was_rolled_back_holds_nobody_and_is_recorded_once() {
     let shop = Shop::open().await;
     let (first, second) = (Recorder::new("first"), Recorder::new("second"));
     let strict = holding(Duration::MAX);
-    let node =
-        shop.shop.node("n1").config(strict).subscribe(first.clone()).subscribe(second.clone()).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .default_config(strict)
+        .run(Subscription::of(first.clone()))
+        .run(Subscription::of(second.clone()))
+        .start()
+        .await
+        .unwrap();
     let mut session = shop.db.session().await;
     let burnt = dawdle(&mut session, "burnt").await;
     let emit = "SELECT headwater.emit('shop', 'burnt') FROM generate_series(2, 1000)";
@@ -145,7 +164,13 @@ async fn what_is_recorded_of_gaps_holds_no_event_up() {
     let lock = "BEGIN; LOCK TABLE headwater_private.permanent_gaps IN EXCLUSIVE MODE";
     sqlx::raw_sql(lock).execute(&mut session).await.unwrap();
     let recorder = Recorder::new("strict");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::MAX)).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .run(Subscription::of(recorder.clone()).config(holding(Duration::MAX)))
+        .start()
+        .await
+        .unwrap();
     recorder.handled(300).await;
     // And what is rolled back while it follows.
     let mut other = shop.db.session().await;
@@ -168,7 +193,13 @@ async fn a_passed_gap_that_is_rolled_back_leaves_the_ledger() {
     let burnt = dawdle(&mut session, "burnt").await as i64;
     let second = shop.emit(&["second"]).await;
     let recorder = Recorder::new("eager");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::ZERO)).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .run(Subscription::of(recorder.clone()).config(holding(Duration::ZERO)))
+        .start()
+        .await
+        .unwrap();
     until(|| async { shop.info("eager").await.position == second }).await;
     end(&mut session, "ROLLBACK").await;
     until(|| async { shop.info("eager").await.pending_gaps.is_empty() }).await;
@@ -184,7 +215,13 @@ async fn a_writer_that_is_killed_holds_nobody() {
     dawdle(&mut session, "killed").await;
     let last = shop.emit(&["after"]).await;
     let recorder = Recorder::new("strict");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::MAX)).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .run(Subscription::of(recorder.clone()).config(holding(Duration::MAX)))
+        .start()
+        .await
+        .unwrap();
     until(|| async { state(&node).0 == RunnerState::Held }).await;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut session).await.unwrap();
     let terminate = sqlx::query("SELECT pg_terminate_backend($1)").bind(pid);
@@ -206,7 +243,7 @@ async fn a_start_inside_a_gap_holds_no_longer_than_told() {
     shop.emit(&["after"]).await;
     let recorder = Recorder::new("eager");
     let config = ReliableDeliveryConfig { start_from: StartFrom::After(last), ..holding(Duration::from_millis(50)) };
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     recorder.handled(1).await;
     end(&mut session, "COMMIT").await;
     recorder.handled(2).await;
@@ -221,13 +258,12 @@ struct Slow {
     let_go: Arc<tokio::sync::Semaphore>,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Slow {
     fn subscriber_id(&self) -> &str {
         self.recorder.subscriber_id()
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         if event.event_type == "slow" {
             self.begun.send(())?;
             self.let_go.acquire().await?.forget();
@@ -248,8 +284,16 @@ async fn a_stream_is_in_order_across_a_gap_that_the_checkpoint_has_not_passed() 
     let (begun, mut slow_begun) = tokio::sync::mpsc::unbounded_channel();
     let let_go = Arc::new(tokio::sync::Semaphore::new(0));
     let slow = Slow { recorder: recorder.clone(), begun, let_go: let_go.clone() };
-    let config = ReliableDeliveryConfig { concurrency: 2, ..holding(Duration::ZERO) };
-    let node = shop.shop.node("n1").config(config).subscribe(slow).subscribe(witness.clone()).start().await.unwrap();
+    let config = holding(Duration::ZERO);
+    let node = shop
+        .shop
+        .node("n1")
+        .default_config(config)
+        .run(Subscription::of(slow).concurrency(2))
+        .run(Subscription::of(witness.clone()).concurrency(2))
+        .start()
+        .await
+        .unwrap();
     soon(slow_begun.recv()).await.unwrap();
     end(&mut session, "COMMIT").await;
     let second = Event::raw("second", Json::null()).in_stream("order-1");
@@ -273,7 +317,13 @@ async fn a_reset_keeps_what_is_in_flight_below_it() {
     let middle = shop.emit(&["b"]).await;
     let last = shop.emit(&["c"]).await;
     let recorder = Recorder::new("eager");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(holding(Duration::ZERO)).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("n1")
+        .run(Subscription::of(recorder.clone()).config(holding(Duration::ZERO)))
+        .start()
+        .await
+        .unwrap();
     until(|| async { shop.info("eager").await.position == last }).await;
     shop.shop.subscribers().reset("eager", middle).await.unwrap();
     recorder.handled(3).await;

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{Shop, quick, soon, until};
-use headwater::{
-    CheckpointMode, DeadLetterQuery, Event, EventObserver, GroupInfo, HandlerError, InstanceMode, Json, Node,
-    NodeBuilder, ReliableDeliveryConfig, SubscriberError, SubscriberStore,
+use headwater::delivery::{
+    CheckpointMode, DeadLetterQuery, Each, GroupInfo, InstanceMode, OperatorStore, Partitions, ReliableDeliveryConfig,
+    SubscriberError,
 };
+use headwater::node::NodeBuilder;
+use headwater::{Delivery, Event, EventObserver, HandlerError, Json, Node, Subscription, Transaction};
 
 /// What all instances of a test handled, in the order in which they did.
 #[derive(Clone, Default)]
@@ -22,13 +24,12 @@ struct Worker {
     failing: Arc<AtomicBool>,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Worker {
     fn subscriber_id(&self) -> &str {
-        "of its own"
+        "g"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         if self.failing.load(Ordering::Acquire) {
             return Err(HandlerError::permanent("told to fail".to_owned()));
         }
@@ -46,8 +47,12 @@ impl Witness {
         Worker { name: name.into(), witness: self.clone(), failing: Arc::default() }
     }
 
-    fn node(&self, shop: &Shop, name: &str, partitions: u32) -> NodeBuilder {
-        shop.shop.node(name).subscribe_partitioned("g", partitions, self.worker(name)).config(quick())
+    fn group(&self, name: &str, partitions: impl Into<Partitions>) -> Subscription<Each> {
+        Subscription::of(self.worker(name)).config(quick()).partitions(partitions)
+    }
+
+    fn node(&self, shop: &Shop, name: &str, partitions: impl Into<Partitions>) -> NodeBuilder {
+        shop.shop.node(name).run(self.group(name, partitions))
     }
 
     fn sequences(&self) -> Vec<u64> {
@@ -95,7 +100,7 @@ async fn until_shared(shop: &Shop, expected: &[usize]) {
 
 /// Emits events of some keys, and says which sequences they got.
 async fn emit(shop: &Shop, events: usize, keys: usize) -> Vec<u64> {
-    let append = (0..events).fold(headwater::Append::new(), |append, n| {
+    let append = (0..events).fold(headwater::log::Append::new(), |append, n| {
         append.event(Event { key: Some(format!("key-{}", n % keys)), ..Event::raw("E", Json::null()) })
     });
     let appended = shop.shop.append_all(append).await.unwrap();
@@ -165,8 +170,8 @@ async fn the_number_of_partitions_changes_under_load() {
         checkpoint_mode: CheckpointMode::Batched { batch_size: 50, max_delay_ms: 100 },
         ..quick()
     };
-    let one = witness.node(&shop, "one", 4).config(batched.clone()).start().await.unwrap();
-    let two = witness.node(&shop, "two", 4).config(batched).start().await.unwrap();
+    let one = shop.shop.node("one").run(witness.group("one", 4).config(batched.clone())).start().await.unwrap();
+    let two = shop.shop.node("two").run(witness.group("two", 4).config(batched)).start().await.unwrap();
     until_shared(&shop, &[2, 2]).await;
     let stop = Arc::new(AtomicBool::new(false));
     let producing = tokio::spawn({
@@ -201,14 +206,14 @@ async fn the_number_of_partitions_changes_under_load() {
 async fn partitions_can_be_assigned_by_hand() {
     let shop = Shop::open().await;
     let witness = Witness::default();
-    let one = witness.node(&shop, "one", 4).partition_ids([0, 2, 3]).start().await.unwrap();
+    let one = witness.node(&shop, "one", Partitions::of(4).only([0, 2, 3])).start().await.unwrap();
     let events = emit(&shop, 100, 20).await;
     until(|| async { shares(&shop).await == BTreeMap::from([("one".into(), 3)]) }).await;
-    let two = witness.node(&shop, "two", 4).partition_ids([1]).start().await.unwrap();
+    let two = witness.node(&shop, "two", Partitions::of(4).only([1])).start().await.unwrap();
     settled(&shop, &two, &events).await;
     witness.is_complete_and_in_order(&events);
     for (name, key, _) in witness.0.lock().unwrap().iter() {
-        assert_eq!(name == "two", headwater::partition_of(key, 4) == 1, "{key} by {name}");
+        assert_eq!(name == "two", headwater::delivery::partition_of(key, 4) == 1, "{key} by {name}");
     }
     one.shutdown().await.unwrap();
     two.shutdown().await.unwrap();
@@ -221,7 +226,7 @@ async fn dead_letters_are_redriven_by_the_owner_of_their_key() {
     let failing = Arc::new(AtomicBool::new(true));
     let start = async |name: &str| {
         let worker = Worker { failing: failing.clone(), ..witness.worker(name) };
-        shop.shop.node(name).subscribe_partitioned("g", 4, worker).config(quick()).start().await.unwrap()
+        shop.shop.node(name).run(Subscription::of(worker).config(quick()).partitions(4)).start().await.unwrap()
     };
     let (one, two) = (start("one").await, start("two").await);
     until_shared(&shop, &[2, 2]).await;
@@ -245,17 +250,15 @@ async fn effects_in_transactions_are_there_once_however_owners_change() {
     let mut conn = shop.db.session().await;
     sqlx::query("CREATE TABLE effects (sequence bigint, key text)").execute(&mut conn).await.unwrap();
     let start = async |name: &str| {
-        let node = shop.shop.node(name).subscribe_transactional("g", |event: Arc<Event<Json>>, tx| {
-            Box::pin(async move {
-                sqlx::query("INSERT INTO effects VALUES ($1, $2)")
-                    .bind(event.global_sequence.unwrap_or_default() as i64)
-                    .bind(&event.key)
-                    .execute(tx)
-                    .await?;
-                Ok(())
-            })
+        let effects = Subscription::new("g").transactional(|event: Delivery<Json>, mut tx: Transaction| async move {
+            sqlx::query("INSERT INTO effects VALUES ($1, $2)")
+                .bind(event.global_sequence.unwrap_or_default() as i64)
+                .bind(&event.key)
+                .execute(&mut *tx)
+                .await?;
+            Ok(())
         });
-        node.config(quick()).partitioned(6).start().await.unwrap()
+        shop.shop.node(name).run(effects.config(quick()).partitions(6)).start().await.unwrap()
     };
     let one = start("one").await;
     let mut events = emit(&shop, 300, 30).await;
@@ -281,9 +284,9 @@ async fn wrong_partitions_are_refused_at_the_start() {
     for (node, reason) in [
         (witness.node(&shop, "one", 0), "invalid number of partitions 0"),
         (witness.node(&shop, "one", 1025), "invalid number of partitions 1025"),
-        (witness.node(&shop, "one", 4).config(single), "its instance_mode is Coordinated"),
-        (witness.node(&shop, "one", 4).partition_ids([]), "invalid partition_ids []"),
-        (witness.node(&shop, "one", 4).partition_ids([1, 1]), "invalid partition_ids [1, 1]"),
+        (shop.shop.node("one").run(witness.group("one", 4).config(single)), "its instance_mode is Coordinated"),
+        (witness.node(&shop, "one", Partitions::of(4).only([])), "invalid partition_ids []"),
+        (witness.node(&shop, "one", Partitions::of(4).only([1, 1])), "invalid partition_ids [1, 1]"),
     ] {
         match node.start().await.err() {
             Some(SubscriberError::InvalidInput(message)) => assert!(message.contains(reason), "{message}"),

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::common::{Shop, SlowCommit, quick, soon, until};
-use headwater::{
-    Append, Event, HandlerError, Json, NodeBuilder, ReliableDeliveryConfig, SubscriberStore, TransactionScope,
-};
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig, Transactional};
+use headwater::log::Append;
+use headwater::{Bundle, Delivery, Event, HandlerError, Json, Subscription, Transaction};
 use sqlx::PgConnection;
 use tokio::sync::{Semaphore, watch};
 
@@ -31,36 +31,34 @@ async fn effect(event: &Event, tx: &mut PgConnection) -> Result<(), HandlerError
     Ok(())
 }
 
-fn node(shop: &Shop, name: &str) -> NodeBuilder {
-    shop.shop
-        .node(name)
-        .subscribe_transactional("keys", |event: Arc<Event>, tx| Box::pin(async move { effect(&event, tx).await }))
-        .transaction_per(TransactionScope::Key)
+fn keys() -> Subscription<Transactional> {
+    Subscription::new("keys")
+        .bundled_by(Bundle::Key)
+        .transactional(|event: Delivery, mut tx: Transaction| async move { effect(&event, &mut tx).await })
         .config(quick())
 }
 
-/// A node that stops in the last event of a group, when so many events before it are done. Tells how many it has begun.
-fn stopping(shop: &Shop, name: &str, after: u64) -> (NodeBuilder, watch::Receiver<u64>, Arc<Semaphore>) {
+/// A subscription that stops in the last event of a bundle, when this many events before it are done.
+/// Tells how many it has begun.
+fn stopping(after: u64) -> (Subscription<Transactional>, watch::Receiver<u64>, Arc<Semaphore>) {
     let (begun, seen) = watch::channel(0);
     let gate = Arc::new(Semaphore::new(0));
     let waiting = gate.clone();
-    let node = shop
-        .shop
-        .node(name)
-        .subscribe_transactional("keys", move |event: Arc<Event>, tx| {
+    let keys = Subscription::new("keys")
+        .bundled_by(Bundle::Key)
+        .transactional(move |event: Delivery, mut tx: Transaction| {
             begun.send_modify(|begun| *begun += 1);
             let (stops, gate) = (*begun.borrow() > after, waiting.clone());
-            Box::pin(async move {
-                effect(&event, tx).await?;
+            async move {
+                effect(&event, &mut tx).await?;
                 if stops {
                     gate.acquire().await?.forget();
                 }
                 Ok(())
-            })
+            }
         })
-        .transaction_per(TransactionScope::Key)
         .config(quick());
-    (node, seen, gate)
+    (keys, seen, gate)
 }
 
 async fn number(shop: &Shop, query: &'static str) -> i64 {
@@ -91,7 +89,7 @@ async fn each_group_is_a_transaction_and_no_ledger_is_written() {
             INSERT INTO ledgers VALUES (cardinality(new.pending_gaps) / 2); RETURN NULL; END $$;
         CREATE TRIGGER note AFTER UPDATE ON headwater_private.subscribers FOR EACH ROW EXECUTE FUNCTION note()";
     sqlx::raw_sql(ledgers).execute(shop.headwater.pool()).await.unwrap();
-    let node = node(&shop, "one").start().await.unwrap();
+    let node = shop.shop.node("one").run(keys()).start().await.unwrap();
     soon(node.wait_for("keys", last)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(effects(&shop).await, (EVENTS as i64, EVENTS as i64, KEYS as i64));
@@ -102,13 +100,13 @@ async fn each_group_is_a_transaction_and_no_ledger_is_written() {
 #[tokio::test]
 async fn whoever_takes_over_does_not_handle_them_again() {
     let (shop, last) = with_backlog().await;
-    let (one, mut begun, _gate) = stopping(&shop, "one", 35);
-    let one = one.start().await.unwrap();
+    let (one, mut begun, _gate) = stopping(35);
+    let one = shop.shop.node("one").run(one).start().await.unwrap();
     soon(begun.wait_for(|begun| *begun > 35)).await.unwrap();
     assert_eq!((effects(&shop).await, notes(&shop).await), ((30, 30, 3), 3));
     assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
     drop(one);
-    let two = node(&shop, "two").start().await.unwrap();
+    let two = shop.shop.node("two").run(keys()).start().await.unwrap();
     soon(two.wait_for("keys", last)).await.unwrap();
     two.shutdown().await.unwrap();
     assert_eq!(effects(&shop).await, (EVENTS as i64, EVENTS as i64, KEYS as i64));
@@ -118,8 +116,8 @@ async fn whoever_takes_over_does_not_handle_them_again() {
 #[tokio::test]
 async fn a_reset_forgets_them() {
     let (shop, last) = with_backlog().await;
-    let (one, mut begun, gate) = stopping(&shop, "one", 35);
-    let one = one.start().await.unwrap();
+    let (one, mut begun, gate) = stopping(35);
+    let one = shop.shop.node("one").run(one).start().await.unwrap();
     soon(begun.wait_for(|begun| *begun > 35)).await.unwrap();
     shop.shop.subscribers().reset("keys", last - EVENTS).await.unwrap();
     assert_eq!(notes(&shop).await, 0);
@@ -127,7 +125,7 @@ async fn a_reset_forgets_them() {
     gate.close();
     one.shutdown().await.unwrap();
     assert_eq!(effects(&shop).await, (30, 30, 3));
-    let two = node(&shop, "two").start().await.unwrap();
+    let two = shop.shop.node("two").run(keys()).start().await.unwrap();
     soon(two.wait_for("keys", last)).await.unwrap();
     two.shutdown().await.unwrap();
     assert_eq!(effects(&shop).await, (EVENTS as i64 + 30, EVENTS as i64, KEYS as i64 + 3));
@@ -137,14 +135,14 @@ async fn a_reset_forgets_them() {
 #[tokio::test]
 async fn another_number_of_partitions_does_not_repeat_them() {
     let (shop, last) = with_backlog().await;
-    let (one, mut begun, _gate) = stopping(&shop, "one", 35);
-    let one = one.partitioned(1).start().await.unwrap();
+    let (one, mut begun, _gate) = stopping(35);
+    let one = shop.shop.node("one").run(one.partitions(1)).start().await.unwrap();
     soon(begun.wait_for(|begun| *begun > 35)).await.unwrap();
     drop(one);
     assert_eq!(notes(&shop).await, 3);
     let subscribers = shop.shop.subscribers();
     subscribers.resize("keys", 3).await.unwrap();
-    let two = node(&shop, "two").partitioned(3).start().await.unwrap();
+    let two = shop.shop.node("two").run(keys().partitions(3)).start().await.unwrap();
     until(|| async {
         let group = subscribers.group("keys").await.unwrap();
         group.resize_to.is_none() && group.partitions.iter().all(|partition| partition.position >= last)
@@ -162,14 +160,15 @@ async fn a_group_that_fails_becomes_dead_letters_and_the_others_are_done() {
     let node = shop
         .shop
         .node("one")
-        .subscribe_transactional("keys", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                effect(&event, tx).await?;
-                if event.key.as_deref() == Some("k7") { Err(HandlerError::permanent("no")) } else { Ok(()) }
-            })
-        })
-        .transaction_per(TransactionScope::Key)
-        .config(ReliableDeliveryConfig { max_retries: 0, ..quick() })
+        .run(
+            Subscription::new("keys")
+                .bundled_by(Bundle::Key)
+                .transactional(|event: Delivery, mut tx: Transaction| async move {
+                    effect(&event, &mut tx).await?;
+                    if event.key.as_deref() == Some("k7") { Err(HandlerError::permanent("no")) } else { Ok(()) }
+                })
+                .config(ReliableDeliveryConfig { max_retries: 0, ..quick() }),
+        )
         .start()
         .await
         .unwrap();
@@ -184,7 +183,7 @@ async fn a_group_that_fails_becomes_dead_letters_and_the_others_are_done() {
 async fn a_slow_commit_has_its_effects_once() {
     let (shop, last) = with_backlog_in(Shop::open_impatient().await).await;
     let mut commit = SlowCommit::of(&shop, "headwater_private.settled_ahead", 5).await;
-    let node = node(&shop, "one").start().await.unwrap();
+    let node = shop.shop.node("one").run(keys()).start().await.unwrap();
     commit.is_given_up().await;
     commit.let_go().await;
     soon(node.wait_for("keys", last)).await.unwrap();

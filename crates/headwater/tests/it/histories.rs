@@ -3,14 +3,13 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
 use crate::common::{quick, soon, until};
-use async_trait::async_trait;
-use headwater::{
-    CheckpointMode, Event, EventObserver, HandlerError, Headwater, InstanceMode, Json, Namespace, NamespaceConfig,
-    Node, ReliableDeliveryConfig, SubscriberStore,
-};
+use futures::StreamExt;
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{CheckpointMode, InstanceMode, OperatorStore, ReliableDeliveryConfig};
+use headwater::log::{Followed, Follower};
+use headwater::{Delivery, Event, EventObserver, HandlerError, Headwater, Json, Namespace, Node, Subscription};
 use headwater_embedded::{Server, Shutdown};
 use sqlx::{Connection, PgConnection};
 use tokio::sync::watch;
@@ -122,7 +121,7 @@ async fn open(server: &Server) -> (Headwater, Option<Namespace>) {
 async fn emit(shop: &Namespace, event_type: &str, events: usize) -> Vec<(u64, Uuid)> {
     let event = |n| Event { key: Some(format!("k{n}")), ..Event::raw(event_type, Json::null()) };
     let events = (0..events).map(event);
-    let append = events.fold(headwater::Append::new(), |append, event| append.event(event));
+    let append = events.fold(headwater::log::Append::new(), |append, event| append.event(event));
     let appended = shop.append_all(append).await.unwrap();
     appended.events.iter().map(|event| (event.global_sequence, event.id)).collect()
 }
@@ -144,13 +143,12 @@ impl Held {
     }
 }
 
-#[async_trait]
 impl EventObserver for Held {
     fn subscriber_id(&self) -> &str {
         "totals"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.seen.send_modify(|seen| seen.push((event.event_type.clone(), event.id)));
         if event.event_type == "lost" {
             self.free.subscribe().wait_for(|free| *free).await.expect("it lives");
@@ -175,9 +173,9 @@ async fn start(shop: &Namespace, kind: Kind, held: &Held) -> Node {
         Kind::Batched => ReliableDeliveryConfig { checkpoint_mode: batched, ..quick() },
         Kind::Alone => ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..quick() },
     };
-    let node = shop.node("n1").subscribe(held.clone()).config(config);
-    let node = if kind == Kind::Partitioned { node.partitioned(3) } else { node };
-    node.start().await.unwrap()
+    let subscription = Subscription::of(held.clone()).config(config);
+    let subscription = if kind == Kind::Partitioned { subscription.partitions(3) } else { subscription };
+    shop.node("n1").run(subscription).start().await.unwrap()
 }
 
 /// The node has read what is lost, and is in the middle of it.
@@ -241,4 +239,58 @@ async fn a_server_that_recovers_in_place_delivers_what_it_has_to_a_group_own_ser
 #[tokio::test]
 async fn a_backup_that_is_restored_delivers_what_it_has_own_server() {
     what_is_handed_out_again_is_delivered(Loss::Restore, Kind::Exclusive).await;
+}
+
+/// A follower that has given what the server lost says so. One that has given nothing of it goes
+/// on, and is given what has come instead.
+async fn a_follower_misses_nothing_of_another_history(loss: Loss) {
+    let forgetful = Forgetful::start(loss).await.keep().await;
+    let (headwater, shop) = open(&forgetful.server).await;
+    let shop = shop.unwrap();
+    let (mut ahead, mut behind) = (shop.follow(0), shop.follow(0));
+    followed_up_to(&mut behind, 10).await;
+    let lost = emit(&shop, "lost", 5).await;
+    followed_up_to(&mut ahead, lost[4].0).await;
+    let forgetful = forgetful.lose().await;
+    let (other, after) = open(&forgetful.server).await;
+    let new = emit(&after.unwrap(), "new", 5).await;
+    assert_eq!(new[0].0, lost[0].0, "the server hands out the same sequences again");
+    let ends = async {
+        loop {
+            match ahead.next().await.expect("it says why it ends") {
+                Err(error) => break error,
+                Ok(item) => assert!(!matches!(item, Followed::Event(_)), "{item:?}"),
+            }
+        }
+    };
+    let error = soon(ends).await;
+    assert_eq!(error.code(), Some("WH050"), "{error}");
+    let ids: Vec<_> = followed_up_to(&mut behind, new[4].0).await;
+    assert_eq!(ids, new.iter().map(|(_, id)| *id).collect::<Vec<_>>());
+    other.shutdown().await;
+    headwater.shutdown().await;
+}
+
+/// The ids of the next events, up to a sequence.
+async fn followed_up_to(follower: &mut Follower, last: u64) -> Vec<Uuid> {
+    let mut ids = Vec::new();
+    soon(async {
+        while u64::from(follower.position()) < last {
+            if let Followed::Event(event) = follower.next().await.expect("it goes on").unwrap() {
+                ids.push(event.id);
+            }
+        }
+    })
+    .await;
+    ids
+}
+
+#[tokio::test]
+async fn a_follower_misses_nothing_of_a_promoted_standby_own_server() {
+    a_follower_misses_nothing_of_another_history(Loss::Promotion).await;
+}
+
+#[tokio::test]
+async fn a_follower_misses_nothing_of_a_server_that_recovers_in_place_own_server() {
+    a_follower_misses_nothing_of_another_history(Loss::CrashInPlace).await;
 }

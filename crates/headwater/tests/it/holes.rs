@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, state, until};
-use async_trait::async_trait;
-use headwater::{
-    CheckpointMode, Event, EventObserver, HandlerError, ReliableDeliveryConfig, RunnerState, SubscriberStore,
-    TransactionScope,
-};
+use headwater::delivery::{CheckpointMode, OperatorStore, ReliableDeliveryConfig, RunnerState};
+use headwater::{Bundle, Delivery, EventObserver, HandlerError, Subscription, Transaction};
 use sqlx::{PgConnection, Row};
 use tokio::sync::{Semaphore, watch};
 
@@ -94,7 +91,7 @@ async fn what_is_visible_is_delivered_beside_holes_and_they_late_and_once() {
     let shop = Shop::open().await;
     let mut held = Held::open(&shop, HOLES).await;
     let recorder = Recorder::new("eager");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(passing()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(passing())).start().await.unwrap();
     recorder.handled(HOLES).await;
     assert_eq!(recorder.sequences(), held.visible, "in order");
     until_passed(&shop, "eager", held.last()).await;
@@ -116,7 +113,7 @@ async fn what_was_rolled_back_leaves_no_holes() {
     let shop = Shop::open().await;
     let mut held = Held::open(&shop, HOLES).await;
     let recorder = Recorder::new("eager");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(passing()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(passing())).start().await.unwrap();
     until_passed(&shop, "eager", held.last()).await;
     held.end("ROLLBACK").await;
     until_settled(&shop, "eager").await;
@@ -135,7 +132,8 @@ async fn a_restart_in_the_middle_loses_and_repeats_nothing() {
     let shop = Shop::open().await;
     let mut held = Held::open(&shop, HOLES).await;
     let recorder = Recorder::new("eager");
-    let start = async || shop.shop.node("n1").subscribe(recorder.clone()).config(passing()).start().await.unwrap();
+    let start =
+        async || shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(passing())).start().await.unwrap();
     let node = start().await;
     recorder.handled(HOLES / 2).await;
     node.shutdown().await.unwrap();
@@ -166,7 +164,7 @@ async fn one_of_two_writers_ends() {
     let mut one = Held::open(&shop, HOLES / 4).await;
     let mut other = Held::open(&shop, HOLES / 4).await;
     let recorder = Recorder::new("eager");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(passing()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(passing())).start().await.unwrap();
     recorder.handled(HOLES / 2).await;
     other.end("COMMIT").await;
     recorder.handled(HOLES * 3 / 4).await;
@@ -185,13 +183,12 @@ struct Slow {
     leave: Arc<Semaphore>,
 }
 
-#[async_trait]
 impl EventObserver for Slow {
     fn subscriber_id(&self) -> &str {
         "slow"
     }
 
-    async fn on_event(&self, _: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, _: Delivery) -> Result<(), HandlerError> {
         self.began.send_modify(|began| *began += 1);
         _ = self.leave.acquire().await.map(|leave| leave.forget());
         Ok(())
@@ -204,7 +201,7 @@ async fn whoever_begins_behind_holes_is_catching_up_until_it_has_caught_up() {
     let mut held = Held::open(&shop, HOLES).await;
     let slow = Slow { began: watch::Sender::new(0), leave: Arc::new(Semaphore::new(0)) };
     let (mut began, leave) = (slow.began.subscribe(), slow.leave.clone());
-    let node = shop.shop.node("n1").subscribe(slow).config(passing()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(slow).config(passing())).start().await.unwrap();
     soon(began.wait_for(|began| *began == 1)).await.unwrap();
     assert_eq!(state(&node).0, RunnerState::CatchingUp, "it has {HOLES} events before it");
     leave.close();
@@ -225,7 +222,7 @@ async fn behind_an_open_hole_the_log_is_read_as_it_is_needed() {
     let last = shop.emit(&["last"]).await;
     let slow = Slow { began: watch::Sender::new(0), leave: Arc::new(Semaphore::new(0)) };
     let (mut began, leave) = (slow.began.subscribe(), slow.leave.clone());
-    let node = shop.shop.node("n1").subscribe(slow).config(passing()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(slow).config(passing())).start().await.unwrap();
     soon(began.wait_for(|began| *began == 1)).await.unwrap();
     until(|| async { node.status().seen > 8_000 }).await;
     // It looks again and again, since there is a hole.
@@ -257,32 +254,36 @@ async fn every_kind_of_handler_gets_late_events_once() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe(keyed.clone())
-        .config(ReliableDeliveryConfig { concurrency: 8, ..passing() })
-        .subscribe_batch("batches", move |events: Vec<Arc<Event>>| {
-            batch.send_modify(|seen| seen.extend(events.iter().filter_map(|event| event.global_sequence)));
-            async { Ok(()) }
-        })
-        .config(passing())
-        .subscribe_transactional("effects", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                let insert = sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.global_sequence.unwrap() as i64);
-                insert.execute(tx).await?;
-                Ok(())
-            })
-        })
-        .config(passing())
-        .transaction_per(TransactionScope::Event)
-        .subscribe_transactional("keys", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                let insert =
-                    sqlx::query("INSERT INTO effects VALUES (-$1)").bind(event.global_sequence.unwrap() as i64);
-                insert.execute(tx).await?;
-                Ok(())
-            })
-        })
-        .config(passing())
-        .transaction_per(TransactionScope::Key)
+        .run(Subscription::of(keyed.clone()).config(passing()).concurrency(8))
+        .run(
+            Subscription::new("batches")
+                .batch(move |events: Vec<Delivery>| {
+                    batch.send_modify(|seen| seen.extend(events.iter().filter_map(|event| event.global_sequence)));
+                    async { Ok(()) }
+                })
+                .config(passing()),
+        )
+        .run(
+            Subscription::new("effects")
+                .transactional(|event: Delivery, mut tx: Transaction| async move {
+                    let insert =
+                        sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.global_sequence.unwrap() as i64);
+                    insert.execute(&mut *tx).await?;
+                    Ok(())
+                })
+                .config(passing()),
+        )
+        .run(
+            Subscription::new("keys")
+                .bundled_by(Bundle::Key)
+                .transactional(|event: Delivery, mut tx: Transaction| async move {
+                    let insert =
+                        sqlx::query("INSERT INTO effects VALUES (-$1)").bind(event.global_sequence.unwrap() as i64);
+                    insert.execute(&mut *tx).await?;
+                    Ok(())
+                })
+                .config(passing()),
+        )
         .start()
         .await
         .unwrap();
@@ -312,8 +313,8 @@ async fn every_kind_of_handler_gets_late_events_once() {
 async fn a_group_with_holes_is_resized() {
     let shop = Shop::open().await;
     let mut held = Held::open(&shop, HOLES / 2).await;
-    let recorder = Recorder::new("of its own");
-    let node = shop.shop.node("n1").subscribe_partitioned("g", 2, recorder.clone()).config(passing()).start();
+    let recorder = Recorder::new("g");
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(passing()).partitions(2)).start();
     let node = node.await.unwrap();
     recorder.handled(HOLES / 2).await;
     soon(shop.shop.subscribers().resize("g", 5)).await.unwrap();
@@ -341,7 +342,7 @@ async fn a_long_ledger_is_reset_and_removed() {
     let shop = Shop::open().await;
     let mut held = Held::open(&shop, HOLES / 2).await;
     let recorder = Recorder::new("eager");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(passing()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(passing())).start().await.unwrap();
     until_passed(&shop, "eager", held.last()).await;
     node.shutdown().await.unwrap();
     let middle = held.visible[HOLES / 4 - 1];
@@ -349,7 +350,7 @@ async fn a_long_ledger_is_reset_and_removed() {
     assert_eq!(ledgers(&shop).await.0, HOLES as i64 / 4);
     assert_audited(&shop).await;
     held.end("COMMIT").await;
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(passing()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(passing())).start().await.unwrap();
     recorder.handled(HOLES / 2 + HOLES * 3 / 4).await;
     until_settled(&shop, "eager").await;
     assert_audited(&shop).await;

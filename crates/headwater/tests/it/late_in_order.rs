@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon};
-use async_trait::async_trait;
-use headwater::{Event, EventObserver, HandlerError, ReliableDeliveryConfig};
+use headwater::delivery::ReliableDeliveryConfig;
+use headwater::{Delivery, EventObserver, HandlerError, Subscription};
 use sqlx::{PgConnection, Row};
 use tokio::sync::{Semaphore, watch};
 
@@ -16,13 +16,12 @@ struct Slow {
     leave: Arc<Semaphore>,
 }
 
-#[async_trait]
 impl EventObserver for Slow {
     fn subscriber_id(&self) -> &str {
         "slow"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.began.send_modify(|began| began.extend(event.global_sequence));
         _ = self.leave.acquire().await.map(|leave| leave.forget());
         Ok(())
@@ -51,7 +50,12 @@ async fn late_events_go_between_those_before_and_behind_them() {
     let mut began = slow.began.subscribe();
     let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, ..quick() };
     let witness = Recorder::new("witness");
-    let node = shop.shop.node("n1").config(config).subscribe(slow.clone()).subscribe(witness.clone());
+    let node = shop
+        .shop
+        .node("n1")
+        .default_config(config)
+        .run(Subscription::of(slow.clone()))
+        .run(Subscription::of(witness.clone()));
     let node = node.start().await.unwrap();
     // All that is visible was looked at together; now two of the gaps are filled, while the first event is handled.
     soon(began.wait_for(|began| *began == [first])).await.unwrap();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, until};
-use headwater::{StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
+use headwater::Subscription;
+use headwater::delivery::{GroupStore, OperatorStore, StartFrom, SubscriberConfig, SubscriberMode};
 
 const OFTEN: Duration = Duration::from_millis(10);
 
@@ -13,11 +14,12 @@ async fn a_node_drops_what_is_older_than_the_namespace_keeps() {
     shop.db.past_months("shop", 6, 3).await;
     shop.db.keep_months("shop", 3).await;
     let recorder = Recorder::new("all");
-    let node = shop.shop.node("n1").maintain_every(OFTEN).subscribe(recorder.clone()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").maintain_every(OFTEN).run(Subscription::of(recorder.clone())).start().await.unwrap();
     // It is told of every event first: what it has not handled holds its month.
     recorder.handled(18).await;
     until(|| async {
-        let months = shop.headwater.partitions("shop").await.unwrap();
+        let months = shop.headwater.months("shop").await.unwrap();
         months.iter().filter(|month| month.dropped_at.is_some()).count() == 3
     })
     .await;
@@ -34,14 +36,11 @@ async fn a_running_subscriber_that_loses_months_by_force_goes_on_behind_them() {
     shop.db.past_months("shop", 6, 3).await;
     shop.db.keep_months("shop", 3).await;
     let (recorder, store) = (Recorder::new("stuck"), shop.shop.subscribers());
-    let config = SubscriberConfig {
-        subscriber_id: "stuck".into(),
-        start_from: StartFrom::Beginning,
-        mode: SubscriberMode::Exclusive,
-    };
+    let config = SubscriberConfig::new("stuck", StartFrom::Beginning, SubscriberMode::Exclusive);
     store.register(&config).await.unwrap();
     store.set_paused("stuck", true).await.unwrap();
-    let node = shop.shop.node("n1").without_maintenance().subscribe(recorder.clone()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").without_maintenance().run(Subscription::of(recorder.clone())).start().await.unwrap();
     until(|| async { shop.info("stuck").await.owner.is_some() }).await;
     let done = shop.headwater.maintain("shop", true).await.unwrap();
     assert_eq!((done.trimmed.len(), done.dropped.len()), (3, 3), "{done:?}");

@@ -1,10 +1,10 @@
 //! The owner as managed services give it: a role with CREATE on the database; no superuser, no statistics of others.
 
 use crate::common::{Recorder, quick, soon};
-use headwater::{
-    DoctorOptions, Event, GrantKind, Headwater, Json, NamespaceConfig, ReliableDeliveryConfig, SubscriberStore,
-};
-use headwater_conformance::TestDatabase;
+use headwater::admin::{DoctorOptions, GrantKind, NamespaceConfig};
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig};
+use headwater::{Event, Headwater, Json, Queue, Subscription};
+use headwater_testing::TestDatabase;
 
 async fn run(db: &TestDatabase, statement: String) {
     sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut db.session().await).await.unwrap();
@@ -27,7 +27,8 @@ async fn an_owner_without_any_special_right_can_do_all_of_it() {
     assert_eq!(rights, [false; 6]);
 
     headwater.migrate().await.unwrap();
-    for config in [NamespaceConfig::new("shop"), NamespaceConfig::new("ledger").ordering(headwater::Ordering::Gapless)]
+    for config in
+        [NamespaceConfig::new("shop"), NamespaceConfig::new("ledger").ordering(headwater::admin::Ordering::Gapless)]
     {
         headwater.create_namespace(config).await.unwrap();
     }
@@ -36,12 +37,9 @@ async fn an_owner_without_any_special_right_can_do_all_of_it() {
     let config = || ReliableDeliveryConfig { max_retries: 0, ..quick() };
     let node = shop
         .node("one")
-        .subscribe(exclusive.clone())
-        .config(config())
-        .subscribe_partitioned("group", 3, group.clone())
-        .config(config())
-        .subscribe_shared("queue", queue.clone())
-        .config(config())
+        .run(Subscription::of(exclusive.clone()).config(config()))
+        .run(Subscription::of(group.clone()).config(config()).partitions(3))
+        .run(Queue::of(queue.clone()).config(config()))
         .start()
         .await
         .unwrap();

@@ -1,14 +1,14 @@
 //! What one transaction appended of a key and an actor is handled in one transaction, whatever others append in between, and whatever becomes of the
 //! partitions meanwhile.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Shop, quick, soon, until};
-use headwater::{
-    Append, Event, HandlerError, Json, Namespace, NamespaceConfig, Node, NodeBuilder, Ordering, ReliableDeliveryConfig,
-    SubscriberStore, TransactionScope, partition_of,
-};
+use headwater::admin::{NamespaceConfig, Ordering};
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig, Transactional, partition_of};
+use headwater::log::Append;
+use headwater::node::NodeBuilder;
+use headwater::{Bundle, Delivery, Event, HandlerError, Json, Namespace, Node, Subscription, Transaction};
 use sqlx::{PgConnection, Row};
 use tokio::sync::watch;
 
@@ -58,11 +58,10 @@ fn small() -> ReliableDeliveryConfig {
     ReliableDeliveryConfig { catch_up_batch_size: 100, hold_for: Duration::MAX, ..quick() }
 }
 
-fn subscriber(namespace: &Namespace, node: &str) -> NodeBuilder {
-    namespace
-        .node(node)
-        .subscribe_transactional("keyed", |event: Arc<Event>, tx| Box::pin(async move { effect(&event, tx).await }))
-        .transaction_per(TransactionScope::KeyAndActor)
+fn keyed() -> Subscription<Transactional> {
+    Subscription::new("keyed")
+        .bundled_by(Bundle::KeyAndActor)
+        .transactional(|event: Delivery, mut tx: Transaction| async move { effect(&event, &mut tx).await })
         .config(small())
 }
 
@@ -115,7 +114,7 @@ async fn two_interleaved_transactions_of_5000_events() {
     commit(&mut one).await;
     commit(&mut two).await;
     let last = others(&shop.shop, 2_500).await;
-    let node = run_to(subscriber(&shop.shop, "n1"), last).await;
+    let node = run_to(shop.shop.node("n1").run(keyed()), last).await;
     assert_whole(&shop, &shop.shop).await;
     let large = "SELECT count(*) FROM (SELECT FROM effects GROUP BY tx HAVING count(*) = 5000) g";
     assert_eq!(number(&shop, large).await, 2);
@@ -133,7 +132,7 @@ async fn a_transaction_with_3000_events_of_others_between_its_own() {
     let end = append_in(&mut long, 1, "a", "x").await;
     commit(&mut long).await;
     let last = others(&shop.shop, 2_500).await;
-    let node = run_to(subscriber(&shop.shop, "n1"), last).await;
+    let node = run_to(shop.shop.node("n1").run(keyed()), last).await;
     assert_whole(&shop, &shop.shop).await;
     let together: Vec<i64> = sqlx::query_scalar(
         "SELECT sequence FROM effects WHERE tx = (SELECT tx FROM effects WHERE sequence = $1) ORDER BY n",
@@ -161,7 +160,7 @@ async fn transactions_of_a_gapless_namespace() {
         last = tight.append_all(long).await.unwrap().events.last().unwrap().global_sequence;
         assert!(last > round * 4_000);
     }
-    let node = run_to(subscriber(&tight, "n1"), last).await;
+    let node = run_to(tight.node("n1").run(keyed()), last).await;
     assert_whole(&shop, &tight).await;
     node.shutdown().await.unwrap();
 }
@@ -169,22 +168,22 @@ async fn transactions_of_a_gapless_namespace() {
 /// A node that hangs at these events, before their effects, and tells how many of them it has come to.
 fn hanging(shop: &Shop, config: ReliableDeliveryConfig, at: fn(&Event) -> bool) -> (NodeBuilder, watch::Receiver<u32>) {
     let (told, begun) = watch::channel(0);
-    let node = shop
-        .shop
-        .node("n1")
-        .subscribe_transactional("keyed", move |event: Arc<Event>, tx| {
-            let told = told.clone();
-            Box::pin(async move {
-                if at(&event) {
-                    told.send_modify(|begun| *begun += 1);
-                    std::future::pending::<()>().await;
+    let node = shop.shop.node("n1").run(
+        Subscription::new("keyed")
+            .bundled_by(Bundle::KeyAndActor)
+            .transactional(move |event: Delivery, mut tx: Transaction| {
+                let told = told.clone();
+                async move {
+                    if at(&event) {
+                        told.send_modify(|begun| *begun += 1);
+                        std::future::pending::<()>().await;
+                    }
+                    effect(&event, &mut tx).await
                 }
-                effect(&event, tx).await
             })
-        })
-        .transaction_per(TransactionScope::KeyAndActor)
-        .config(config)
-        .partitioned(2);
+            .config(config)
+            .partitions(2),
+    );
     (node, begun)
 }
 
@@ -242,7 +241,7 @@ async fn a_change_of_partitions_in_the_middle_of_a_transaction() {
     begin_resize(&shop).await;
     let barrier = barrier(&shop).await;
     assert!((first..=second).contains(&barrier), "the barrier {barrier} is in the transaction");
-    let two = subscriber(&shop.shop, "n2").partitioned(5).start().await.unwrap();
+    let two = shop.shop.node("n2").run(keyed().partitions(5)).start().await.unwrap();
     is_resized(&shop, last).await;
     assert_whole(&shop, &shop.shop).await;
     two.shutdown().await.unwrap();
@@ -274,7 +273,7 @@ async fn a_change_of_partitions_in_the_middle_of_an_open_transaction() {
     }
     commit(&mut long).await;
     let last = others(&shop.shop, 2_500).await;
-    let two = subscriber(&shop.shop, "n2").config(config).partitioned(5).start().await.unwrap();
+    let two = shop.shop.node("n2").run(keyed().config(config).partitions(5)).start().await.unwrap();
     is_resized(&shop, last).await;
     assert_whole(&shop, &shop.shop).await;
     two.shutdown().await.unwrap();

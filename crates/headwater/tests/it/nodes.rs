@@ -5,11 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, state, until};
-use headwater::{
-    DeadLetter, DeadLetterQuery, EventEnvelope, EventObserver, HANDLERS, HandlerError, Headwater, InstanceMode, Node,
-    NodeInfo, NodeOptions, ReliableDeliveryConfig, RunnerState, SubscriberError, SubscriberStore, headers,
+use headwater::admin::AdminError;
+use headwater::delivery::{
+    DeadLetter, DeadLetterQuery, InstanceMode, OperatorStore, ReliableDeliveryConfig, RunnerState, SubscriberError,
 };
-use headwater_conformance::TestDatabase;
+use headwater::log::{EventEnvelope, headers};
+use headwater::node::{HANDLERS, NodeInfo, NodeOptions};
+use headwater::{Delivery, EventObserver, HandlerError, Headwater, Node, Subscription};
+use headwater_testing::TestDatabase;
 use serde_json::json;
 use sqlx::PgConnection;
 use tokio::sync::{Semaphore, watch};
@@ -22,7 +25,7 @@ impl Witness {
     /// Records every broadcast that the node hears.
     fn hears_broadcasts(&self, node: &Node) {
         let heard = self.clone();
-        node.on_broadcast("*", move |event, _tx| {
+        node.on_broadcast("*", move |event: Delivery, _tx| {
             heard.saw("broadcast", &event);
             async { Ok(()) }
         })
@@ -33,13 +36,13 @@ impl Witness {
         Witness(watch::Sender::new(Vec::new()))
     }
 
-    fn saw(&self, by: &str, event: &headwater::HandledEvent) {
+    fn saw(&self, by: &str, event: &Delivery) {
         self.0.send_modify(|seen| seen.push((by.into(), event.envelope())));
     }
 
-    fn on(&self, node: &Node, event_type: &str) -> headwater::EventHandler {
+    fn on(&self, node: &Node, event_type: &str) -> headwater::node::EventHandler {
         let (witness, by) = (self.clone(), node.node_id().to_owned());
-        let handler = node.on_event(event_type, move |event, _tx| {
+        let handler = node.on_event(event_type, move |event: Delivery, _tx| {
             witness.saw(&by, &event);
             async { Ok(()) }
         });
@@ -95,7 +98,10 @@ async fn noted(session: &mut PgConnection) -> Vec<(String, i64)> {
 #[tokio::test]
 async fn a_namespace_is_made_on_the_way_to_it() {
     let db = TestDatabase::create_empty().await;
-    let system = Headwater::connect(&db.url).namespace("myapp").await.unwrap();
+    // Nothing is migrated by surprise.
+    let refused = Headwater::connect(&db.url).namespace("myapp").await.unwrap_err();
+    assert!(matches!(refused, AdminError::NotMigrated { .. }), "{refused}");
+    let system = Headwater::connect(&db.url).migrate().namespace("myapp").await.unwrap();
     let node = system
         .register_node(NodeOptions::new("API Server 1").display_name("API").metadata(json!({"role": "producer"})))
         .await
@@ -123,7 +129,7 @@ async fn a_restarted_node_takes_over_without_waiting_for_the_end_of_leases() {
     // Long leases and no session locks: only its registration can be the reason.
     let node = |recorder: &Recorder| {
         let lease = Duration::from_secs(600);
-        shop.shop.node("one").subscribe(recorder.clone()).lease(lease).session_locks(false)
+        shop.shop.node("one").run(Subscription::of(recorder.clone())).lease(lease).session_locks(false)
     };
     let one = node(&first).start().await.unwrap();
     let last = shop.emit_many(5).await;
@@ -144,7 +150,7 @@ async fn processes_that_share_a_name_take_over_from_each_other() {
     let (recorder, name) = (Recorder::new("totals"), "one");
     let start = || async {
         let options = options(name).heartbeat(Duration::from_millis(500));
-        let node = shop.shop.node(name).options(options).subscribe(recorder.clone());
+        let node = shop.shop.node(name).options(options).run(Subscription::of(recorder.clone()));
         // Only sessions tell who is gone.
         node.lease(Duration::from_secs(3600)).start().await.unwrap()
     };
@@ -179,7 +185,8 @@ async fn a_process_that_is_the_node_again_hears_broadcasts_again() {
     witness.on(&first, "a");
     witness.hears_broadcasts(&first);
     first.start().await.unwrap();
-    let successor = shop.shop.register_node(often()).await.unwrap();
+    // It is not started, so it counts as alive for as long as it said.
+    let successor = shop.shop.register_node(options("one").heartbeat(Duration::from_secs(3600))).await.unwrap();
     until(|| async { first.status().replaced }).await;
     shop.emit(&["a"]).await;
     witness.seen(1).await;
@@ -198,7 +205,8 @@ async fn a_process_that_becomes_the_node_hears_broadcasts() {
     let often = || options("one").heartbeat(Duration::from_millis(100));
     let first = shop.shop.register_node(often()).await.unwrap();
     witness.hears_broadcasts(&first);
-    let successor = shop.shop.register_node(often()).await.unwrap();
+    // It is not started, so it counts as alive for as long as it said.
+    let successor = shop.shop.register_node(options("one").heartbeat(Duration::from_secs(3600))).await.unwrap();
     first.start().await.unwrap();
     until(|| async { first.status().replaced }).await;
     successor.shutdown().await.unwrap();
@@ -256,7 +264,8 @@ async fn a_subscriber_that_is_removed_under_a_running_node_is_said_to_be() {
     for mode in [InstanceMode::Coordinated, InstanceMode::SingleInstance] {
         let recorder = Recorder::new(&format!("removed-{mode:?}").to_lowercase());
         let config = ReliableDeliveryConfig { instance_mode: mode, ..quick() };
-        let start = |name: &str| shop.shop.node(name).subscribe(recorder.clone()).config(config.clone()).start();
+        let start =
+            |name: &str| shop.shop.node(name).run(Subscription::of(recorder.clone()).config(config.clone())).start();
         let owner = start("owner").await.unwrap();
         let last = shop.emit(&["a"]).await;
         soon(owner.wait_for(EventObserver::subscriber_id(&recorder), last)).await.unwrap();
@@ -299,7 +308,7 @@ async fn nodes_compete_for_events_of_one_type() {
     let mut nodes = Vec::new();
     for id in ["one", "two"] {
         let node = shop.shop.register_node(options(id).concurrency(2)).await.unwrap();
-        node.on_event("work", move |event, mut tx| async move {
+        node.on_event("work", move |event: Delivery, mut tx| async move {
             note(&mut tx, id, event.message_id()).await?;
             Ok(())
         })
@@ -326,13 +335,13 @@ async fn handlers_of_an_event_share_one_transaction() {
     let mut session = effects(&shop).await;
     let node = register(&shop, "one").await;
     let tries = Arc::new(Mutex::new(Vec::new()));
-    node.on_event("work", |event, mut tx| async move {
+    node.on_event("work", |event: Delivery, mut tx| async move {
         note(&mut tx, "first", event.message_id()).await?;
         Ok(())
     })
     .unwrap();
     let counts = tries.clone();
-    node.on_event("w*", move |event, mut tx| {
+    node.on_event("w*", move |event: Delivery, mut tx| {
         let counts = counts.clone();
         async move {
             note(&mut tx, "second", event.message_id()).await?;
@@ -365,7 +374,7 @@ async fn a_handler_that_keeps_its_transaction_has_failed() {
     let node = register(&shop, "one").await;
     let kept = Arc::new(Mutex::new(Vec::new()));
     let keeps = kept.clone();
-    node.on_event("work", move |_event, tx| {
+    node.on_event("work", move |_event: Delivery, tx| {
         keeps.lock().unwrap().push(tx);
         async { Ok(()) }
     })
@@ -431,7 +440,7 @@ async fn broadcasts_reach_every_node() {
     let (one, two) = (register(&shop, "one").await, register(&shop, "two").await);
     for node in [&one, &two] {
         let (told, by) = (witness.clone(), node.node_id().to_owned());
-        node.on_broadcast("cache.*", move |event, _tx| {
+        node.on_broadcast("cache.*", move |event: Delivery, _tx| {
             told.saw(&by, &event);
             async { Ok(()) }
         })
@@ -455,7 +464,7 @@ async fn broadcasts_reach_every_node() {
     three.start().await.unwrap();
     let told = late.clone();
     three
-        .on_broadcast("cache.cleared", move |event, _tx| {
+        .on_broadcast("cache.cleared", move |event: Delivery, _tx| {
             told.saw("three", &event);
             async { Ok(()) }
         })
@@ -476,7 +485,7 @@ async fn what_a_node_had_when_it_was_killed_another_handles() {
     let begun = Arc::new(Semaphore::new(0));
     let node = shop.shop.register_node(options("one").visibility(Duration::from_secs(1))).await.unwrap();
     let tells = begun.clone();
-    node.on_event("work", move |event, mut tx| {
+    node.on_event("work", move |event: Delivery, mut tx| {
         let tells = tells.clone();
         async move {
             note(&mut tx, "killed", event.message_id()).await?;
@@ -491,7 +500,7 @@ async fn what_a_node_had_when_it_was_killed_another_handles() {
     drop(node);
     let other = register(&shop, "two").await;
     other
-        .on_event("work", |event, mut tx| async move {
+        .on_event("work", |event: Delivery, mut tx| async move {
             note(&mut tx, "other", event.message_id()).await?;
             Ok(())
         })
@@ -540,9 +549,8 @@ async fn nodes_with_subscribers_are_nodes_too() {
         .shop
         .node("Billing 1")
         .options(NodeOptions::default().description("bills"))
-        .subscribe(recorder.clone())
-        .event_types(["a"])
-        .on_event("b", move |event, _tx| {
+        .run(Subscription::of(recorder.clone()).event_types(["a"]))
+        .on_event("b", move |event: Delivery, _tx| {
             told.saw("billing-1", &event);
             async { Ok(()) }
         })
@@ -551,7 +559,10 @@ async fn nodes_with_subscribers_are_nodes_too() {
         .unwrap();
     let seen = info(&shop, "billing-1").await;
     assert_eq!((seen.alive, seen.description.as_deref()), (true, Some("bills")));
-    node.append("order-1", headwater::ExpectedVersion::NoStream, [headwater::Event::raw("a", json!(1))]).await.unwrap();
+    shop.shop
+        .append("order-1", headwater::ExpectedVersion::NoStream, [headwater::Event::raw("a", json!(1))])
+        .await
+        .unwrap();
     node.emit("b", json!(2)).await.unwrap();
     recorder.handled(1).await;
     witness.seen(1).await;
@@ -580,6 +591,6 @@ async fn wrong_options_are_refused() {
     refused(NodeOptions::new("a").concurrency(0), "concurrency").await;
     let node = shop.shop.register_node(NodeOptions::default()).await.unwrap();
     assert!(node.node_id().starts_with("node-"));
-    let error = node.on_event("", |_, _| async { Ok(()) }).unwrap_err();
+    let error = node.on_event("", |_: Delivery, _| async { Ok(()) }).unwrap_err();
     assert!(error.to_string().contains("an event type is 1 to 255 bytes"), "{error}");
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{Shop, quick, soon, until};
-use headwater::{Event, Json, Node, SubscriberStore, TransactionScope};
+use crate::common::{Per, Shop, effects_per, quick, soon, until};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Json, Node};
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
@@ -89,8 +90,8 @@ impl Process {
 }
 
 /// A Rust member.
-async fn node(shop: &Shop, name: &'static str, scope: TransactionScope, partitions: u32) -> Node {
-    let builder = shop.shop.node(name).subscribe_transactional("g", move |event: Arc<Event>, tx| {
+async fn node(shop: &Shop, name: &'static str, per: Per, partitions: u32) -> Node {
+    let effects = effects_per("g", per, move |event, tx| {
         Box::pin(async move {
             let effect =
                 sqlx::query(EFFECT).bind(event.global_sequence.map(|sequence| sequence as i64)).bind(&event.key);
@@ -98,14 +99,14 @@ async fn node(shop: &Shop, name: &'static str, scope: TransactionScope, partitio
             Ok(())
         })
     });
-    let builder = builder.transaction_per(scope).config(quick());
-    builder.partitioned(partitions).lease(Duration::from_secs(2)).start().await.unwrap()
+    let effects = effects.config(quick()).partitions(partitions);
+    shop.shop.node(name).run(effects).lease(Duration::from_secs(2)).start().await.unwrap()
 }
 
 /// Emits some events, of several keys in one transaction each.
 async fn emit(shop: &Shop, transactions: usize) {
     for n in 0..transactions {
-        let append = (0..6).fold(headwater::Append::new(), |append, m| {
+        let append = (0..6).fold(headwater::log::Append::new(), |append, m| {
             append.event(Event { key: Some(format!("k{}", (n + m / 2) % 11)), ..Event::raw("E", Json::null()) })
         });
         shop.shop.append_all(append).await.unwrap();
@@ -147,7 +148,7 @@ async fn all_is_well(shop: &Shop, whole: bool) {
 #[tokio::test]
 async fn rust_and_sql_members_share_a_group_and_take_over_from_each_other() {
     let shop = with_table().await;
-    let rust = node(&shop, "rust", TransactionScope::Batch, 6).await;
+    let rust = node(&shop, "rust", Per::Batch, 6).await;
     let (one, two) = (Process::new("sql-1", "batch"), Process::new("sql-2", "event"));
     let (first, second) = (one.start(&shop), two.start(&shop));
     until(|| async { owners(&shop).await == ["rust", "sql-1", "sql-2"] }).await;
@@ -169,7 +170,7 @@ async fn rust_and_sql_members_share_a_group_and_take_over_from_each_other() {
     all_is_well(&shop, false).await;
     assert_eq!(owners(&shop).await, ["sql-2"]);
     // And back.
-    let rust = node(&shop, "rust", TransactionScope::Batch, 6).await;
+    let rust = node(&shop, "rust", Per::Batch, 6).await;
     until(|| async { owners(&shop).await == ["rust", "sql-2"] }).await;
     two.stop.store(true, Ordering::Release);
     soon(second).await.unwrap();
@@ -183,7 +184,7 @@ async fn rust_and_sql_members_share_a_group_and_take_over_from_each_other() {
 async fn bundles_stay_whole_whoever_handles_them() {
     let shop = with_table().await;
     emit(&shop, 60).await;
-    let rust = node(&shop, "rust", TransactionScope::Key, 3).await;
+    let rust = node(&shop, "rust", Per::Bundle(headwater::Bundle::Key), 3).await;
     let (one, two) = (Process::new("sql-1", "key"), Process::new("sql-2", "key"));
     let (first, second) = (one.start(&shop), two.start(&shop));
     // Some gaps: open transactions that end one after the other, half of them in a rollback.

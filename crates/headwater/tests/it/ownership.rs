@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, until};
-use headwater::{Event, EventObserver, HandlerError, InstanceMode, Node, ReliableDeliveryConfig, SubscriberStore};
+use headwater::delivery::{InstanceMode, OperatorStore, ReliableDeliveryConfig};
+use headwater::{Delivery, EventObserver, HandlerError, Node, Subscription};
 
 async fn owner(shop: &Shop) -> Option<String> {
     shop.info("pool").await.owner.map(|instance| instance.node)
 }
 
 async fn start(shop: &Shop, name: &str, recorder: &Recorder) -> Node {
-    shop.shop.node(name).subscribe(recorder.clone()).config(quick()).start().await.unwrap()
+    shop.shop.node(name).run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap()
 }
 
 #[tokio::test]
@@ -37,9 +38,9 @@ async fn a_standby_takes_over_when_the_owner_is_gone() {
     let (first, second) = (Recorder::new("pool"), Recorder::new("pool"));
     // Long leases: only the end of the owner's session can be the reason.
     let lease = Duration::from_secs(600);
-    let one = shop.shop.node("one").subscribe(first.clone()).lease(lease).start().await.unwrap();
+    let one = shop.shop.node("one").run(Subscription::of(first.clone())).lease(lease).start().await.unwrap();
     until(|| async { owner(&shop).await.as_deref() == Some("one") }).await;
-    let two = shop.shop.node("two").subscribe(second.clone()).lease(lease).start().await.unwrap();
+    let two = shop.shop.node("two").run(Subscription::of(second.clone())).lease(lease).start().await.unwrap();
     let last = shop.emit_many(5).await;
     soon(two.wait_for("pool", last)).await.unwrap();
     let term = shop.info("pool").await.term;
@@ -55,13 +56,12 @@ async fn a_standby_takes_over_when_the_owner_is_gone() {
 /// Handles its first event only when it is let go.
 struct Slow(Arc<tokio::sync::Semaphore>, tokio::sync::mpsc::UnboundedSender<u64>);
 
-#[async_trait::async_trait]
 impl EventObserver for Slow {
     fn subscriber_id(&self) -> &str {
         "pool"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.1.send(event.global_sequence.unwrap_or_default())?;
         self.0.acquire().await?.forget();
         Ok(())
@@ -74,7 +74,7 @@ async fn an_owner_that_was_replaced_in_the_middle_of_an_event_moves_no_checkpoin
     let last = shop.emit_many(10).await;
     let let_go = Arc::new(tokio::sync::Semaphore::new(0));
     let (told, mut begun) = tokio::sync::mpsc::unbounded_channel();
-    let zombie = shop.shop.node("zombie").subscribe(Slow(let_go.clone(), told)).start().await.unwrap();
+    let zombie = shop.shop.node("zombie").run(Subscription::of(Slow(let_go.clone(), told))).start().await.unwrap();
     assert_eq!(soon(begun.recv()).await, Some(last - 9));
     // Another takes its place while it handles the event.
     shop.shop.subscribers().reset("pool", last).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_pause_ends_the_event_at_hand_and_a_resume_goes_on() {
     let last = shop.emit_many(3).await;
     soon(node.wait_for("pool", last)).await.unwrap();
     shop.shop.subscribers().set_paused("pool", true).await.unwrap();
-    until(|| async { node.status().subscribers[0].report.state == headwater::RunnerState::Paused }).await;
+    until(|| async { node.status().subscribers[0].report.state == headwater::delivery::RunnerState::Paused }).await;
     let next = shop.emit_many(3).await;
     assert_eq!(shop.info("pool").await.position, last);
     shop.shop.subscribers().set_paused("pool", false).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_single_instance_takes_no_lease_and_no_lock() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("pool");
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..quick() };
-    let node = shop.shop.node("one").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("one").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     let last = shop.emit_many(3).await;
     soon(node.wait_for("pool", last)).await.unwrap();
     until(|| async { shop.info("pool").await.position == last }).await;
@@ -138,11 +138,12 @@ async fn a_node_without_session_locks_hands_over_at_the_end_of_the_lease() {
     let shop = Shop::open().await;
     let (first, second) = (Recorder::new("pool"), Recorder::new("pool"));
     let lease = Duration::from_secs(2);
-    let node =
-        |name: &str| shop.shop.node(name).session_locks(false).wake_ups(headwater::WakeUpSource::Poll).lease(lease);
-    let one = node("one").subscribe(first.clone()).start().await.unwrap();
+    let node = |name: &str| {
+        shop.shop.node(name).session_locks(false).wake_ups(headwater::node::WakeUpSource::Poll).lease(lease)
+    };
+    let one = node("one").run(Subscription::of(first.clone())).start().await.unwrap();
     until(|| async { owner(&shop).await.as_deref() == Some("one") }).await;
-    let two = node("two").subscribe(second.clone()).start().await.unwrap();
+    let two = node("two").run(Subscription::of(second.clone())).start().await.unwrap();
     drop(one);
     until(|| async { owner(&shop).await.as_deref() == Some("two") }).await;
     let last = shop.emit_many(5).await;
@@ -156,7 +157,7 @@ async fn a_single_instance_follows_a_reset() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("pool");
     let config = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..quick() };
-    let node = shop.shop.node("one").subscribe(recorder.clone()).config(config).start().await.unwrap();
+    let node = shop.shop.node("one").run(Subscription::of(recorder.clone()).config(config)).start().await.unwrap();
     let last = shop.emit_many(2).await;
     until(|| async { shop.info("pool").await.position == last }).await;
     shop.shop.subscribers().reset("pool", 0).await.unwrap();
@@ -170,7 +171,7 @@ async fn an_owner_of_a_subscriber_that_was_made_anew_moves_nothing() {
     let last = shop.emit_many(10).await;
     let let_go = Arc::new(tokio::sync::Semaphore::new(0));
     let (told, mut begun) = tokio::sync::mpsc::unbounded_channel();
-    let node = shop.shop.node("zombie").subscribe(Slow(let_go.clone(), told)).start().await.unwrap();
+    let node = shop.shop.node("zombie").run(Subscription::of(Slow(let_go.clone(), told))).start().await.unwrap();
     assert_eq!(soon(begun.recv()).await, Some(last - 9));
     shop.shop.subscribers().remove("pool", true).await.unwrap();
     let register = "SELECT headwater.register_subscriber('shop', 'pool')";

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::common::Recorder;
 use futures::TryStreamExt;
-use headwater::{Event, Headwater, Json, Namespace, NamespaceConfig, ScheduleError, Task};
+use headwater::admin::NamespaceConfig;
+use headwater::schedule::ScheduleError;
+use headwater::{Headwater, Json, Namespace, RecordedEvent, Subscription, Task};
 use headwater_embedded::Server;
 use sqlx::{AssertSqlSafe, PgPool, Row};
 
@@ -28,9 +30,9 @@ fn every_minute(name: &str) -> Task {
 }
 
 async fn due_times(namespace: &Namespace) -> Vec<(String, String)> {
-    let events: Vec<Event> = namespace.read_all_events_since(0).try_collect().await.unwrap();
+    let events: Vec<RecordedEvent> = namespace.read_all_events_since(0).try_collect().await.unwrap();
     let mut due: Vec<_> =
-        events.into_iter().map(|mut event| (event.event_type, event.headers.remove("scheduled_at").unwrap())).collect();
+        events.iter().map(|event| (event.event_type.clone(), event.headers["scheduled_at"].clone())).collect();
     due.sort();
     due
 }
@@ -65,7 +67,7 @@ async fn pg_cron_fires_without_nodes_and_never_twice_own_server() {
     let once_at = chrono::Utc::now() + chrono::TimeDelta::seconds(1);
     bank.schedule_task(every_minute("both")).await.unwrap();
     let recorder = Recorder::new("r");
-    let node = bank.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = bank.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     assert!(utc.job_id.is_some() && utc.pg_cron);
 
     // What pg_cron is told: the expression itself where it means the same there, else every minute.

@@ -1,11 +1,13 @@
 //! Through PgBouncer in transaction mode: append, read, deliver, in transactions of their own.
 
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
 use crate::common::{Recorder, quick, soon, until};
-use headwater::{Event, Headwater, Json, Namespace, NamespaceConfig, SubscriberStore, WakeUpSource};
-use headwater_conformance::TestDatabase;
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::OperatorStore;
+use headwater::node::WakeUpSource;
+use headwater::{Delivery, Event, Headwater, Json, Namespace, Subscription, Transaction};
+use headwater_testing::TestDatabase;
 
 /// PgBouncer before the test server, with fewer connections than it has clients.
 struct PgBouncer {
@@ -80,19 +82,17 @@ async fn everything_works_through_a_transaction_pooler() {
     let other = connect().await.unwrap();
     let other_shop = other.namespace("shop").await.unwrap();
     let recorders = [Recorder::new("polls"), Recorder::new("listens")];
-    let polls = other_shop.node("polls").subscribe(recorders[0].clone()).config(quick()).start().await.unwrap();
+    let polls =
+        other_shop.node("polls").run(Subscription::of(recorders[0].clone()).config(quick())).start().await.unwrap();
     let listens = shop
         .node("listens")
         .wake_ups(WakeUpSource::ListenAt(db.url.clone()))
-        .subscribe(recorders[1].clone())
-        .config(quick())
-        .subscribe_transactional("effects", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                let failed = event.event_type == "e3";
-                sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.id).execute(tx).await?;
-                if failed { Err(headwater::HandlerError::permanent("no")) } else { Ok(()) }
-            })
-        })
+        .run(Subscription::of(recorders[1].clone()).config(quick()))
+        .run(Subscription::new("effects").transactional(|event: Delivery, mut tx: Transaction| async move {
+            let failed = event.event_type == "e3";
+            sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.id).execute(&mut *tx).await?;
+            if failed { Err(headwater::HandlerError::permanent("no")) } else { Ok(()) }
+        }))
         .start()
         .await
         .unwrap();

@@ -1,14 +1,14 @@
 //! Rows of the log that are no events: they hold nobody up, are named, and come after all once they are repaired.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, until};
 use async_trait::async_trait;
-use headwater::{
-    AdminError, CdcOptions, CdcPoisonNotifier, Event, EventObserver, Fault, HandlerError, InstanceMode, Json, Live,
-    LiveState, Node, ReliableDeliveryConfig, SubscriberStore, SubscriptionResetOnPoisonNotifier,
-};
+use headwater::admin::AdminError;
+use headwater::cdc::{CdcOptions, CdcPoisonNotifier, Live, LiveState, SubscriptionResetOnPoisonNotifier};
+use headwater::delivery::{InstanceMode, OperatorStore, ReliableDeliveryConfig};
+use headwater::log::Fault;
+use headwater::{Delivery, EventObserver, HandlerError, Json, Node, Queue, RecordedEvent, Subscription};
 use tokio::sync::watch;
 
 /// Writes a row past all checks, as nobody should.
@@ -42,7 +42,8 @@ async fn repair(shop: &Shop, sequence: u64) {
 
 async fn start(shop: &Shop, recorder: &Recorder, live: Live) -> Node {
     let follows = live != Live::Wake;
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).live(live).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).live(live).start().await.unwrap();
     if follows {
         until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
     }
@@ -105,13 +106,16 @@ async fn pages_full_of_poison_are_passed_and_nothing_behind_them_is_lost() {
     }
     let second = shop.emit(&["b"]).await;
     for page_size in 1..=5 {
-        let query = headwater::LogQuery::after(0).page_size(page_size);
-        let mut events: Vec<Event<Json>> = Vec::new();
+        let query = headwater::log::LogQuery::after(0).page_size(page_size);
+        let mut events: Vec<RecordedEvent<Json>> = Vec::new();
         let mut after = 0;
         loop {
-            let page = headwater::EventLog::log_page(shop.shop.log(), &headwater::LogQuery { after, ..query.clone() })
-                .await
-                .unwrap();
+            let page = headwater::log::EventLog::log_page(
+                shop.shop.log(),
+                &headwater::log::LogQuery { after, ..query.clone() },
+            )
+            .await
+            .unwrap();
             assert!(page.cursor > after || !page.more, "it goes on: {page:?}");
             after = page.cursor;
             events.extend(page.events);
@@ -147,13 +151,16 @@ async fn a_repaired_event_comes_in_order(live: Live) {
     let last = shop.emit(&["b"]).await;
     let follows = live != Live::Wake;
     let told = effects.clone();
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).live(live);
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).live(live);
     let node = node
-        .subscribe_transactional("effects", move |event: Arc<Event>, _| {
-            let told = told.clone();
-            Box::pin(async move { told.on_event(event).await })
-        })
-        .config(quick())
+        .run(
+            Subscription::new("effects")
+                .transactional(move |event: Delivery, _| {
+                    let told = told.clone();
+                    async move { told.on_event(event).await }
+                })
+                .config(quick()),
+        )
         .start()
         .await
         .unwrap();
@@ -193,13 +200,12 @@ struct Held {
     let_go: watch::Receiver<bool>,
 }
 
-#[async_trait]
 impl EventObserver for Held {
     fn subscriber_id(&self) -> &str {
         self.recorder.subscriber_id()
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         self.let_go.clone().wait_for(|let_go| *let_go).await.expect("the test lives");
         self.recorder.on_event(event).await
     }
@@ -210,8 +216,12 @@ async fn who_is_not_past_it_gets_it_though_the_node_had_read_on_before_the_repai
     let shop = Shop::open().await;
     let (let_go, held) = watch::channel(false);
     let (fast, slow) = (Recorder::new("fast"), Recorder::new("slow"));
-    let node = shop.shop.node("n1").subscribe(fast.clone()).config(quick());
-    let node = node.subscribe(Held { recorder: slow.clone(), let_go: held }).config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(fast.clone()).config(quick()));
+    let node = node
+        .run(Subscription::of(Held { recorder: slow.clone(), let_go: held }).config(quick()))
+        .start()
+        .await
+        .unwrap();
     shop.emit(&["a"]).await;
     let broken = insert(&shop, "now", "[1]").await;
     let last = shop.emit(&["b"]).await;
@@ -232,13 +242,13 @@ async fn active_subscribers_are_moved_back_to_poison_in_a_gap(live: Live) {
     let told = effects.clone();
     let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, ..quick() };
     let notifier = SubscriptionResetOnPoisonNotifier::new(&shop.shop);
-    let node = shop.shop.node("n1").on_poison(notifier.clone()).live(live).config(config);
+    let node = shop.shop.node("n1").on_poison(notifier.clone()).live(live).default_config(config);
     let node = node
-        .subscribe(recorder.clone())
-        .subscribe_transactional("effects", move |event: Arc<Event>, _| {
+        .run(Subscription::of(recorder.clone()))
+        .run(Subscription::new("effects").transactional(move |event: Delivery, _| {
             let told = told.clone();
-            Box::pin(async move { told.on_event(event).await })
-        })
+            async move { told.on_event(event).await }
+        }))
         .start()
         .await
         .unwrap();
@@ -288,7 +298,7 @@ async fn workers_of_a_queue_step_over_it() {
     let first = shop.emit(&["a"]).await;
     let broken = [insert(&shop, "now", "[1]").await, insert(&shop, "infinity", "{}").await];
     let last = shop.emit(&["b"]).await;
-    let node = shop.shop.node("n1").subscribe_shared("work", recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Queue::of(recorder.clone()).config(quick())).start().await.unwrap();
     recorder.handled(2).await;
     let mut handled = recorder.sequences();
     handled.sort_unstable();
@@ -341,7 +351,7 @@ async fn poison_that_was_committed_while_no_node_ran_is_told() {
     let broken = insert(&shop, "now", "[1]").await;
     shop.emit(&["b"]).await;
     let (alarm, recorder) = (Alarm::new(0), Recorder::new("totals"));
-    let node = shop.shop.node("n1").on_poison(alarm.clone()).subscribe(recorder.clone()).config(quick());
+    let node = shop.shop.node("n1").on_poison(alarm.clone()).run(Subscription::of(recorder.clone()).config(quick()));
     let node = node.start().await.unwrap();
     recorder.handled(2).await;
     alarm.is_told(&[broken]).await;
@@ -355,14 +365,18 @@ async fn poison_that_others_found_is_told_by_the_next_node_that_starts() {
     let shop = Shop::open().await;
     let first = Alarm::new(0);
     let start = async |name: &str, alarm: &Alarm| {
-        let node = shop.shop.node(name).on_poison(alarm.clone()).subscribe(Recorder::new("totals")).config(quick());
+        let node = shop
+            .shop
+            .node(name)
+            .on_poison(alarm.clone())
+            .run(Subscription::of(Recorder::new("totals")).config(quick()));
         node.start().await.unwrap()
     };
     let node = start("n1", &first).await;
     node.shutdown().await.unwrap();
     let broken = insert(&shop, "now", "[1]").await;
     shop.emit(&["a"]).await;
-    let page = headwater::EventLog::log_page(shop.shop.log(), &headwater::LogQuery::after(0)).await.unwrap();
+    let page = headwater::log::EventLog::log_page(shop.shop.log(), &headwater::log::LogQuery::after(0)).await.unwrap();
     assert_eq!(page.events.len(), 1);
     let next = Alarm::new(2);
     let node = start("n2", &next).await;
@@ -373,7 +387,7 @@ async fn poison_that_others_found_is_told_by_the_next_node_that_starts() {
     let node = start("n3", &third).await;
     let later = insert(&shop, "now", "[1]").await;
     shop.emit(&["b"]).await;
-    headwater::EventLog::log_page(shop.shop.log(), &headwater::LogQuery::after(broken)).await.unwrap();
+    headwater::log::EventLog::log_page(shop.shop.log(), &headwater::log::LogQuery::after(broken)).await.unwrap();
     third.is_told(&[later]).await;
     assert_eq!(third.told(), [later], "what was told is not told again");
     node.shutdown().await.unwrap();
@@ -386,7 +400,7 @@ async fn a_single_instance_is_moved_back_to_poison_that_it_had_passed() {
     let single = InstanceMode::SingleInstance;
     let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, instance_mode: single, ..quick() };
     let notifier = SubscriptionResetOnPoisonNotifier::new(&shop.shop);
-    let node = shop.shop.node("n1").on_poison(notifier.clone()).subscribe(recorder.clone()).config(config);
+    let node = shop.shop.node("n1").on_poison(notifier.clone()).run(Subscription::of(recorder.clone()).config(config));
     let node = node.start().await.unwrap();
     let first = shop.emit(&["a"]).await;
     let mut open = shop.db.session().await;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::common::{Shop, quick, soon};
-use async_trait::async_trait;
 use futures::TryStreamExt;
+use headwater::delivery::{EventApplicator, MemoryStateStore, PgStateStore, SagaActions, StateStore};
+use headwater::log::LogQuery;
 use headwater::{
-    Event, EventApplicator, EventData, EventObserver, ExpectedVersion, HandlerError, LogQuery, MemoryStateStore,
-    PgStateStore, Projection, Saga, SagaActions, StateStore, SubscriberId,
+    Event, EventData, EventObserver, ExpectedVersion, HandlerError, Projection, RecordedEvent, Saga, SubscriberId,
+    Subscription,
 };
 use serde::{Deserialize, Serialize};
 
@@ -62,14 +63,15 @@ async fn a_projection_keeps_its_states_in_memory_or_in_postgres() {
 
     let projection = OrderTotals { store: memory.clone() };
     assert_eq!(EventObserver::subscriber_id(&projection), "order-totals", "a projection is an observer of the same id");
-    let node = shop.shop.node("n1").subscribe(projection).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(projection)).start().await.unwrap();
     soon(node.wait_for("order-totals", last)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(memory.states(), [("order-1".to_owned(), 7)].into());
 
-    use headwater::SubscriberStore;
+    use headwater::delivery::OperatorStore;
     shop.shop.subscribers().reset("order-totals", 0).await.unwrap();
-    let node = shop.shop.node("n1").subscribe(OrderTotals { store: postgres.clone() }).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::of(OrderTotals { store: postgres.clone() })).start().await.unwrap();
     soon(node.wait_for("order-totals", last)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(postgres.get("order-1").await.unwrap(), Some(7));
@@ -86,7 +88,6 @@ enum Shipping {
 #[subscriber_id(prefix = "saga")]
 struct ShipOrders;
 
-#[async_trait]
 impl Saga<OrderEvent> for ShipOrders {
     type State = u32;
 
@@ -117,11 +118,11 @@ impl Saga<OrderEvent> for ShipOrders {
 async fn a_saga_answers_each_event_once_with_events_and_commands() {
     let shop = Shop::open().await;
     let last = place_orders(&shop).await;
-    let node = shop.shop.node("n1").subscribe_saga(ShipOrders).config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::saga(ShipOrders).config(quick())).start().await.unwrap();
     soon(node.wait_for("saga:ship-orders", last)).await.unwrap();
     node.shutdown().await.unwrap();
     let query = LogQuery::after(last).event_types(["Requested", "PickUp"]);
-    let answers: Vec<Event<Shipping>> = shop.shop.read_log_as(query).try_collect().await.unwrap();
+    let answers: Vec<RecordedEvent<Shipping>> = shop.shop.read_log_as(query).try_collect().await.unwrap();
     let data: Vec<_> = answers.iter().filter_map(|event| event.data.clone()).collect();
     let requested = |order: &str| Shipping::Requested { order: order.into() };
     let pick_up = Shipping::PickUp { parcel: 1 };

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, until};
-use headwater::{Event, EventObserver, Headwater, Json, NamespaceConfig, Node, SubscriberStore};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::OperatorStore;
+use headwater::{Event, EventObserver, Headwater, Json, Node, Subscription};
 use headwater_embedded::{Server, Shutdown};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 async fn terminated_backends_cost_no_event() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("survivor");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let mut session = shop.db.session().await;
     for _ in 0..5 {
         shop.emit_many(20).await;
@@ -51,7 +53,7 @@ async fn server_restarts_cost_no_event_own_server() {
     let mut server = Server::builder().start().expect("failed to start a server");
     let (headwater, shop) = on_server(&server.url("headwater")).await;
     let recorder = Recorder::new("survivor");
-    let node = shop.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = shop.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let mut sent = Vec::new();
     for mode in [Shutdown::Fast, Shutdown::Immediate] {
         sent.push(emit(&shop).await);
@@ -128,7 +130,7 @@ async fn half_open_connections_are_found_out_own_server() {
     let headwater = Headwater::builder().call_timeout(Duration::from_secs(1)).connect(&url).await.unwrap();
     let through = headwater.namespace("shop").await.unwrap();
     let recorder = Recorder::new("survivor");
-    let node: Node = through.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node: Node = through.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let first = emit(&shop).await;
     soon(node.wait_for("survivor", first)).await.unwrap();
     network.dead.store(true, Ordering::Release);

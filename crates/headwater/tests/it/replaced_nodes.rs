@@ -1,10 +1,11 @@
 //! Processes that were replaced under their node's id and do not know it yet, and handlers that hang: they hold up nobody.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Shop, quick, soon, state, until};
-use headwater::{Event, Node, NodeOptions, ReliableDeliveryConfig, RunnerState};
+use headwater::delivery::{ReliableDeliveryConfig, RunnerState};
+use headwater::node::NodeOptions;
+use headwater::{Delivery, Node, Queue, Transaction};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -14,7 +15,7 @@ async fn hears(shop: &Shop, id: &str) -> (Node, mpsc::UnboundedReceiver<u64>) {
     let options = NodeOptions::new(id).delivery(quick()).heartbeat(Duration::from_secs(3600));
     let node = shop.shop.register_node(options).await.unwrap();
     let (told, heard) = mpsc::unbounded_channel();
-    node.on_broadcast("*", move |event, _tx| {
+    node.on_broadcast("*", move |event: Delivery, _tx| {
         told.send(event.message_id()).unwrap();
         async { Ok(()) }
     })
@@ -59,13 +60,18 @@ async fn a_handler_that_waits_for_a_lock_is_ended_in_the_server_too() {
     let node = shop
         .shop
         .node("one")
-        .subscribe_shared_transactional("work", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.id).execute(tx).await?;
-                Ok(())
-            })
-        })
-        .config(ReliableDeliveryConfig { handler_timeout: Duration::from_millis(200), max_retries: 0, ..quick() })
+        .run(
+            Queue::new("work")
+                .transactional(|event: Delivery, mut tx: Transaction| async move {
+                    sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.id).execute(&mut *tx).await?;
+                    Ok(())
+                })
+                .config(ReliableDeliveryConfig {
+                    handler_timeout: Duration::from_millis(200),
+                    max_retries: 0,
+                    ..quick()
+                }),
+        )
         .start()
         .await
         .unwrap();

@@ -1,13 +1,11 @@
 //! Nodes that are connected as roles with grants: all that they do works, and nothing beyond.
 
-use std::sync::Arc;
-
 use crate::common::{Recorder, Shop, quick, soon, until};
-use headwater::{
-    AppendError, DeadLetterQuery, Event, EventLog, GrantKind, HandlerError, Headwater, Json, LogQuery, Namespace,
-    NamespaceConfig, ReadError, ReliableDeliveryConfig, SubscriberStore,
-};
-use headwater_conformance::TestRole;
+use headwater::admin::{GrantKind, NamespaceConfig};
+use headwater::delivery::{DeadLetterQuery, OperatorStore, ReliableDeliveryConfig};
+use headwater::log::{AppendError, EventLog, LogQuery, ReadError};
+use headwater::{Delivery, Event, HandlerError, Headwater, Json, Namespace, Queue, Subscription, Transaction};
+use headwater_testing::TestRole;
 
 /// `shop` as a role has it.
 async fn as_role(shop: &Shop, kind: GrantKind) -> (TestRole, Headwater, Namespace) {
@@ -34,12 +32,9 @@ async fn a_consumer_has_all_that_subscribers_do() {
     let (group, queue) = (Recorder::new("group"), Recorder::new("queue").fail_with([oops()]));
     let node = mine
         .node("n1")
-        .subscribe(exclusive.clone())
-        .config(config.clone())
-        .subscribe_partitioned("group", 3, group.clone())
-        .config(config.clone())
-        .subscribe_shared("queue", queue.clone())
-        .config(config)
+        .run(Subscription::of(exclusive.clone()).config(config.clone()))
+        .run(Subscription::of(group.clone()).config(config.clone()).partitions(3))
+        .run(Queue::of(queue.clone()).config(config))
         .start()
         .await
         .unwrap();
@@ -83,12 +78,10 @@ async fn effects_and_checkpoint_of_a_consumer_commit_together() {
     let last = shop.emit_many(10).await;
     let node = mine
         .node("n1")
-        .subscribe_transactional("effects", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                sqlx::query("INSERT INTO public.effects VALUES ($1)").bind(event.id).execute(tx).await?;
-                Ok(())
-            })
-        })
+        .run(Subscription::new("effects").transactional(|event: Delivery, mut tx: Transaction| async move {
+            sqlx::query("INSERT INTO public.effects VALUES ($1)").bind(event.id).execute(&mut *tx).await?;
+            Ok(())
+        }))
         .start()
         .await
         .unwrap();
@@ -111,7 +104,7 @@ async fn an_admin_emits_and_consumes_and_sees_no_other_namespace() {
     bank.emit(Event::raw("secret", Json::null())).await.unwrap();
     let (role, headwater, mine) = as_role(&shop, GrantKind::Admin).await;
     let recorder = Recorder::new("all");
-    let node = mine.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = mine.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     for _ in 0..20 {
         mine.emit(Event::raw("a", Json::null())).await.unwrap();
     }
@@ -129,7 +122,7 @@ async fn a_node_whose_grant_comes_back_has_missed_nothing() {
     let shop = Shop::open().await;
     let (role, headwater, mine) = as_role(&shop, GrantKind::Consumer).await;
     let recorder = Recorder::new("all");
-    let node = mine.node("n1").subscribe(recorder.clone()).config(quick()).start().await.unwrap();
+    let node = mine.node("n1").run(Subscription::of(recorder.clone()).config(quick())).start().await.unwrap();
     let first = shop.emit(&["a"]).await;
     // Until its checkpoint is written: what is handled and not settled comes again.
     soon(node.wait_for("all", first)).await.unwrap();

@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::common::{Recorder, Shop, until};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::TryStreamExt;
-use headwater::{
-    Event, Headwater, Json, Namespace, NamespaceConfig, NodeBuilder, RunOutcome, ScheduleState, StartFrom, Task,
-    WakeUpSource,
-};
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::StartFrom;
+use headwater::node::{NodeBuilder, WakeUpSource};
+use headwater::schedule::{RunOutcome, ScheduleState};
+use headwater::{Event, Headwater, Json, Namespace, RecordedEvent, Subscription, Task};
 use headwater_memory::{MemoryLog, MemorySubscribers};
 
 fn every_second(name: &str) -> Task {
@@ -26,7 +27,7 @@ async fn promptly<T>(wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), wait).await.expect("nobody was woken for it")
 }
 
-async fn events(namespace: &Namespace) -> Vec<Event> {
+async fn events(namespace: &Namespace) -> Vec<RecordedEvent> {
     namespace.read_all_events_since(0).try_collect().await.unwrap()
 }
 
@@ -38,7 +39,7 @@ fn scheduled_at(event: &Event) -> DateTime<Utc> {
 async fn a_schedule_is_fired_at_its_times_and_delivered() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("cleaner");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     let made = node.schedule_task(every_second("tick")).await.unwrap();
     assert_eq!(made.state, ScheduleState::Active);
     promptly(recorder.handled(3)).await;
@@ -63,8 +64,8 @@ async fn two_nodes_fire_each_due_time_once_and_one_goes_on_when_the_other_dies()
     let (one, two) = (Recorder::new("one"), Recorder::new("two"));
     let elsewhere = Headwater::connect(&shop.db.url).await.unwrap();
     let there = elsewhere.namespace("shop").await.unwrap();
-    let first = shop.shop.node("n1").subscribe(one.clone()).start().await.unwrap();
-    let second = there.node("n2").subscribe(two.clone()).start().await.unwrap();
+    let first = shop.shop.node("n1").run(Subscription::of(one.clone())).start().await.unwrap();
+    let second = there.node("n2").run(Subscription::of(two.clone())).start().await.unwrap();
     for n in 0..10 {
         shop.shop.schedule_task(every_second(&format!("s{n}"))).await.unwrap();
     }
@@ -90,7 +91,7 @@ async fn two_nodes_fire_each_due_time_once_and_one_goes_on_when_the_other_dies()
 async fn a_node_asleep_is_woken_for_a_schedule_that_is_new_or_resumed() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("reminders");
-    let node = shop.shop.node("n1").subscribe(recorder.clone()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(Subscription::of(recorder.clone())).start().await.unwrap();
     until(|| async { node.status().listening }).await;
     shop.shop.schedule_task(Task::cron("rarely", "0 0 1 1 *").emits("rarely", Json::null())).await.unwrap();
     shop.shop.schedule_task(once("here", 50)).await.unwrap();
@@ -116,7 +117,7 @@ async fn a_node_asleep_is_woken_for_a_schedule_that_is_new_or_resumed() {
 async fn a_node_that_cannot_be_woken_polls_for_schedules() {
     let shop = Shop::open().await;
     let recorder = Recorder::new("reminders");
-    let builder = shop.shop.node("n1").subscribe(recorder.clone()).wake_ups(WakeUpSource::Poll);
+    let builder = shop.shop.node("n1").run(Subscription::of(recorder.clone())).wake_ups(WakeUpSource::Poll);
     let node = builder.poll(Duration::from_millis(50)).start().await.unwrap();
     let by_sql = "SELECT headwater.schedule('shop', 'sql', 'by SQL', due_at => clock_timestamp() + interval '50 ms')";
     sqlx::query(by_sql).execute(&mut shop.db.session().await).await.unwrap();
@@ -149,7 +150,7 @@ async fn what_was_due_while_nobody_ran_is_caught_up_with() {
                                                  fire_at = date_trunc('hour', now()) - interval '5 hours'";
     sqlx::query(missed).execute(&mut shop.db.session().await).await.unwrap();
     let recorder = Recorder::new("cleaner");
-    let builder = shop.shop.node("n1").subscribe(recorder.clone()).start_from(StartFrom::Beginning);
+    let builder = shop.shop.node("n1").run(Subscription::of(recorder.clone()).start_from(StartFrom::Beginning));
     let node = builder.start().await.unwrap();
     promptly(recorder.handled(1)).await;
     let outcomes: Vec<_> = shop.shop.schedule_runs("hourly", 10).await.unwrap().iter().map(|run| run.outcome).collect();
@@ -162,7 +163,7 @@ async fn what_was_due_while_nobody_ran_is_caught_up_with() {
 async fn a_node_without_postgresql_has_no_schedules() {
     let log = MemoryLog::new("shop");
     let builder = NodeBuilder::new("n1", Arc::new(log.clone()), Arc::new(MemorySubscribers::new(log)));
-    let node = builder.subscribe(Recorder::new("r")).start().await.unwrap();
+    let node = builder.run(Subscription::of(Recorder::new("r"))).start().await.unwrap();
     let refused = node.schedule_task(every_second("tick")).await.unwrap_err();
     assert!(refused.to_string().contains("kept in PostgreSQL"), "{refused}");
     node.shutdown().await.unwrap();

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{Shop, quick, soon, until};
-use headwater::{
-    DeadLetterQuery, Event, EventObserver, HandlerError, NodeBuilder, OnExhaustion, ReliableDeliveryConfig,
-    SubscriberError, SubscriberStore,
+use headwater::delivery::{
+    DeadLetterQuery, Each, GroupStore, OnExhaustion, OperatorStore, ReliableDeliveryConfig, StartFrom,
+    SubscriberConfig, SubscriberError, SubscriberMode,
 };
+use headwater::{Delivery, Event, EventObserver, HandlerError, Queue, Subscription};
 use tokio::sync::{Semaphore, watch};
 
 /// What all workers of a test were given, in order.
@@ -25,13 +26,12 @@ struct Worker {
     witness: Witness,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Worker {
     fn subscriber_id(&self) -> &str {
-        "of its own"
+        "work"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         let sequence = event.global_sequence.unwrap_or_default();
         self.witness.began.send_modify(|began| began.push((self.name.clone(), sequence)));
         if let Ok(permit) = self.witness.gate.acquire().await {
@@ -53,9 +53,12 @@ impl Witness {
         Witness { began: watch::Sender::new(Vec::new()), gate: Arc::new(Semaphore::new(0)), failures: Arc::default() }
     }
 
-    fn node(&self, shop: &Shop, name: &str) -> NodeBuilder {
-        let worker = Worker { name: name.into(), witness: self.clone() };
-        shop.shop.node(name).subscribe_shared("work", worker).config(quick()).concurrency(4)
+    fn worker(&self, name: &str) -> Worker {
+        Worker { name: name.into(), witness: self.clone() }
+    }
+
+    fn queue(&self, name: &str) -> Queue<Each> {
+        Queue::of(self.worker(name)).config(quick()).workers(4)
     }
 
     async fn began(&self, events: usize) -> Vec<(String, u64)> {
@@ -78,8 +81,8 @@ async fn settled(shop: &Shop, last: u64) {
 async fn workers_share_events_and_each_is_handled_once() {
     let shop = Shop::open().await;
     let witness = Witness::closed();
-    let one = witness.node(&shop, "one").start().await.unwrap();
-    let two = witness.node(&shop, "two").prefetch(10).start().await.unwrap();
+    let one = shop.shop.node("one").run(witness.queue("one")).start().await.unwrap();
+    let two = shop.shop.node("two").run(witness.queue("two").prefetch(10)).start().await.unwrap();
     let last = shop.emit_many(300).await;
     // More than the handlers of one.
     witness.began(8).await;
@@ -97,10 +100,10 @@ async fn workers_share_events_and_each_is_handled_once() {
 async fn as_many_run_at_once_as_were_asked_for_and_the_rest_is_for_others() {
     let shop = Shop::open().await;
     let witness = Witness::closed();
-    let one = witness.node(&shop, "one").concurrency(3).start().await.unwrap();
+    let one = shop.shop.node("one").run(witness.queue("one").workers(3)).start().await.unwrap();
     let last = shop.emit_many(5).await;
     assert_eq!(witness.began(3).await.len(), 3);
-    let two = witness.node(&shop, "two").concurrency(1).start().await.unwrap();
+    let two = shop.shop.node("two").run(witness.queue("two").workers(1)).start().await.unwrap();
     let began = witness.began(4).await;
     assert_eq!(began[3].0, "two");
     witness.gate.close();
@@ -117,7 +120,7 @@ async fn what_fails_is_tried_again_and_becomes_a_dead_letter_in_the_end() {
     let failures = (0..3).map(|n| HandlerError::message(format!("failure {n}")));
     witness.failures.lock().unwrap().extend(failures);
     let config = ReliableDeliveryConfig { max_retries: 2, ..quick() };
-    let node = witness.node(&shop, "one").config(config).start().await.unwrap();
+    let node = shop.shop.node("one").run(witness.queue("one").config(config)).start().await.unwrap();
     let last = shop.emit(&["A"]).await;
     until(|| async { shop.info("work").await.dead_letters == 1 }).await;
     assert_eq!(witness.sequences(), [last, last, last]);
@@ -142,10 +145,10 @@ async fn a_slow_handler_keeps_its_event_and_a_dead_worker_loses_it() {
     let shop = Shop::open().await;
     let witness = Witness::closed();
     let second = Duration::from_secs(1);
-    let one = witness.node(&shop, "one").visibility(second).start().await.unwrap();
+    let one = shop.shop.node("one").run(witness.queue("one").visibility(second)).start().await.unwrap();
     let sequence = shop.emit(&["A"]).await;
     witness.began(1).await;
-    let two = witness.node(&shop, "two").visibility(second).start().await.unwrap();
+    let two = shop.shop.node("two").run(witness.queue("two").visibility(second)).start().await.unwrap();
     // Longer than the claim would last by itself.
     tokio::time::sleep(3 * second).await;
     assert_eq!(witness.began.borrow().len(), 1);
@@ -162,10 +165,16 @@ async fn a_slow_handler_keeps_its_event_and_a_dead_worker_loses_it() {
 async fn workers_get_the_event_types_that_they_handle() {
     let shop = Shop::open().await;
     let (a, b) = (Witness::open(), Witness::open());
-    let of_a = a.node(&shop, "a").event_types(["A"]).start().await.unwrap();
+    // The queue takes all of them, before its second worker is there.
+    let queue = SubscriberConfig {
+        event_types: ["A", "B", "C"].map(String::from).to_vec(),
+        ..SubscriberConfig::new("work", StartFrom::Beginning, SubscriberMode::Shared)
+    };
+    shop.shop.subscribers().register(&queue).await.unwrap();
+    let of_a = shop.shop.node("a").run(a.queue("a").event_types(["A"])).start().await.unwrap();
     let mut last = shop.emit(&["A", "B", "A", "C", "B", "A"]).await;
     a.began(3).await;
-    let of_b = b.node(&shop, "b").event_types(["B", "C"]).start().await.unwrap();
+    let of_b = shop.shop.node("b").run(b.queue("b").event_types(["B", "C"])).start().await.unwrap();
     settled(&shop, last).await;
     assert_eq!((a.sequences(), b.sequences()), (vec![last - 5, last - 3, last], vec![last - 4, last - 2, last - 1]));
     last = shop.emit(&["C", "A"]).await;
@@ -179,7 +188,7 @@ async fn workers_get_the_event_types_that_they_handle() {
 async fn a_shutdown_ends_what_is_at_hand_and_a_pause_holds_the_rest() {
     let shop = Shop::open().await;
     let witness = Witness::closed();
-    let node = witness.node(&shop, "one").concurrency(2).start().await.unwrap();
+    let node = shop.shop.node("one").run(witness.queue("one").workers(2)).start().await.unwrap();
     let last = shop.emit_many(5).await;
     witness.began(2).await;
     shop.shop.subscribers().set_paused("work", true).await.unwrap();
@@ -187,7 +196,7 @@ async fn a_shutdown_ends_what_is_at_hand_and_a_pause_holds_the_rest() {
     soon(node.shutdown()).await.unwrap();
     assert_eq!(witness.began.borrow().len(), 2, "what it had begun is done, and nothing else was begun");
     assert_eq!(shop.info("work").await.position, last - 3, "acked");
-    let node = witness.node(&shop, "one").start().await.unwrap();
+    let node = shop.shop.node("one").run(witness.queue("one")).start().await.unwrap();
     let extra = shop.emit(&["A"]).await;
     assert_eq!(witness.began.borrow().len(), 2);
     shop.shop.subscribers().set_paused("work", false).await.unwrap();
@@ -200,9 +209,16 @@ async fn a_shutdown_ends_what_is_at_hand_and_a_pause_holds_the_rest() {
 async fn ordered_by_key_a_key_is_with_one_worker_at_a_time() {
     let shop = Shop::open().await;
     let witness = Witness::closed();
-    let one = witness.node(&shop, "one").ordered_by_key().concurrency(8).start().await.unwrap();
+    let one = shop
+        .shop
+        .node("one")
+        .run(Subscription::of(witness.worker("one")).config(quick()).partitions(64).concurrency(8))
+        .start()
+        .await
+        .unwrap();
     let keyed = |key: &str| Event { key: Some(key.into()), ..Event::raw("E", headwater::Json::null()) };
-    let append = ["k", "k", "l", "k"].iter().fold(headwater::Append::new(), |append, key| append.event(keyed(key)));
+    let append =
+        ["k", "k", "l", "k"].iter().fold(headwater::log::Append::new(), |append, key| append.event(keyed(key)));
     let appended = shop.shop.append_all(append).await.unwrap();
     let sequences: Vec<u64> = appended.events.iter().map(|event| event.global_sequence).collect();
     let first: BTreeSet<u64> = witness.began(2).await.iter().map(|(_, sequence)| *sequence).collect();
@@ -221,13 +237,12 @@ struct Picky {
     tried: watch::Sender<Vec<u64>>,
 }
 
-#[async_trait::async_trait]
 impl EventObserver for Picky {
     fn subscriber_id(&self) -> &str {
-        "of its own"
+        "work"
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         let sequence = event.global_sequence.unwrap_or_default();
         self.tried.send_modify(|tried| tried.push(sequence));
         if event.event_type != "bad" {
@@ -245,14 +260,14 @@ async fn ordered_by_key_a_failure_holds_up_its_key_alone() {
     let shop = Shop::open().await;
     let picky = Picky::default();
     let config = ReliableDeliveryConfig { max_retries: 2, ..quick() };
-    let node = shop.shop.node("one").subscribe_shared("work", picky.clone()).config(config).concurrency(4);
-    let node = node.ordered_by_key().start().await.unwrap();
+    let subscription = Subscription::of(picky.clone()).config(config).concurrency(4).partitions(64);
+    let node = shop.shop.node("one").run(subscription).start().await.unwrap();
     let event = |event_type: &str, key: &str| Event {
         key: Some(key.into()),
         ..Event::raw(event_type, headwater::Json::null())
     };
     let rows = [event("bad", "k"), event("good", "k"), event("good", "l"), event("good", "l")];
-    let append = rows.into_iter().fold(headwater::Append::new(), |append, event| append.event(event));
+    let append = rows.into_iter().fold(headwater::log::Append::new(), |append, event| append.event(event));
     let appended = shop.shop.append_all(append).await.unwrap();
     let s: Vec<u64> = appended.events.iter().map(|event| event.global_sequence).collect();
     soon(node.wait_for("work", s[3])).await.unwrap();
@@ -269,17 +284,23 @@ async fn ordered_by_key_a_failure_holds_up_its_key_alone() {
 async fn ordered_by_key_the_keys_of_a_worker_that_dies_go_to_another() {
     let shop = Shop::open().await;
     let witness = Witness::closed();
-    let one = witness.node(&shop, "one").ordered_by_key().concurrency(4).start().await.unwrap();
+    let one = shop
+        .shop
+        .node("one")
+        .run(Subscription::of(witness.worker("one")).config(quick()).partitions(64).concurrency(4))
+        .start()
+        .await
+        .unwrap();
     let keyed = |n: u32| Event { key: Some(format!("k{}", n % 8)), ..Event::raw("E", headwater::Json::null()) };
-    let append = (0..32).fold(headwater::Append::new(), |append, n| append.event(keyed(n)));
+    let append = (0..32).fold(headwater::log::Append::new(), |append, n| append.event(keyed(n)));
     let appended = shop.shop.append_all(append).await.unwrap();
     let s: Vec<u64> = appended.events.iter().map(|event| event.global_sequence).collect();
     let begun: BTreeSet<u64> = witness.began(8).await.iter().map(|(_, sequence)| *sequence).collect();
     assert_eq!(begun, s[..8].iter().copied().collect(), "one event of each key, of all keys at once");
     drop(one);
     let rest = Picky::default();
-    let two = shop.shop.node("two").subscribe_shared("work", rest.clone()).config(quick()).concurrency(4);
-    let two = two.ordered_by_key().start().await.unwrap();
+    let rest_of_it = Subscription::of(rest.clone()).config(quick()).concurrency(4).partitions(64);
+    let two = shop.shop.node("two").run(rest_of_it).start().await.unwrap();
     soon(two.wait_for("work", s[31])).await.unwrap();
     for key in 0..8 {
         let is_of_key = |sequence: &u64| (sequence - s[0]) % 8 == key;
@@ -294,14 +315,15 @@ async fn an_event_of_priority_is_the_next_whatever_waits() {
     for prefetch in [None, Some(0), Some(100)] {
         let shop = Shop::open().await;
         let witness = Witness::closed();
-        let backlog = (0..500)
-            .fold(headwater::Append::new(), |append, _| append.event(Event::raw("normal", headwater::Json::null())));
+        let backlog = (0..500).fold(headwater::log::Append::new(), |append, _| {
+            append.event(Event::raw("normal", headwater::Json::null()))
+        });
         shop.shop.append_all(backlog).await.unwrap();
-        let mut node = witness.node(&shop, "one").concurrency(1).priority(["urgent", "rare"]);
+        let mut queue = witness.queue("one").workers(1).priority(["urgent", "rare"]);
         if let Some(prefetch) = prefetch {
-            node = node.prefetch(prefetch);
+            queue = queue.prefetch(prefetch);
         }
-        let node = node.start().await.unwrap();
+        let node = shop.shop.node("one").run(queue).start().await.unwrap();
         let first = witness.began(1).await[0].1;
         let urgent = shop.emit(&["urgent"]).await;
         if prefetch == Some(100) {
@@ -325,27 +347,22 @@ async fn wrong_settings_are_refused_at_the_start() {
     let witness = Witness::open();
     let parks = ReliableDeliveryConfig { on_exhaustion: OnExhaustion::ParkKey, ..quick() };
     for (node, reason) in [
-        (witness.node(&shop, "one").visibility(Duration::ZERO), "invalid visibility 0ns"),
-        (witness.node(&shop, "one").prefetch(10_001), "invalid prefetch 10001"),
-        (witness.node(&shop, "one").config(parks), "on_exhaustion is DeadLetter"),
-        (witness.node(&shop, "one").stream_prefix("a"), "no stream_prefix"),
-        (witness.node(&shop, "one").event_types(["A"]).priority(["B"]), "event type \"B\" has priority"),
-        (witness.node(&shop, "one").priority([""]), "event type"),
-        (shop.shop.node("one").prefetch(3), "prefetch stands behind no shared subscriber"),
-        (witness.node(&shop, "one").ordered_by_key().prefetch(3), "prefetch stands behind no shared subscriber"),
+        (shop.shop.node("one").run(witness.queue("one").visibility(Duration::ZERO)), "invalid visibility 0ns"),
+        (shop.shop.node("one").run(witness.queue("one").prefetch(10_001)), "invalid prefetch 10001"),
+        (shop.shop.node("one").run(witness.queue("one").config(parks)), "on_exhaustion is DeadLetter"),
         (
-            witness.node(&shop, "one").visibility(Duration::from_secs(1)).ordered_by_key(),
-            "ordered_by_key has no claims",
+            shop.shop.node("one").run(witness.queue("one").event_types(["A"]).priority(["B"])),
+            "event type \"B\" has priority",
         ),
-        (witness.node(&shop, "one").prefetch(3).ordered_by_key(), "ordered_by_key has no claims"),
-        (witness.node(&shop, "one").priority(["A"]).ordered_by_key(), "ordered_by_key has no claims"),
+        (shop.shop.node("one").run(witness.queue("one").priority([""])), "event type"),
+        (shop.shop.node("one").run(witness.queue("one").workers(0)), "invalid workers 0"),
     ] {
         match node.start().await.err() {
             Some(SubscriberError::InvalidInput(message)) => assert!(message.contains(reason), "{message}"),
             other => panic!("{reason}: {other:?}"),
         }
     }
-    witness.node(&shop, "one").start().await.unwrap().shutdown().await.unwrap();
-    let other = shop.shop.node("one").subscribe(crate::common::Recorder::new("work")).start().await;
+    shop.shop.node("one").run(witness.queue("one")).start().await.unwrap().shutdown().await.unwrap();
+    let other = shop.shop.node("one").run(Subscription::of(crate::common::Recorder::new("work"))).start().await;
     assert!(matches!(&other.err(), Some(SubscriberError::InUse(message)) if message.contains("shared")));
 }

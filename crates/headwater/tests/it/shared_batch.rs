@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Shop, quick, soon, state, until};
-use headwater::{
-    ClaimRequest, DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, RunnerState,
-    SubscriberStore,
-};
+use headwater::delivery::{Batch, DeadLetterQuery, OperatorStore, ReliableDeliveryConfig, RunnerState};
+use headwater::queue::ClaimRequest;
+use headwater::{Delivery, HandlerError, Queue};
 use tokio::sync::{Semaphore, watch};
 
 /// What the handlers of a test were given.
@@ -29,12 +28,12 @@ impl Witness {
         witness
     }
 
-    /// A node whose handler fails for events of the type "bad", and does not stop at the gate for "quick" ones.
-    fn node(&self, shop: &Shop, name: &str) -> NodeBuilder {
+    /// A queue whose handler fails for events of the type "bad", and does not stop at the gate for
+    /// "quick" ones.
+    fn queue(&self) -> Queue<Batch> {
         let witness = self.clone();
-        shop.shop
-            .node(name)
-            .subscribe_shared_batch("work", move |events: Vec<Arc<Event>>| {
+        Queue::new("work")
+            .batch(move |events: Vec<Delivery>| {
                 let witness = witness.clone();
                 async move {
                     let sequences = events.iter().filter_map(|event| event.global_sequence).collect();
@@ -83,7 +82,8 @@ async fn one_claim_is_many_batches_and_each_event_is_handled_once() {
     let shop = Shop::open().await;
     let last = shop.emit_many(200).await;
     let witness = Witness::closed();
-    let node = witness.node(&shop, "one").batch_size(10).concurrency(2).prefetch(100).start().await.unwrap();
+    let node =
+        shop.shop.node("one").run(witness.queue().batch_size(10).workers(2).prefetch(100)).start().await.unwrap();
     witness.began(2).await;
     assert_eq!((witness.sizes(), held(&shop).await), (vec![10, 10], (1, 120)));
     witness.gate.close();
@@ -103,7 +103,7 @@ async fn a_batch_that_fails_is_tried_one_by_one() {
     let last = shop.emit(&["a", "bad", "b", "c"]).await;
     let witness = Witness::open();
     let config = ReliableDeliveryConfig { max_retries: 1, ..quick() };
-    let node = witness.node(&shop, "one").config(config).start().await.unwrap();
+    let node = shop.shop.node("one").run(witness.queue().config(config)).start().await.unwrap();
     until(|| async { shop.info("work").await.dead_letters == 1 }).await;
     settled(&shop, last).await;
     node.shutdown().await.unwrap();
@@ -121,7 +121,7 @@ async fn without_prefetch_a_worker_claims_what_it_handles_and_nothing_else() {
     let shop = Shop::open().await;
     let last = shop.emit_many(5).await;
     let witness = Witness::closed();
-    let node = witness.node(&shop, "one").batch_size(1).prefetch(0).start().await.unwrap();
+    let node = shop.shop.node("one").run(witness.queue().batch_size(1).prefetch(0)).start().await.unwrap();
     for begun in 1..=5 {
         witness.began(begun).await;
         assert_eq!((witness.batches.borrow().len(), held(&shop).await), (begun, (1, 1)));
@@ -138,7 +138,13 @@ async fn a_claim_that_hangs_holds_up_neither_handlers_nor_acks() {
     let witness = Witness::closed();
     // The server makes a claim that its client gave up: it is for others when its time has come.
     let visibility = Duration::from_secs(1);
-    let node = witness.node(&shop, "one").batch_size(5).prefetch(5).visibility(visibility).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("one")
+        .run(witness.queue().batch_size(5).prefetch(5).visibility(visibility))
+        .start()
+        .await
+        .unwrap();
     witness.began(1).await;
     assert_eq!(held(&shop).await, (1, 10));
     // Whoever claims now waits for this transaction.
@@ -159,7 +165,7 @@ async fn a_shutdown_hands_back_what_was_claimed_ahead() {
     let shop = Shop::open().await;
     let last = shop.emit_many(50).await;
     let witness = Witness::closed();
-    let node = witness.node(&shop, "one").batch_size(5).prefetch(100).start().await.unwrap();
+    let node = shop.shop.node("one").run(witness.queue().batch_size(5).prefetch(100)).start().await.unwrap();
     witness.began(1).await;
     assert_eq!(held(&shop).await, (1, 50));
     let stopping = tokio::spawn(async move { node.shutdown().await });
@@ -181,7 +187,7 @@ async fn a_pause_ends_what_has_begun_and_hands_back_the_rest_on_all_nodes() {
     let shop = Shop::open().await;
     let first = shop.emit_many(50).await - 49;
     let (one, two) = (Witness::closed(), Witness::closed());
-    let node = |witness: &Witness, name: &str| witness.node(&shop, name).batch_size(5).prefetch(20);
+    let node = |witness: &Witness, name: &str| shop.shop.node(name).run(witness.queue().batch_size(5).prefetch(20));
     let nodes = [node(&one, "one").start().await.unwrap(), node(&two, "two").start().await.unwrap()];
     one.began(1).await;
     two.began(1).await;
@@ -211,7 +217,13 @@ async fn a_pause_ends_what_has_begun_and_hands_back_the_rest_on_all_nodes() {
 async fn what_was_claimed_ahead_is_handed_back_when_the_handler_is_stuck() {
     let shop = Shop::open().await;
     let witness = Witness::closed();
-    let node = witness.node(&shop, "one").batch_size(1).visibility(Duration::from_secs(1)).start().await.unwrap();
+    let node = shop
+        .shop
+        .node("one")
+        .run(witness.queue().batch_size(1).visibility(Duration::from_secs(1)))
+        .start()
+        .await
+        .unwrap();
     // It learns that they are handled quickly, and claims many ahead.
     let last = shop.emit(&["quick"; 20]).await;
     settled(&shop, last).await;

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{Shop, SlowCommit, quick, soon, until};
-use headwater::{
-    ClaimRequest, DeadLetterQuery, Event, HandlerError, NodeBuilder, ReliableDeliveryConfig, SubscriberError,
-    SubscriberStore, TransactionScope,
-};
+use headwater::delivery::{DeadLetterQuery, OperatorStore, ReliableDeliveryConfig, SubscriberError, Transactional};
+use headwater::queue::ClaimRequest;
+use headwater::{Delivery, Event, HandlerError, Queue, Transaction};
 use sqlx::PgConnection;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -37,36 +36,31 @@ async fn transactions(shop: &Shop) -> i64 {
     sqlx::query_scalar(count).fetch_one(shop.headwater.pool()).await.unwrap()
 }
 
-fn worker(shop: &Shop, name: &str) -> NodeBuilder {
-    shop.shop
-        .node(name)
-        .subscribe_shared_transactional("work", |event: Arc<Event>, tx| {
-            Box::pin(async move { effect(&event, tx).await })
-        })
+fn queue() -> Queue<Transactional> {
+    Queue::new("work")
+        .transactional(|event: Delivery, mut tx: Transaction| async move { effect(&event, &mut tx).await })
         .config(quick())
 }
 
-/// A worker that has an effect, tells of it, and waits.
-fn held(shop: &Shop, name: &str) -> (NodeBuilder, mpsc::UnboundedReceiver<()>, Arc<Semaphore>) {
+/// Workers that have an effect, tell of it, and wait.
+fn held() -> (Queue<Transactional>, mpsc::UnboundedReceiver<()>, Arc<Semaphore>) {
     let (told, begun) = mpsc::unbounded_channel();
     let let_go = Arc::new(Semaphore::new(0));
     let waiting = let_go.clone();
-    let node = shop
-        .shop
-        .node(name)
-        .subscribe_shared_transactional("work", move |event: Arc<Event>, tx| {
+    let queue = Queue::new("work")
+        .transactional(move |event: Delivery, mut tx: Transaction| {
             let (told, let_go) = (told.clone(), waiting.clone());
-            Box::pin(async move {
-                effect(&event, tx).await?;
+            async move {
+                effect(&event, &mut tx).await?;
                 told.send(())?;
                 if let Ok(permit) = let_go.acquire().await {
                     permit.forget();
                 }
                 Ok(())
-            })
+            }
         })
         .config(quick());
-    (node, begun, let_go)
+    (queue, begun, let_go)
 }
 
 /// Ends all claims now, as their time would.
@@ -84,15 +78,15 @@ async fn settled(shop: &Shop, last: u64) {
 async fn a_claim_is_a_transaction_of_ten_events_and_a_backlog_is_handled_once() {
     let shop = with_table().await;
     let last = shop.emit_many(30).await;
-    let node = worker(&shop, "one").concurrency(2).start().await.unwrap();
+    let node = shop.shop.node("one").run(queue().workers(2)).start().await.unwrap();
     settled(&shop, last).await;
     node.shutdown().await.unwrap();
     assert_eq!((effects(&shop).await, transactions(&shop).await), ((30, 30), 3));
     let last = shop.emit_many(200).await;
     let nodes = [
-        worker(&shop, "one").concurrency(3).prefetch(40).start().await.unwrap(),
-        worker(&shop, "two").transaction_per(TransactionScope::Event).start().await.unwrap(),
-        worker(&shop, "three").batch_size(50).start().await.unwrap(),
+        shop.shop.node("one").run(queue().workers(3).prefetch(40)).start().await.unwrap(),
+        shop.shop.node("two").run(queue().batch_size(1)).start().await.unwrap(),
+        shop.shop.node("three").run(queue().batch_size(50)).start().await.unwrap(),
     ];
     settled(&shop, last).await;
     for node in nodes {
@@ -105,8 +99,8 @@ async fn a_claim_is_a_transaction_of_ten_events_and_a_backlog_is_handled_once() 
 async fn neither_effect_nor_ack_is_there_before_the_commit() {
     let shop = with_table().await;
     let last = shop.emit_many(10).await;
-    let (node, mut begun, let_go) = held(&shop, "one");
-    let node = node.start().await.unwrap();
+    let (node, mut begun, let_go) = held();
+    let node = shop.shop.node("one").run(node).start().await.unwrap();
     soon(begun.recv()).await.unwrap();
     let_go.add_permits(9);
     for _ in 0..9 {
@@ -128,14 +122,17 @@ async fn of_ten_events_one_fails_and_nine_are_committed_once() {
     let node = shop
         .shop
         .node("one")
-        .subscribe_shared_transactional("work", move |event: Arc<Event>, tx| {
-            seen.lock().unwrap().push(event.event_type.clone());
-            Box::pin(async move {
-                effect(&event, tx).await?;
-                if event.event_type == "e3" { Err(HandlerError::message("no")) } else { Ok(()) }
-            })
-        })
-        .config(ReliableDeliveryConfig { max_retries: 2, ..quick() })
+        .run(
+            Queue::new("work")
+                .transactional(move |event: Delivery, mut tx: Transaction| {
+                    seen.lock().unwrap().push(event.event_type.clone());
+                    async move {
+                        effect(&event, &mut tx).await?;
+                        if event.event_type == "e3" { Err(HandlerError::message("no")) } else { Ok(()) }
+                    }
+                })
+                .config(ReliableDeliveryConfig { max_retries: 2, ..quick() }),
+        )
         .start()
         .await
         .unwrap();
@@ -171,7 +168,7 @@ async fn a_kill_at_any_step_leaves_one_effect() {
         CREATE TRIGGER at_ack AFTER UPDATE OR DELETE ON headwater_private.claims FOR EACH ROW EXECUTE FUNCTION kill_now('ack')";
     sqlx::raw_sql(setup).execute(shop.headwater.pool()).await.unwrap();
     let config = ReliableDeliveryConfig { max_retries: 1_000, ..quick() };
-    let node = worker(&shop, "one").config(config).start().await.unwrap();
+    let node = shop.shop.node("one").run(queue().config(config)).start().await.unwrap();
     for (count, step) in (1..).zip(["effect", "ack", "commit"]) {
         sqlx::raw_sql("ALTER SEQUENCE killed RESTART").execute(shop.headwater.pool()).await.unwrap();
         sqlx::query("INSERT INTO kills VALUES ($1)").bind(step).execute(shop.headwater.pool()).await.unwrap();
@@ -191,13 +188,13 @@ async fn a_kill_at_any_step_leaves_one_effect() {
 async fn a_worker_that_dies_before_its_commit_leaves_no_effect_and_another_has_it() {
     let shop = with_table().await;
     let last = shop.emit_many(3).await;
-    let (one, mut begun, _let_go) = held(&shop, "one");
+    let (one, mut begun, _let_go) = held();
     // What it had sent before it died may extend its claim once more.
-    let one = one.visibility(Duration::from_secs(1)).start().await.unwrap();
+    let one = shop.shop.node("one").run(one.visibility(Duration::from_secs(1))).start().await.unwrap();
     soon(begun.recv()).await.unwrap();
     drop(one);
     expire(&shop).await;
-    let two = worker(&shop, "two").start().await.unwrap();
+    let two = shop.shop.node("two").run(queue()).start().await.unwrap();
     settled(&shop, last).await;
     assert_eq!(effects(&shop).await, (3, 3));
     two.shutdown().await.unwrap();
@@ -207,9 +204,9 @@ async fn a_worker_that_dies_before_its_commit_leaves_no_effect_and_another_has_i
 async fn a_claim_that_another_took_over_rolls_back_its_effects() {
     let shop = with_table().await;
     let last = shop.emit_many(10).await;
-    let (node, mut begun, let_go) = held(&shop, "zombie");
+    let (node, mut begun, let_go) = held();
     // With ten at hand, it claims nothing else.
-    let node = node.concurrency(1).start().await.unwrap();
+    let node = shop.shop.node("zombie").run(node.workers(1)).start().await.unwrap();
     soon(begun.recv()).await.unwrap();
     expire(&shop).await;
     let queue = shop.shop.queue("work");
@@ -241,12 +238,13 @@ async fn is_buried(handler: fn(&mut PgConnection) -> futures::future::BoxFuture<
     let node = shop
         .shop
         .node("one")
-        .subscribe_shared_transactional("work", move |event: Arc<Event>, tx| {
-            Box::pin(
-                async move { if event.event_type == "bad" { handler(tx).await } else { effect(&event, tx).await } },
-            )
-        })
-        .config(ReliableDeliveryConfig { max_retries: 1, ..quick() })
+        .run(
+            Queue::new("work")
+                .transactional(move |event: Delivery, mut tx: Transaction| async move {
+                    if event.event_type == "bad" { handler(&mut tx).await } else { effect(&event, &mut tx).await }
+                })
+                .config(ReliableDeliveryConfig { max_retries: 1, ..quick() }),
+        )
         .start()
         .await
         .unwrap();
@@ -288,13 +286,16 @@ async fn a_slow_commit_has_its_effect_once() {
     let node = shop
         .shop
         .node("one")
-        .subscribe_shared_transactional("work", move |event: Arc<Event>, tx| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Box::pin(async move { effect(&event, tx).await })
-        })
-        .config(quick())
-        // Extended meanwhile.
-        .visibility(Duration::from_secs(1))
+        .run(
+            Queue::new("work")
+                .transactional(move |event: Delivery, mut tx: Transaction| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    async move { effect(&event, &mut tx).await }
+                })
+                .config(quick())
+                // Extended meanwhile.
+                .visibility(Duration::from_secs(1)),
+        )
         .start()
         .await
         .unwrap();
@@ -312,18 +313,13 @@ async fn a_slow_commit_has_its_effect_once() {
 async fn wrong_settings_are_refused_at_the_start() {
     let shop = with_table().await;
     for (node, reason) in [
-        (worker(&shop, "one").concurrency(9), "invalid concurrency 9"),
-        (worker(&shop, "one").batch_size(0), "invalid batch_size 0"),
-        (worker(&shop, "one").transaction_per(TransactionScope::Key), "transaction_per is Event or Batch"),
-        (
-            shop.shop.node("one").subscribe(crate::common::Recorder::new("r")).batch_size(5),
-            "batch_size stands behind no batch",
-        ),
+        (shop.shop.node("one").run(queue().workers(9)), "invalid number of workers 9"),
+        (shop.shop.node("one").run(queue().batch_size(0)), "invalid batch_size 0"),
     ] {
         match node.start().await.err() {
             Some(SubscriberError::InvalidInput(message)) => assert!(message.contains(reason), "{message}"),
             other => panic!("{reason}: {other:?}"),
         }
     }
-    worker(&shop, "one").concurrency(8).start().await.unwrap().shutdown().await.unwrap();
+    shop.shop.node("one").run(queue().workers(8)).start().await.unwrap().shutdown().await.unwrap();
 }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::common::{Shop, quick, soon, until};
-use async_trait::async_trait;
 use futures::TryStreamExt;
-use headwater::{
-    CheckpointMode, Event, EventApplicator, HandlerError, Json, LogQuery, NodeBuilder, PgStateStore, Projection,
-    ReliableDeliveryConfig, Saga, SagaActions, StateStore, SubscriberId, SubscriberStore,
+use headwater::delivery::{
+    CheckpointMode, Each, EventApplicator, OperatorStore, PgStateStore, SagaActions, StateStore,
 };
+use headwater::log::LogQuery;
+use headwater::{Event, HandlerError, Json, Projection, RecordedEvent, Saga, SubscriberId, Subscription};
 use tokio::sync::{Semaphore, mpsc as channel};
 
 const ONE: &str = "one state";
@@ -72,7 +72,6 @@ struct CountToFour {
     go_on: Arc<Semaphore>,
 }
 
-#[async_trait]
 impl Saga<Json> for CountToFour {
     type State = u32;
 
@@ -104,7 +103,8 @@ async fn partitions_of_a_saga_that_share_a_state_lose_no_event() {
     let last = emit_keys(&shop, 4).await;
     let (begun, mut began) = channel::unbounded_channel();
     let saga = CountToFour { begun, go_on: Arc::new(Semaphore::new(0)) };
-    let node = shop.shop.node("n1").subscribe_saga(saga.clone()).partitioned(8).config(quick()).start().await.unwrap();
+    let node =
+        shop.shop.node("n1").run(Subscription::saga(saga.clone()).config(quick()).partitions(8)).start().await.unwrap();
     soon(began.recv()).await.unwrap();
     // The others have not read the state: they wait for who did.
     until(|| async { blocked(&shop).await >= 1 }).await;
@@ -114,7 +114,7 @@ async fn partitions_of_a_saga_that_share_a_state_lose_no_event() {
     let states: PgStateStore<u32> = shop.shop.state_store("count-to-four");
     assert_eq!(states.get(ONE).await.unwrap(), Some(4));
     let query = LogQuery::after(last).event_types(["four"]);
-    let answers: Vec<Event> = shop.shop.read_log(query).try_collect().await.unwrap();
+    let answers: Vec<RecordedEvent> = shop.shop.read_log(query).try_collect().await.unwrap();
     assert_eq!(answers.len(), 1);
 }
 
@@ -146,10 +146,10 @@ impl Projection<Json> for Counter {
     }
 }
 
-fn counter(shop: &Shop, before: impl Fn() + Send + Sync + 'static) -> (NodeBuilder, Arc<PgStateStore<u32>>) {
+fn counter(shop: &Shop, before: impl Fn() + Send + Sync + 'static) -> (Subscription<Each>, Arc<PgStateStore<u32>>) {
     let states = Arc::new(shop.shop.state_store("counter"));
     let projection = Counter { states: states.clone(), before: Box::new(before) };
-    (shop.shop.node("n1").subscribe(projection), states)
+    (Subscription::of(projection), states)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -178,9 +178,9 @@ async fn a_state_that_changed_since_it_was_read_is_read_again() {
 async fn keys_and_partitions_of_a_projection_that_share_a_state_lose_no_event() {
     let shop = Shop::open().await;
     let last = emit_keys(&shop, 40).await;
-    let (node, states) = counter(&shop, || ());
-    let config = ReliableDeliveryConfig { concurrency: 4, ..quick() };
-    let node = node.partitioned(4).config(config).start().await.unwrap();
+    let (counter, states) = counter(&shop, || ());
+    let counter = counter.partitions(4).concurrency(4).config(quick());
+    let node = shop.shop.node("n1").run(counter).start().await.unwrap();
     soon(node.wait_for("counter", last)).await.unwrap();
     node.shutdown().await.unwrap();
     assert_eq!(states.get(ONE).await.unwrap(), Some(40));
@@ -192,14 +192,14 @@ async fn after_a_crash_before_the_checkpoint_events_change_their_states_once() {
     let last = emit_keys(&shop, 3).await;
     let never = CheckpointMode::Batched { batch_size: 1_000, max_delay_ms: 60_000 };
     let (node, states) = counter(&shop, || ());
-    let node = node.config(ReliableDeliveryConfig { checkpoint_mode: never, ..quick() }).start().await.unwrap();
+    let node = shop.shop.node("n1").run(node.config(quick()).checkpoint(never)).start().await.unwrap();
     until(|| async { states.get(ONE).await.unwrap() == Some(3) }).await;
     drop(node);
     assert_eq!(shop.info("counter").await.position, 0, "the checkpoint was not written");
     let applied = Arc::new(AtomicU32::new(0));
     let again = applied.clone();
     let (node, _) = counter(&shop, move || _ = again.fetch_add(1, Ordering::Relaxed));
-    let node = node.config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(node.config(quick())).start().await.unwrap();
     soon(node.wait_for("counter", last)).await.unwrap();
     assert_eq!((applied.load(Ordering::Relaxed), states.get(ONE).await.unwrap()), (3, Some(3)));
     // A reset asks for them again.
@@ -231,7 +231,7 @@ async fn a_projection_that_was_removed_writes_no_state_for_who_comes_next() {
             tokio::task::block_in_place(|| _ = may_go_on.lock().unwrap().recv());
         }
     });
-    let node = node.config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(node.config(quick())).start().await.unwrap();
     tokio::task::block_in_place(|| began.recv_timeout(Duration::from_secs(60))).expect("the event comes");
     shop.shop.subscribers().remove("counter", true).await.unwrap();
     drop(go_on);
@@ -257,7 +257,7 @@ async fn a_state_of_another_history_is_not_written() {
     let begins = || {
         tokio::task::block_in_place(|| began.recv_timeout(Duration::from_secs(60))).expect("the event comes");
     };
-    let node = node.config(quick()).start().await.unwrap();
+    let node = shop.shop.node("n1").run(node.config(quick())).start().await.unwrap();
     begins();
     sqlx::query("DELETE FROM headwater_private.histories").execute(&mut shop.db.session().await).await.unwrap();
     go_on.send(()).unwrap();

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, until};
-use headwater::{CdcOptions, Event, Json, Live, Storage, SubscriberStore};
+use headwater::admin::Storage;
+use headwater::cdc::{CdcOptions, Live};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Json, Queue, Subscription};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
@@ -91,11 +94,11 @@ async fn a_namespace_is_moved_there_and_back_under_load() {
     .unwrap();
     let recorders = ["totals", "live", "work"].map(Recorder::new);
     let [totals, live, work] = recorders.clone();
-    let plain = shop.shop.node("n1").subscribe(totals).config(quick()).start().await.unwrap();
-    let follower = shop.shop.node("n2").subscribe(live).config(quick()).live(Live::Cdc(CdcOptions::default()));
+    let plain = shop.shop.node("n1").run(Subscription::of(totals).config(quick())).start().await.unwrap();
+    let follower =
+        shop.shop.node("n2").run(Subscription::of(live).config(quick())).live(Live::Cdc(CdcOptions::default()));
     let follower = follower.start().await.unwrap();
-    let workers =
-        shop.shop.node("n3").subscribe_shared("work", work).config(quick()).concurrency(4).start().await.unwrap();
+    let workers = shop.shop.node("n3").run(Queue::of(work).config(quick()).workers(4)).start().await.unwrap();
 
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let url = &shop.db.url;

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Shop, quick, soon, state, until};
-use headwater::{
-    DeadLetter, DeadLetterQuery, DeadLetterState, Event, HandlerError, Json, Node, NodeBuilder, OnExhaustion,
-    OnGroupFailure, ReliableDeliveryConfig, RunnerState, SubscriberStore, TransactionScope,
+use crate::common::{Per, Shop, effects_per, quick, soon, state, until};
+use headwater::delivery::{
+    DeadLetter, DeadLetterQuery, DeadLetterState, OnBundleFailure, OnExhaustion, OperatorStore, ReliableDeliveryConfig,
+    RunnerState, Transactional,
 };
+use headwater::node::NodeBuilder;
+use headwater::{Bundle, Delivery, Event, HandlerError, Json, Node, Subscription, Transaction};
 use sqlx::{PgConnection, Row};
 
 /// Effects, with the transaction that made each: effects of a group share it.
@@ -78,21 +80,19 @@ async fn emit_in(session: &mut PgConnection, key: &str) -> u64 {
     sqlx::query(emit).bind(key).fetch_one(session).await.unwrap().get::<i64, _>(0) as u64
 }
 
-/// A node whose subscriber `keyed` has the effects, in a transaction per key; what is of the type `bad` fails after its effect.
-fn subscriber(shop: &Shop, scope: TransactionScope) -> NodeBuilder {
-    shop.shop
-        .node("n1")
-        .subscribe_transactional("keyed", |event: Arc<Event>, tx| {
-            Box::pin(async move {
-                effect(&event, tx).await?;
-                if event.event_type == "bad" { Err(HandlerError::message("bad")) } else { Ok(()) }
-            })
+/// The subscription `keyed`, with an effect per event, in bundles. An event of the type `bad` fails
+/// after its effect.
+fn keyed_by(bundle: Bundle) -> Subscription<Transactional> {
+    effects_per("keyed", Per::Bundle(bundle), |event, tx| {
+        Box::pin(async move {
+            effect(event, tx).await?;
+            if event.event_type == "bad" { Err(HandlerError::message("bad")) } else { Ok(()) }
         })
-        .transaction_per(scope)
+    })
 }
 
-fn failing(on_exhaustion: OnExhaustion, on_group_failure: OnGroupFailure) -> ReliableDeliveryConfig {
-    ReliableDeliveryConfig { on_exhaustion, on_group_failure, max_retries: 1, ..quick() }
+fn failing(on_exhaustion: OnExhaustion, on_bundle_failure: OnBundleFailure) -> ReliableDeliveryConfig {
+    ReliableDeliveryConfig { on_exhaustion, on_bundle_failure, max_retries: 1, ..quick() }
 }
 
 async fn run_to(node: NodeBuilder, last: u64) -> Node {
@@ -109,7 +109,7 @@ async fn letters(shop: &Shop) -> Vec<DeadLetter> {
 async fn the_events_of_a_key_share_a_transaction_in_order() {
     let shop = with_table().await;
     let s = emit_all(&shop, ["a", "b", "a", "c", "b", "a"].map(|key| keyed("done", key))).await;
-    let node = run_to(subscriber(&shop, TransactionScope::Key), s[5]).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key)), s[5]).await;
     assert_eq!(effects(&shop).await, [vec![s[0], s[2], s[5]], vec![s[1], s[4]], vec![s[3]]]);
     until(|| async { shop.info("keyed").await.position == s[5] }).await;
     assert_eq!(shop.info("keyed").await.pending_gaps, []);
@@ -126,24 +126,25 @@ async fn a_group_in_the_ledger_is_not_handled_twice_for_a_change_of_partitions()
     let (go, gone) = tokio::sync::watch::channel(false);
     let handled = Arc::new(AtomicU32::new(0));
     let (store, count) = (shop.shop.subscribers(), handled.clone());
-    let node = shop.shop.node("n1").subscribe_transactional("keyed", move |event: Arc<Event>, tx| {
-        let (begun, mut gone, store, count) = (begun.clone(), gone.clone(), store.clone(), count.clone());
-        Box::pin(async move {
-            if event.event_type == "first" {
-                begun.send_replace(true);
-                _ = gone.wait_for(|go| *go).await;
-            } else if event.event_type == "second" {
-                count.fetch_add(1, Ordering::SeqCst);
-                // Long enough for the change, if it does not wait for this.
-                let is_changed = || async { store.group("keyed").await.unwrap().resize_to.is_none() };
-                _ = tokio::time::timeout(Duration::from_secs(3), until(is_changed)).await;
+    let subscription = Subscription::new("keyed").bundled_by(Bundle::Key).transactional(
+        move |event: Delivery, mut tx: Transaction| {
+            let (begun, mut gone, store, count) = (begun.clone(), gone.clone(), store.clone(), count.clone());
+            async move {
+                if event.event_type == "first" {
+                    begun.send_replace(true);
+                    _ = gone.wait_for(|go| *go).await;
+                } else if event.event_type == "second" {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    // Long enough for the change, if it does not wait for this.
+                    let is_changed = || async { store.group("keyed").await.unwrap().resize_to.is_none() };
+                    _ = tokio::time::timeout(Duration::from_secs(3), until(is_changed)).await;
+                }
+                effect(&event, &mut tx).await
             }
-            effect(&event, tx).await
-        })
-    });
-    let config = ReliableDeliveryConfig { hold_for: Duration::MAX, ..quick() };
-    let node = node.transaction_per(TransactionScope::Key).config(config).partitioned(1).lease(Duration::from_secs(2));
-    let node = node.start().await.unwrap();
+        },
+    );
+    let subscription = subscription.config(quick()).hold_for(Duration::MAX).partitions(1);
+    let node = shop.shop.node("n1").run(subscription).lease(Duration::from_secs(2)).start().await.unwrap();
     soon(seen.wait_for(|begun| *begun)).await.unwrap();
     shop.shop.subscribers().resize("keyed", 3).await.unwrap();
     // The node has heard of it by then.
@@ -166,7 +167,7 @@ async fn without_a_key_the_stream_is_one_and_without_a_stream_the_event() {
     let in_stream = || Event::raw("done", Json::null()).in_stream("order-1");
     let plain = || Event::raw("done", Json::null());
     let s = emit_all(&shop, [in_stream(), plain(), in_stream(), plain()]).await;
-    let node = run_to(subscriber(&shop, TransactionScope::Key), s[3]).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key)), s[3]).await;
     assert_eq!(effects(&shop).await, [vec![s[0], s[2]], vec![s[1]], vec![s[3]]]);
     assert_exactly_once(&shop, 4).await;
     node.shutdown().await.unwrap();
@@ -177,7 +178,7 @@ async fn the_events_of_an_actor_share_a_transaction_and_the_key_stays_in_order()
     let shop = with_table().await;
     let rows = [("k", "x"), ("j", "x"), ("k", "x"), ("k", "y"), ("j", "x"), ("k", "x")];
     let s = emit_all(&shop, rows.map(|(key, actor)| by(key, actor))).await;
-    let node = run_to(subscriber(&shop, TransactionScope::KeyAndActor), s[5]).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::KeyAndActor)), s[5]).await;
     assert_eq!(effects(&shop).await, [vec![s[0], s[2]], vec![s[1], s[4]], vec![s[3]], vec![s[5]]]);
     assert_exactly_once(&shop, 6).await;
     node.shutdown().await.unwrap();
@@ -186,7 +187,7 @@ async fn the_events_of_an_actor_share_a_transaction_and_the_key_stays_in_order()
 #[tokio::test]
 async fn events_that_come_one_by_one_are_handled_at_once() {
     let shop = with_table().await;
-    let node = subscriber(&shop, TransactionScope::Key).start().await.unwrap();
+    let node = shop.shop.node("n1").run(keyed_by(Bundle::Key)).start().await.unwrap();
     for _ in 0..3 {
         let s = emit_all(&shop, [keyed("done", "a")]).await;
         soon(node.wait_for("keyed", s[0])).await.unwrap();
@@ -202,33 +203,34 @@ async fn a_transaction_longer_than_a_batch_is_handled_at_once() {
     for ordering in ["sequence", "gapless"] {
         let shop = with_table().await;
         if ordering == "gapless" {
-            let config = headwater::NamespaceConfig::new("tight").ordering(headwater::Ordering::Gapless);
+            let config = headwater::admin::NamespaceConfig::new("tight").ordering(headwater::admin::Ordering::Gapless);
             shop.headwater.create_namespace(config).await.unwrap();
         }
         let namespace = shop.headwater.namespace(if ordering == "gapless" { "tight" } else { "shop" }).await.unwrap();
         let before = namespace.emit(keyed("done", "big")).await.unwrap().global_sequence();
-        let long = (0..5_000).fold(headwater::Append::new(), |append, n| {
+        let long = (0..5_000).fold(headwater::log::Append::new(), |append, n| {
             append.event(keyed("done", if n % 1_000 == 7 { "small" } else { "big" }))
         });
         namespace.append_all(long).await.unwrap();
         let last = namespace.emit(keyed("done", "big")).await.unwrap().global_sequence();
         let tries = Arc::new(AtomicU32::new(0));
         let counted = tries.clone();
-        let node = namespace
-            .node("n1")
-            .subscribe_transactional("keyed", move |event: Arc<Event>, tx| {
-                let tries = counted.clone();
-                Box::pin(async move {
-                    effect(&event, tx).await?;
-                    // Close to the group's end.
-                    if event.global_sequence == Some(last - 2) && tries.fetch_add(1, Ordering::Relaxed) == 0 {
-                        return Err(HandlerError::message("once"));
+        let node = namespace.node("n1").run(
+            Subscription::new("keyed")
+                .bundled_by(Bundle::Key)
+                .transactional(move |event: Delivery, mut tx: Transaction| {
+                    let tries = counted.clone();
+                    async move {
+                        effect(&event, &mut tx).await?;
+                        // Close to the group's end.
+                        if event.global_sequence == Some(last - 2) && tries.fetch_add(1, Ordering::Relaxed) == 0 {
+                            return Err(HandlerError::message("once"));
+                        }
+                        Ok(())
                     }
-                    Ok(())
                 })
-            })
-            .transaction_per(TransactionScope::Key)
-            .config(ReliableDeliveryConfig { catch_up_batch_size: 100, ..quick() });
+                .config(ReliableDeliveryConfig { catch_up_batch_size: 100, ..quick() }),
+        );
         let node = run_to(node, last).await;
         let groups: Vec<_> = effects(&shop).await.into_iter().map(|group| (group[0], group.len())).collect();
         assert_eq!(groups[0].0, before, "{ordering}");
@@ -258,7 +260,7 @@ async fn interleaved_transactions_of_a_key_are_not_split() {
     end(&mut two, "COMMIT").await;
     let last = emit_all(&shop, [keyed("done", "last")]).await[0];
     let config = ReliableDeliveryConfig { catch_up_batch_size: 10, ..quick() };
-    let node = run_to(subscriber(&shop, TransactionScope::Key).config(config), last).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config)), last).await;
     let groups = effects(&shop).await;
     assert_eq!(groups[0], of_key, "one group, in order");
     let rest: Vec<u64> = groups[1..].iter().flatten().copied().collect();
@@ -278,7 +280,7 @@ async fn a_group_waits_for_its_transaction_behind_a_held_gap_and_others_do_not()
     let last = emit_in(&mut long, "k").await;
     end(&mut long, "COMMIT").await;
     let config = ReliableDeliveryConfig { hold_for: Duration::MAX, ..quick() };
-    let node = subscriber(&shop, TransactionScope::Key).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config)).start().await.unwrap();
     until(|| async { effects(&shop).await == [vec![other]] && state(&node).0 == RunnerState::Held }).await;
     until(|| async { shop.info("keyed").await.pending_gaps == [(first, first)] }).await;
     end(&mut held, "COMMIT").await;
@@ -298,7 +300,7 @@ async fn late_events_of_a_transaction_share_one() {
     let two = emit_in(&mut late, "k").await;
     let b = emit_all(&shop, [keyed("done", "b")]).await[0];
     let config = ReliableDeliveryConfig { hold_for: Duration::ZERO, ..quick() };
-    let node = subscriber(&shop, TransactionScope::Key).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config)).start().await.unwrap();
     until(|| async { shop.info("keyed").await.position == b }).await;
     assert_eq!(shop.info("keyed").await.pending_gaps, [(one, one), (two, two)]);
     let three = emit_in(&mut late, "k").await;
@@ -314,13 +316,13 @@ async fn one_bad_group(config: ReliableDeliveryConfig) -> (Shop, Vec<u64>, Node)
     let shop = with_table().await;
     let rows = [("done", "a"), ("done", "b"), ("done", "c"), ("bad", "b"), ("done", "a"), ("done", "b"), ("done", "c")];
     let s = emit_all(&shop, rows.map(|(event_type, key)| keyed(event_type, key))).await;
-    let node = subscriber(&shop, TransactionScope::Key).config(config).start().await.unwrap();
+    let node = shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config)).start().await.unwrap();
     (shop, s, node)
 }
 
 #[tokio::test]
 async fn a_failing_group_is_given_up_as_a_whole_and_the_others_commit() {
-    let (shop, s, node) = one_bad_group(failing(OnExhaustion::DeadLetter, OnGroupFailure::DeadLetterGroup)).await;
+    let (shop, s, node) = one_bad_group(failing(OnExhaustion::DeadLetter, OnBundleFailure::DeadLetterBundle)).await;
     soon(node.wait_for("keyed", s[6])).await.unwrap();
     assert_eq!(effects(&shop).await, [vec![s[0], s[4]], vec![s[2], s[6]]]);
     let letters = letters(&shop).await;
@@ -329,7 +331,7 @@ async fn a_failing_group_is_given_up_as_a_whole_and_the_others_commit() {
     assert_eq!(dead, [s[1], s[3], s[5]].map(|sequence| (sequence, DeadLetterState::Dead, false)));
     assert!(letters.iter().all(|letter| letter.attempts.len() == 2), "{letters:?}");
     assert_eq!(letters[1].error(), "bad");
-    let rolled_back = format!("rolled back with its group of 3 events: event {} failed: bad", s[3]);
+    let rolled_back = format!("rolled back with its bundle of 3 events: event {} failed: bad", s[3]);
     assert_eq!((letters[0].error(), letters[2].error()), (rolled_back.as_str(), rolled_back.as_str()));
     assert_audited(&shop).await;
     // A redrive goes in order, event by event.
@@ -351,7 +353,7 @@ async fn a_failing_group_is_given_up_as_a_whole_and_the_others_commit() {
 
 #[tokio::test]
 async fn a_failing_group_may_be_handled_event_by_event() {
-    let (shop, s, node) = one_bad_group(failing(OnExhaustion::DeadLetter, OnGroupFailure::EventByEvent)).await;
+    let (shop, s, node) = one_bad_group(failing(OnExhaustion::DeadLetter, OnBundleFailure::EventByEvent)).await;
     soon(node.wait_for("keyed", s[6])).await.unwrap();
     assert_eq!(effects(&shop).await, [vec![s[0], s[4]], vec![s[1]], vec![s[5]], vec![s[2], s[6]]]);
     let letters = letters(&shop).await;
@@ -369,21 +371,21 @@ async fn a_failure_that_passes_is_tried_again_as_a_group() {
     let failures = Arc::new(AtomicU32::new(0));
     let counted = failures.clone();
     let second = s[2];
-    let node = shop
-        .shop
-        .node("n1")
-        .subscribe_transactional("keyed", move |event: Arc<Event>, tx| {
-            let failures = counted.clone();
-            Box::pin(async move {
-                effect(&event, tx).await?;
-                if event.global_sequence == Some(second) && failures.fetch_add(1, Ordering::Relaxed) < 2 {
-                    return Err(HandlerError::message("not yet"));
+    let node = shop.shop.node("n1").run(
+        Subscription::new("keyed")
+            .bundled_by(Bundle::Key)
+            .transactional(move |event: Delivery, mut tx: Transaction| {
+                let failures = counted.clone();
+                async move {
+                    effect(&event, &mut tx).await?;
+                    if event.global_sequence == Some(second) && failures.fetch_add(1, Ordering::Relaxed) < 2 {
+                        return Err(HandlerError::message("not yet"));
+                    }
+                    Ok(())
                 }
-                Ok(())
             })
-        })
-        .transaction_per(TransactionScope::Key)
-        .config(quick());
+            .config(quick()),
+    );
     let node = run_to(node, s[3]).await;
     assert_eq!(effects(&shop).await, [vec![s[0], s[2]], vec![s[1], s[3]]]);
     assert_eq!((failures.load(Ordering::Relaxed), shop.info("keyed").await.dead_letters), (3, 0));
@@ -393,8 +395,8 @@ async fn a_failure_that_passes_is_tried_again_as_a_group() {
 
 #[tokio::test]
 async fn a_group_that_parks_its_key_waits_with_what_comes_later() {
-    for on_group_failure in [OnGroupFailure::DeadLetterGroup, OnGroupFailure::EventByEvent] {
-        let (shop, s, node) = one_bad_group(failing(OnExhaustion::ParkKey, on_group_failure)).await;
+    for on_bundle_failure in [OnBundleFailure::DeadLetterBundle, OnBundleFailure::EventByEvent] {
+        let (shop, s, node) = one_bad_group(failing(OnExhaustion::ParkKey, on_bundle_failure)).await;
         soon(node.wait_for("keyed", s[6])).await.unwrap();
         let more = emit_all(&shop, [keyed("done", "b"), keyed("done", "a"), keyed("done", "b")]).await;
         soon(node.wait_for("keyed", more[2])).await.unwrap();
@@ -404,11 +406,11 @@ async fn a_group_that_parks_its_key_waits_with_what_comes_later() {
             .map(|letter| (letter.global_sequence(), (letter.state, letter.parks_key)))
             .collect();
         let (dead, parked) = ((DeadLetterState::Dead, true), (DeadLetterState::Parked, false));
-        let expected = match on_group_failure {
-            OnGroupFailure::DeadLetterGroup => {
+        let expected = match on_bundle_failure {
+            OnBundleFailure::DeadLetterBundle => {
                 vec![(s[1], dead), (s[3], dead), (s[5], dead), (more[0], parked), (more[2], parked)]
             }
-            OnGroupFailure::EventByEvent => vec![(s[3], dead), (s[5], parked), (more[0], parked), (more[2], parked)],
+            OnBundleFailure::EventByEvent => vec![(s[3], dead), (s[5], parked), (more[0], parked), (more[2], parked)],
         };
         assert_eq!(states, expected.into_iter().collect());
         let all: Vec<u64> = effects(&shop).await.into_iter().flatten().collect();
@@ -431,8 +433,8 @@ async fn a_group_that_parks_its_key_waits_with_what_comes_later() {
 
 #[tokio::test]
 async fn a_group_may_pause_the_subscriber_and_comes_again_when_it_is_resumed() {
-    for on_group_failure in [OnGroupFailure::DeadLetterGroup, OnGroupFailure::EventByEvent] {
-        let (shop, s, node) = one_bad_group(failing(OnExhaustion::Pause, on_group_failure)).await;
+    for on_bundle_failure in [OnBundleFailure::DeadLetterBundle, OnBundleFailure::EventByEvent] {
+        let (shop, s, node) = one_bad_group(failing(OnExhaustion::Pause, on_bundle_failure)).await;
         until(|| async { state(&node).0 == RunnerState::Paused }).await;
         let info = shop.info("keyed").await;
         assert!(info.paused, "{info:?}");
@@ -443,14 +445,14 @@ async fn a_group_may_pause_the_subscriber_and_comes_again_when_it_is_resumed() {
         assert_audited(&shop).await;
         // Another version of the handler has nothing against it.
         shop.shop.subscribers().set_paused("keyed", false).await.unwrap();
-        let fixed = shop
-            .shop
-            .node("n1")
-            .subscribe_transactional("keyed", |event: Arc<Event>, tx| Box::pin(async move { effect(&event, tx).await }))
-            .transaction_per(TransactionScope::Key);
+        let fixed = shop.shop.node("n1").run(
+            Subscription::new("keyed")
+                .bundled_by(Bundle::Key)
+                .transactional(|event: Delivery, mut tx: Transaction| async move { effect(&event, &mut tx).await }),
+        );
         let node = run_to(fixed, s[6]).await;
         let after = effects(&shop).await;
-        if on_group_failure == OnGroupFailure::DeadLetterGroup {
+        if on_bundle_failure == OnBundleFailure::DeadLetterBundle {
             assert_eq!(after, [vec![s[0], s[4]], vec![s[1], s[3], s[5]], vec![s[2], s[6]]]);
         }
         assert_exactly_once(&shop, 7).await;
@@ -460,7 +462,7 @@ async fn a_group_may_pause_the_subscriber_and_comes_again_when_it_is_resumed() {
 
 #[tokio::test]
 async fn a_letter_of_the_group_is_not_handled_again_by_the_next_owner() {
-    let (shop, s, node) = one_bad_group(failing(OnExhaustion::DeadLetter, OnGroupFailure::DeadLetterGroup)).await;
+    let (shop, s, node) = one_bad_group(failing(OnExhaustion::DeadLetter, OnBundleFailure::DeadLetterBundle)).await;
     soon(node.wait_for("keyed", s[6])).await.unwrap();
     drop(node);
     // As if the checkpoint had not passed the letters yet: they are in the ledger.
@@ -468,7 +470,7 @@ async fn a_letter_of_the_group_is_not_handled_again_by_the_next_owner() {
                 settled_events = settled_events - 3, settled_sum = settled_sum - $1 - $2 - $3";
     let [one, two, three] = [s[1], s[3], s[5]].map(|sequence| sequence as i64);
     sqlx::query(back).bind(one).bind(two).bind(three).execute(shop.headwater.pool()).await.unwrap();
-    let node = run_to(subscriber(&shop, TransactionScope::Key), s[6]).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key)), s[6]).await;
     assert_eq!(effects(&shop).await.len(), 2);
     assert_eq!(letters(&shop).await.len(), 3);
     assert_audited(&shop).await;
@@ -498,7 +500,7 @@ async fn a_kill_at_any_step_leaves_one_effect_an_event() {
         sqlx::raw_sql(setup).execute(shop.headwater.pool()).await.unwrap();
         sqlx::query("INSERT INTO kills VALUES ($1)").bind(step).execute(shop.headwater.pool()).await.unwrap();
         let config = ReliableDeliveryConfig { max_retries: 100, ..quick() };
-        let node = subscriber(&shop, TransactionScope::Key).config(config.clone()).start().await.unwrap();
+        let node = shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config.clone())).start().await.unwrap();
         until(|| async { node.status().subscribers[0].report.detail.is_some() }).await;
         assert_eq!(effects(&shop).await, [vec![s[0], s[4]]], "killed at {step}");
         let info = shop.info("keyed").await;
@@ -507,7 +509,7 @@ async fn a_kill_at_any_step_leaves_one_effect_an_event() {
         drop(node);
         assert_audited(&shop).await;
         sqlx::query("DELETE FROM kills").execute(shop.headwater.pool()).await.unwrap();
-        let node = run_to(subscriber(&shop, TransactionScope::Key).config(config), s[6]).await;
+        let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config)), s[6]).await;
         assert_eq!(
             effects(&shop).await,
             [vec![s[0], s[4]], vec![s[1], s[3], s[6]], vec![s[2], s[5]]],
@@ -523,7 +525,7 @@ async fn a_kill_at_any_step_leaves_one_effect_an_event() {
 async fn a_crash_does_not_split_a_long_transaction() {
     let shop = with_table().await;
     let long =
-        (0..3_000).fold(headwater::Append::new(), |append, n| append.event(keyed("done", ["a", "b", "c"][n % 3])));
+        (0..3_000).fold(headwater::log::Append::new(), |append, n| append.event(keyed("done", ["a", "b", "c"][n % 3])));
     let placed = shop.shop.append_all(long).await.unwrap();
     let last = placed.events.last().unwrap().global_sequence;
     let (told, mut begun) = tokio::sync::mpsc::unbounded_channel();
@@ -531,19 +533,22 @@ async fn a_crash_does_not_split_a_long_transaction() {
     let hangs = shop
         .shop
         .node("n1")
-        .subscribe_transactional("keyed", move |event: Arc<Event>, tx| {
-            let told = told.clone();
-            Box::pin(async move {
-                effect(&event, tx).await?;
-                if event.key.as_deref() == Some("b") {
-                    told.send(())?;
-                    return std::future::pending().await;
-                }
-                Ok(())
-            })
-        })
-        .transaction_per(TransactionScope::Key)
-        .config(small.clone())
+        .run(
+            Subscription::new("keyed")
+                .bundled_by(Bundle::Key)
+                .transactional(move |event: Delivery, mut tx: Transaction| {
+                    let told = told.clone();
+                    async move {
+                        effect(&event, &mut tx).await?;
+                        if event.key.as_deref() == Some("b") {
+                            told.send(())?;
+                            return std::future::pending().await;
+                        }
+                        Ok(())
+                    }
+                })
+                .config(small.clone()),
+        )
         .start()
         .await
         .unwrap();
@@ -551,7 +556,7 @@ async fn a_crash_does_not_split_a_long_transaction() {
     drop(hangs);
     let committed: Vec<usize> = effects(&shop).await.iter().map(Vec::len).collect();
     assert_eq!(committed, [1_000]);
-    let node = run_to(subscriber(&shop, TransactionScope::Key).config(small), last).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key).config(small)), last).await;
     let groups: Vec<usize> = effects(&shop).await.iter().map(Vec::len).collect();
     assert_eq!(groups, [1_000; 3]);
     assert_exactly_once(&shop, 3_000).await;
@@ -563,7 +568,7 @@ async fn events_of_others_are_settled_on_the_way() {
     let shop = with_table().await;
     let rows = [("done", "a"), ("other", "a"), ("done", "b"), ("other", "b"), ("done", "a"), ("other", "c")];
     let s = emit_all(&shop, rows.map(|(event_type, key)| keyed(event_type, key))).await;
-    let node = run_to(subscriber(&shop, TransactionScope::Key).event_types(["done"]), s[5]).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key).event_types(["done"])), s[5]).await;
     assert_eq!(effects(&shop).await, [vec![s[0], s[4]], vec![s[2]]]);
     node.shutdown().await.unwrap();
     assert_eq!(shop.info("keyed").await.position, s[5]);
@@ -593,7 +598,7 @@ async fn among_writers(hold_for: Duration) -> Shop {
     }
     let config = ReliableDeliveryConfig { catch_up_batch_size: 3, hold_for, ..quick() };
     for crash in 1..=3 {
-        let node = subscriber(&shop, TransactionScope::Key).config(config.clone()).start().await.unwrap();
+        let node = shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config.clone())).start().await.unwrap();
         until(|| async { effects(&shop).await.len() >= crash * 5 }).await;
         drop(node);
     }
@@ -602,7 +607,7 @@ async fn among_writers(hold_for: Duration) -> Shop {
         events += committed.unwrap();
     }
     let last = emit_all(&shop, [keyed("done", "last")]).await[0];
-    let node = run_to(subscriber(&shop, TransactionScope::Key).config(config), last).await;
+    let node = run_to(shop.shop.node("n1").run(keyed_by(Bundle::Key).config(config)), last).await;
     assert_exactly_once(&shop, events + 1).await;
     let split: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM (SELECT FROM effects f JOIN headwater_private.events e ON e.global_sequence = f.sequence
@@ -651,7 +656,7 @@ async fn a_transaction_that_does_not_fit_is_handled_key_by_key() {
     let shop = with_table().await;
     let s = emit_together(&shop, 8, 24, 500_000).await;
     let after = emit_all(&shop, [keyed("done", "key-3"), keyed("done", "other")]).await;
-    let node = subscriber(&shop, TransactionScope::Key).start().await.unwrap();
+    let node = shop.shop.node("n1").run(keyed_by(Bundle::Key)).start().await.unwrap();
     tokio::time::timeout(Duration::from_secs(120), node.wait_for("keyed", after[1])).await.unwrap().unwrap();
     let groups: Vec<Vec<u64>> = effects(&shop).await;
     for key in 0..8 {
@@ -666,7 +671,7 @@ async fn a_transaction_that_does_not_fit_is_handled_key_by_key() {
 async fn what_one_transaction_appended_of_a_key_has_to_fit() {
     let shop = with_table().await;
     let s = emit_together(&shop, 1, 140, 500_000).await;
-    let node = subscriber(&shop, TransactionScope::Key).start().await.unwrap();
+    let node = shop.shop.node("n1").run(keyed_by(Bundle::Key)).start().await.unwrap();
     until(|| async { shop.info("keyed").await.paused }).await;
     let reason = shop.info("keyed").await.pause_reason.unwrap_or_default();
     assert!(reason.contains("key-0") && reason.contains("64 MiB"), "{reason}");

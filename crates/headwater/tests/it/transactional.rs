@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::common::{Shop, SlowCommit, quick, soon, until};
-use headwater::{Event, HandlerError, Json, ReliableDeliveryConfig, StartFrom, SubscriberStore, TransactionScope};
+use crate::common::{Per, Shop, SlowCommit, effects_per, quick, soon, until};
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig, StartFrom};
+use headwater::{Delivery, Event, HandlerError, Json, Subscription, Transaction};
 use sqlx::PgConnection;
 
 async fn with_table() -> Shop {
@@ -31,12 +32,11 @@ async fn effects(shop: &Shop) -> (i64, i64) {
 async fn effects_and_checkpoint_commit_together() {
     let shop = with_table().await;
     let last = shop.emit_many(30).await;
-    for (id, scope) in [("by-event", TransactionScope::Event), ("by-batch", TransactionScope::Batch)] {
+    for (id, per) in [("by-event", Per::Event), ("by-batch", Per::Batch)] {
         let node = shop
             .shop
             .node("n1")
-            .subscribe_transactional(id, |event: Arc<Event>, tx| Box::pin(async move { effect(&event, tx).await }))
-            .transaction_per(scope)
+            .run(effects_per(id, per, |event, tx| Box::pin(effect(event, tx))))
             .start()
             .await
             .unwrap();
@@ -47,7 +47,7 @@ async fn effects_and_checkpoint_commit_together() {
             .fetch_one(shop.headwater.pool())
             .await
             .unwrap();
-        assert_eq!(transactions, if scope == TransactionScope::Event { 30 } else { 1 });
+        assert_eq!(transactions, if matches!(per, Per::Event) { 30 } else { 1 });
         sqlx::raw_sql("TRUNCATE effects").execute(shop.headwater.pool()).await.unwrap();
     }
     assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
@@ -61,17 +61,20 @@ async fn a_failure_leaves_no_effect_and_a_retry_has_one() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe_transactional("flaky", move |event: Arc<Event>, tx| {
-            let tries = counted.clone();
-            Box::pin(async move {
-                effect(&event, tx).await?;
-                if tries.fetch_add(1, Ordering::Relaxed) < 2 {
-                    return Err(HandlerError::message("after the effect"));
-                }
-                Ok(())
-            })
-        })
-        .config(quick())
+        .run(
+            Subscription::new("flaky")
+                .transactional(move |event: Delivery, mut tx: Transaction| {
+                    let tries = counted.clone();
+                    async move {
+                        effect(&event, &mut tx).await?;
+                        if tries.fetch_add(1, Ordering::Relaxed) < 2 {
+                            return Err(HandlerError::message("after the effect"));
+                        }
+                        Ok(())
+                    }
+                })
+                .config(quick()),
+        )
         .start()
         .await
         .unwrap();
@@ -89,13 +92,12 @@ async fn a_failed_batch_commits_its_good_events_and_buries_the_bad_one() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe_transactional("batch", |event: Arc<Event>, tx| {
+        .run(effects_per("batch", Per::Batch, |event, tx| {
             Box::pin(async move {
-                effect(&event, tx).await?;
+                effect(event, tx).await?;
                 if event.event_type == "bad" { Err(HandlerError::permanent("bad")) } else { Ok(()) }
             })
-        })
-        .transaction_per(TransactionScope::Batch)
+        }))
         .start()
         .await
         .unwrap();
@@ -113,19 +115,22 @@ async fn emitted_events_commit_with_the_effect() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe_transactional("answers", move |event: Arc<Event>, tx| {
-            let (namespace, failed) = (namespace.clone(), failed.clone());
-            Box::pin(async move {
-                namespace.emit_in(tx, Event::raw("answer", Json::null())).await?;
-                effect(&event, tx).await?;
-                if failed.fetch_add(1, Ordering::Relaxed) == 0 {
-                    return Err(HandlerError::message("the first answer is rolled back"));
-                }
-                Ok(())
-            })
-        })
-        .event_types(["question"])
-        .config(quick())
+        .run(
+            Subscription::new("answers")
+                .transactional(move |event: Delivery, mut tx: Transaction| {
+                    let (namespace, failed) = (namespace.clone(), failed.clone());
+                    async move {
+                        namespace.emit_in(&mut tx, Event::raw("answer", Json::null())).await?;
+                        effect(&event, &mut tx).await?;
+                        if failed.fetch_add(1, Ordering::Relaxed) == 0 {
+                            return Err(HandlerError::message("the first answer is rolled back"));
+                        }
+                        Ok(())
+                    }
+                })
+                .event_types(["question"])
+                .config(quick()),
+        )
         .start()
         .await
         .unwrap();
@@ -159,8 +164,11 @@ async fn a_kill_at_any_step_leaves_one_effect() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe_transactional("killed", |event: Arc<Event>, tx| Box::pin(async move { effect(&event, tx).await }))
-        .config(ReliableDeliveryConfig { max_retries: 100, start_from: StartFrom::Now, ..quick() })
+        .run(
+            Subscription::new("killed")
+                .transactional(|event: Delivery, mut tx: Transaction| async move { effect(&event, &mut tx).await })
+                .config(ReliableDeliveryConfig { max_retries: 100, start_from: StartFrom::Now, ..quick() }),
+        )
         .start()
         .await
         .unwrap();
@@ -185,15 +193,15 @@ async fn an_owner_that_was_replaced_commits_no_effect() {
     let node = shop
         .shop
         .node("zombie")
-        .subscribe_transactional("mailer", move |event: Arc<Event>, tx| {
+        .run(Subscription::new("mailer").transactional(move |event: Delivery, mut tx: Transaction| {
             let (told, let_go) = (told.clone(), waiting.clone());
-            Box::pin(async move {
-                effect(&event, tx).await?;
+            async move {
+                effect(&event, &mut tx).await?;
                 told.send(())?;
                 let_go.acquire().await?.forget();
                 Ok(())
-            })
-        })
+            }
+        }))
         .start()
         .await
         .unwrap();
@@ -215,13 +223,14 @@ async fn is_buried(handler: fn(&mut PgConnection) -> futures::future::BoxFuture<
     let node = shop
         .shop
         .node("n1")
-        .subscribe_transactional("bad", move |event: Arc<Event>, tx| {
-            Box::pin(
-                async move { if event.event_type == "bad" { handler(tx).await } else { effect(&event, tx).await } },
-            )
-        })
-        .transaction_per(TransactionScope::Batch)
-        .config(ReliableDeliveryConfig { max_retries: 1, ..quick() })
+        .run(
+            effects_per("bad", Per::Batch, move |event, tx| {
+                Box::pin(
+                    async move { if event.event_type == "bad" { handler(tx).await } else { effect(event, tx).await } },
+                )
+            })
+            .config(ReliableDeliveryConfig { max_retries: 1, ..quick() }),
+        )
         .start()
         .await
         .unwrap();
@@ -262,8 +271,11 @@ async fn a_slow_commit_has_its_effect_once() {
     let node = shop
         .shop
         .node("n1")
-        .subscribe_transactional("slow", |event: Arc<Event>, tx| Box::pin(async move { effect(&event, tx).await }))
-        .config(quick())
+        .run(
+            Subscription::new("slow")
+                .transactional(|event: Delivery, mut tx: Transaction| async move { effect(&event, &mut tx).await })
+                .config(quick()),
+        )
         .start()
         .await
         .unwrap();

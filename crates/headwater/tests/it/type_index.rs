@@ -1,7 +1,9 @@
 //! Subscribers of a namespace with an index by type.
 
 use crate::common::{Recorder, Shop, quick};
-use headwater::{Append, Event, Index, Json, NamespaceChanges};
+use headwater::admin::{Index, NamespaceChanges};
+use headwater::log::Append;
+use headwater::{Event, Json, Subscription};
 
 async fn number(shop: &Shop, query: &'static str) -> i64 {
     sqlx::query_scalar(query).fetch_one(&mut shop.db.session().await).await.unwrap()
@@ -26,8 +28,9 @@ async fn who_is_far_behind_passes_what_it_did_not_ask_for() {
         .unwrap();
     let (rare, like) = (Recorder::new("rare"), Recorder::new("like"));
     let node = shop.shop.node("n1");
-    let node = node.subscribe(rare.clone()).event_types(["rare"]).config(quick());
-    let node = node.subscribe(like.clone()).event_types(["r*e", "none"]).config(quick()).start().await.unwrap();
+    let node = node.run(Subscription::of(rare.clone()).event_types(["rare"]).config(quick()));
+    let node =
+        node.run(Subscription::of(like.clone()).event_types(["r*e", "none"]).config(quick())).start().await.unwrap();
     rare.handled(2).await;
     like.handled(2).await;
     node.shutdown().await.unwrap();

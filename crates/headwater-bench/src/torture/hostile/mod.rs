@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use headwater::{GrantKind, Headwater, NamespaceConfig};
+use headwater::Headwater;
+use headwater::admin::{GrantKind, NamespaceConfig};
 use headwater_embedded::ServerBuilder;
 use rand::SeedableRng;
 use rand::rngs::StdRng;

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use headwater::{Event, Json, SubscriberStore};
+use headwater::delivery::OperatorStore;
+use headwater::{Event, Json};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use sqlx::{ConnectOptions, Connection};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headwater_cdc::{CdcOptions, Direct, Feed, LiveState, Plugin, Reach};
-use headwater_conformance::TestDatabase;
-use headwater_core::{Event, Gaps};
+use headwater_core::{Gaps, RecordedEvent};
 use headwater_postgres::PgLog;
+use headwater_testing::TestDatabase;
 use tokio::task::JoinHandle;
 
 /// A stream into a feed that nobody else takes from.
@@ -42,7 +42,7 @@ impl Following {
     }
 
     /// The run after a sequence.
-    pub(crate) fn take_all(&self, mut after: u64) -> Vec<Event> {
+    pub(crate) fn take_all(&self, mut after: u64) -> Vec<RecordedEvent> {
         let mut all = Vec::new();
         while let Some(taken) = self.feed.take(after, &Gaps::new(), Reach::Run, self.feed.history()) {
             if taken.events.is_empty() {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::join_all;
-use headwater::{AppendError, ExpectedVersion, Headwater, Namespace, StreamId};
+use headwater::log::{AppendError, StreamId};
+use headwater::{ExpectedVersion, Headwater, Namespace};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;

@@ -6,7 +6,8 @@
 //! It is halved then, first half first, until each part is new, or stored, or the one bad event. So everything
 //! before a bad event is stored, in order, and what is stored stays once.
 
-use headwater::{Append, AppendError, Appended, ExpectedVersion, Namespace, StreamId};
+use headwater::log::{Append, AppendError, Appended, StreamId};
+use headwater::{ExpectedVersion, Namespace};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 

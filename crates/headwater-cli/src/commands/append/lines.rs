@@ -7,7 +7,8 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io::{BufRead, BufReader, Read};
 
-use headwater::{Event, StreamId};
+use headwater::Event;
+use headwater::log::StreamId;
 use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 

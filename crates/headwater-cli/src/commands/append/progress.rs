@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use headwater::Appended;
+use headwater::log::Appended;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::grouped;

@@ -1,7 +1,8 @@
 //! `headwater cdc doctor`
 
 use clap::Args;
-use headwater::{Headwater, ReplicationSettings, ReplicationSlot};
+use headwater::Headwater;
+use headwater::cdc::{ReplicationSettings, ReplicationSlot};
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure};

@@ -1,7 +1,8 @@
 //! `headwater cdc drop-slot`
 
 use clap::Args;
-use headwater::{Headwater, SlotDropped};
+use headwater::Headwater;
+use headwater::cdc::SlotDropped;
 
 use crate::confirm::ConfirmArgs;
 use crate::failure::{Exit, Failure};

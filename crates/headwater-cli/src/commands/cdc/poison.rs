@@ -2,7 +2,8 @@
 
 use chrono::SecondsFormat;
 use clap::Args;
-use headwater::{Headwater, PoisonEvent};
+use headwater::Headwater;
+use headwater::cdc::PoisonEvent;
 
 use crate::failure::Failure;
 use crate::output::{Output, printable};

@@ -1,7 +1,8 @@
 //! `headwater cdc status`
 
 use clap::Args;
-use headwater::{Headwater, LiveNode, ReplicationSlot};
+use headwater::Headwater;
+use headwater::cdc::{LiveNode, ReplicationSlot};
 use serde::Serialize;
 
 use super::doctor::bytes;

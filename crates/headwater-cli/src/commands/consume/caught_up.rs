@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use headwater::{Node, PartitionInfo, PgSubscribers, SubscriberStatus, SubscriberStore};
+use headwater::Node;
+use headwater::delivery::{OperatorStore, PartitionInfo, PgSubscribers};
+use headwater::node::SubscriberStatus;
 
 use crate::failure::Failure;
 

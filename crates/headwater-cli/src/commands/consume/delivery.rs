@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use headwater::{CheckpointMode, OnExhaustion, ReliableDeliveryConfig};
+use headwater::delivery::{CheckpointMode, OnExhaustion, ReliableDeliveryConfig};
 
 use crate::duration::parse_short;
 use crate::failure::Failure;
@@ -65,6 +65,11 @@ impl DeliveryArgs {
         self.handler_timeout.unwrap_or(ReliableDeliveryConfig::default().handler_timeout)
     }
 
+    /// Commands that run at once.
+    pub(super) fn concurrency(&self) -> u32 {
+        self.concurrency.unwrap_or(1)
+    }
+
     /// How many lines are written and flushed at once: no more than may come again.
     pub(super) fn lines_at_once(&self) -> usize {
         match self.checkpoint {
@@ -97,7 +102,6 @@ impl DeliveryArgs {
             checkpoint_mode: self.checkpoint.unwrap_or(default.checkpoint_mode),
             hold_for: self.hold_for.unwrap_or(default.hold_for),
             handler_timeout: self.handler_timeout(),
-            concurrency: self.concurrency.unwrap_or(default.concurrency),
             rate_limit: self.rate,
             on_exhaustion: match self.on_exhaustion {
                 None | Some(Exhaustion::DeadLetter) => OnExhaustion::DeadLetter,

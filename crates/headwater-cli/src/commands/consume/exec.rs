@@ -7,8 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use headwater::{Event, EventObserver, HandlerError, Json};
+use headwater::{Delivery, EventObserver, HandlerError, Json, RecordedEvent};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
@@ -37,13 +36,12 @@ pub(super) struct Exec {
 /// The observer.
 pub(super) struct Runs(pub(super) Arc<Exec>);
 
-#[async_trait]
 impl EventObserver for Runs {
     fn subscriber_id(&self) -> &str {
         &self.0.subscriber_id
     }
 
-    async fn on_event(&self, event: Arc<Event<Json>>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery<Json>) -> Result<(), HandlerError> {
         let exec = &self.0;
         exec.ending.check()?;
         let outcome = exec.handle(&event).await;
@@ -83,7 +81,7 @@ impl Exec {
         }
     }
 
-    async fn handle(&self, event: &Event) -> Result<(), HandlerError> {
+    async fn handle(&self, event: &RecordedEvent) -> Result<(), HandlerError> {
         let mut input = serde_json::to_vec(event)?;
         input.push(b'\n');
         let mut child = self
@@ -107,7 +105,7 @@ impl Exec {
         }
     }
 
-    fn prepare(&self, event: &Event) -> Command {
+    fn prepare(&self, event: &RecordedEvent) -> Command {
         let mut command = Command::new("sh");
         command
             .args(["-c", &self.command])
@@ -115,7 +113,7 @@ impl Exec {
             .env("HEADWATER_SUBSCRIBER", &self.subscriber_id)
             .env("HEADWATER_EVENT_ID", event.id.to_string())
             .env("HEADWATER_EVENT_TYPE", &event.event_type)
-            .env("HEADWATER_GLOBAL_SEQUENCE", event.global_sequence.unwrap_or_default().to_string())
+            .env("HEADWATER_GLOBAL_SEQUENCE", event.sequence().to_string())
             .env_remove("HEADWATER_STREAM_ID");
         if let Some(stream) = &event.stream_id {
             command.env("HEADWATER_STREAM_ID", stream.as_str());

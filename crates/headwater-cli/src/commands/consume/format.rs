@@ -1,7 +1,8 @@
 //! As what events are written.
 
 use clap::ValueEnum;
-use headwater::{CloudEvent, Event, EventEnvelope};
+use headwater::Event;
+use headwater::log::{CloudEvent, EventEnvelope};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {

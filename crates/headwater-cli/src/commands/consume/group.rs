@@ -1,20 +1,17 @@
 //! Processes that share the partitions of a subscriber.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use headwater::{
-    EventObserver, GroupInfo, HandledEvent, Namespace, NodeBuilder, PgSubscribers, SubscriberError, SubscriberInfo,
-    SubscriberMode, SubscriberStore,
+use headwater::delivery::{
+    GroupInfo, OperatorStore, Partitions, PgSubscribers, SubscriberError, SubscriberInfo, SubscriberMode,
 };
+use headwater::{Namespace, Queue, Subscription};
 
 use crate::duration::parse_short;
 use crate::failure::Failure;
 use crate::logging::CONSUME;
 use crate::output::printable;
-
-use super::print::Printer;
 
 const SHARING: &str = "Sharing among processes";
 
@@ -52,51 +49,29 @@ impl GroupArgs {
         &self.partition_ids
     }
 
-    /// Subscribes with the observer, as the group is to be shared.
-    pub(super) fn subscribe(
-        &self,
-        builder: NodeBuilder,
-        subscriber_id: &str,
-        observer: impl EventObserver + 'static,
-    ) -> NodeBuilder {
-        match self.shared {
-            true => builder.subscribe_shared(subscriber_id, observer),
-            false => builder.subscribe(observer),
-        }
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
     }
 
-    /// Subscribes with what prints many events at once.
-    pub(super) fn subscribe_printer(
-        &self,
-        builder: NodeBuilder,
-        subscriber_id: &str,
-        printer: Arc<Printer>,
-    ) -> NodeBuilder {
-        let print = move |events: Vec<HandledEvent>| {
-            let printer = printer.clone();
-            async move { printer.print(&events).await }
-        };
-        match self.shared {
-            true => builder.subscribe_shared_deliveries(subscriber_id, print),
-            false => builder.subscribe_deliveries(subscriber_id, print),
-        }
+    /// Says how the events of a subscription are shared by key.
+    pub(super) fn share<H>(&self, subscription: Subscription<H>) -> Subscription<H> {
+        let Some(count) = self.partitions else { return subscription };
+        let partitions = Partitions::of(count);
+        subscription.partitions(match &self.partition_ids[..] {
+            [] => partitions,
+            assigned => partitions.only(assigned.iter().copied()),
+        })
     }
 
-    pub(super) fn apply(&self, mut builder: NodeBuilder) -> NodeBuilder {
+    /// Says how the events of a queue are claimed.
+    pub(super) fn claim<H>(&self, mut queue: Queue<H>) -> Queue<H> {
         if let Some(visibility) = self.visibility {
-            builder = builder.visibility(visibility);
+            queue = queue.visibility(visibility);
         }
         if let Some(prefetch) = self.prefetch {
-            builder = builder.prefetch(prefetch);
+            queue = queue.prefetch(prefetch);
         }
-        if !self.priority.is_empty() {
-            builder = builder.priority(&self.priority);
-        }
-        match self.partitions {
-            None => builder,
-            Some(partitions) if self.partition_ids.is_empty() => builder.partitioned(partitions),
-            Some(partitions) => builder.partitioned(partitions).partition_ids(self.partition_ids.iter().copied()),
-        }
+        if self.priority.is_empty() { queue } else { queue.priority(&self.priority) }
     }
 
     /// Compares what was asked for with what is there, before anything starts.

@@ -24,9 +24,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use headwater::{
-    Headwater, InstanceMode, Namespace, Node, NodeBuilder, PgSubscribers, StartFrom, SubscriberStore, WakeUpSource,
-};
+use futures::future::BoxFuture;
+use headwater::delivery::{Batch, Each, GroupStore, InstanceMode, PgSubscribers, ReliableDeliveryConfig, StartFrom};
+use headwater::node::{NodeBuilder, WakeUpSource};
+use headwater::{Delivery, HandlerError, Headwater, Namespace, Node, Queue, Subscription};
 
 use crate::connection::ConnectionArgs;
 use crate::duration::parse_short;
@@ -44,6 +45,7 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// progress, and all partitions share them.
 const CONNECTIONS: u32 = 2;
 pub(crate) const OWNERSHIP: &str = "Ownership and wake-ups";
+const CARE: &str = "Care of the namespace, which it leaves to others by default";
 
 const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber mailer | while read -r event; do …; done
@@ -152,6 +154,15 @@ pub(crate) struct Consume {
     #[command(flatten)]
     live: LiveArgs,
 
+    /// Append the namespace's events and schedules when they are due, as nodes of programs and
+    /// `headwater up` do
+    #[arg(long, help_heading = CARE)]
+    fire_due: bool,
+    /// Once an hour, make the namespace's coming months and drop those that are older than it keeps
+    /// events, as nodes of programs do
+    #[arg(long, help_heading = CARE)]
+    maintain: bool,
+
     /// A TOML file with options that are not given here, by their names; see below
     #[arg(long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
@@ -230,7 +241,7 @@ impl Consume {
                 "the subscriber is there and goes on after {}: --from is for new ones, `headwater subscribers reset` moves it",
                 there.position
             ),
-            Err(headwater::SubscriberError::NotFound(_)) => {}
+            Err(headwater::delivery::SubscriberError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -247,6 +258,12 @@ impl Consume {
         if let Some(lease) = self.lease {
             builder = builder.lease(lease);
         }
+        if !self.fire_due {
+            builder = builder.without_firing_due();
+        }
+        if !self.maintain {
+            builder = builder.without_maintenance();
+        }
         if self.poll_only {
             builder = builder.wake_ups(WakeUpSource::Poll);
         }
@@ -260,26 +277,50 @@ impl Consume {
         if self.single_instance {
             config.instance_mode = InstanceMode::SingleInstance;
         }
-        builder = match exec {
-            Some(exec) => self.group.subscribe(builder, &self.subscriber, exec::Runs(exec)),
-            None => {
-                let written = format::Written { format: self.format, namespace: self.namespace.clone() };
-                let printer = Arc::new(print::Printer::new(written, ending.clone()));
-                let subscribed = self.group.subscribe_printer(builder, &self.subscriber, printer);
-                subscribed.at_once(self.delivery.lines_at_once(), print::bytes_at_once())
+        Ok(match (exec, self.group.is_shared()) {
+            (Some(exec), false) => {
+                let subscription = self.subscription(Subscription::of(exec::Runs(exec)), config);
+                let subscription = subscription.concurrency(self.delivery.concurrency());
+                builder.run(self.count.into_iter().fold(subscription, Subscription::<Each>::at_most))
             }
-        };
-        builder = self.group.apply(builder.config(config));
-        if let Some(count) = self.count {
-            builder = builder.at_most(count);
+            (Some(exec), true) => {
+                let queue = self.queue(Queue::of(exec::Runs(exec)), config).workers(self.delivery.concurrency());
+                builder.run(self.count.into_iter().fold(queue, Queue::<Each>::at_most))
+            }
+            (None, false) => {
+                let subscription =
+                    self.subscription(Subscription::new(&self.subscriber).batch(self.print(ending)), config);
+                let subscription = subscription.at_once(self.delivery.lines_at_once(), print::bytes_at_once());
+                builder.run(self.count.into_iter().fold(subscription, Subscription::<Batch>::at_most))
+            }
+            (None, true) => {
+                let queue = self.queue(Queue::new(&self.subscriber).batch(self.print(ending)), config);
+                let queue = queue.at_once(self.delivery.lines_at_once(), print::bytes_at_once());
+                builder.run(self.count.into_iter().fold(queue, Queue::<Batch>::at_most))
+            }
+        })
+    }
+
+    fn subscription<H>(&self, subscription: Subscription<H>, config: ReliableDeliveryConfig) -> Subscription<H> {
+        let subscription = self.group.share(subscription).config(config).event_types(&self.event_types);
+        self.stream_prefix.iter().fold(subscription, |subscription, prefix| subscription.stream_prefix(prefix))
+    }
+
+    fn queue<H>(&self, queue: Queue<H>, config: ReliableDeliveryConfig) -> Queue<H> {
+        self.group.claim(queue).config(config).event_types(&self.event_types)
+    }
+
+    /// A handler that prints many events at once.
+    fn print(
+        &self,
+        ending: &Arc<Ending>,
+    ) -> impl Fn(Vec<Delivery>) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync + use<> {
+        let written = format::Written { format: self.format, namespace: self.namespace.clone() };
+        let printer = Arc::new(print::Printer::new(written, ending.clone()));
+        move |events| {
+            let printer = printer.clone();
+            Box::pin(async move { printer.print(&events).await })
         }
-        if !self.event_types.is_empty() {
-            builder = builder.event_types(self.event_types.clone());
-        }
-        if let Some(prefix) = &self.stream_prefix {
-            builder = builder.stream_prefix(prefix);
-        }
-        Ok(builder)
     }
 }
 

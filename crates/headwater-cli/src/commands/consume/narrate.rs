@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use headwater::{Node, PgSubscribers, RunnerState, SubscriberError, SubscriberStore};
+use headwater::Node;
+use headwater::delivery::{OperatorStore, PgSubscribers, RunnerState, SubscriberError};
 
 use crate::failure::Failure;
 use crate::logging::CONSUME;

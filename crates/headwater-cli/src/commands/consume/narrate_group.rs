@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use headwater::{
-    GroupInfo, Instance, Node, PgSubscribers, RunnerState, SubscriberError, SubscriberStatus, SubscriberStore,
-};
+use headwater::Node;
+use headwater::delivery::{GroupInfo, Instance, OperatorStore, PgSubscribers, RunnerState, SubscriberError};
+use headwater::node::SubscriberStatus;
 
 use super::narrate::GONE;
 use crate::commands::groups::view::{live_owner, numbers};
@@ -111,7 +111,7 @@ fn line(group: &GroupInfo, me: &Instance, owned: &[u32], assigned: &[u32]) -> St
 
 #[cfg(test)]
 mod tests {
-    use headwater::PartitionInfo;
+    use headwater::delivery::PartitionInfo;
 
     use super::*;
 

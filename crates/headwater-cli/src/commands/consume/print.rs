@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use headwater::{HandledEvent, HandlerError};
+use headwater::{Delivery, HandlerError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::FileType;
 use tokio::io::{AsyncWriteExt, Stdout};
@@ -35,7 +35,7 @@ impl Printer {
 
     /// Writes events and flushes. A reader that is slow is waited for. One that is gone is not the events' fault: it ends the process, and
     /// they stay ahead.
-    pub(super) async fn print(&self, events: &[HandledEvent]) -> Result<(), HandlerError> {
+    pub(super) async fn print(&self, events: &[Delivery]) -> Result<(), HandlerError> {
         self.ending.check()?;
         let mut lines = Vec::new();
         for event in events {

@@ -1,7 +1,8 @@
 //! `headwater dead-letters discard`
 
 use clap::Args;
-use headwater::{Headwater, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::OperatorStore;
 
 use super::select::{ChosenArgs, Pages};
 use crate::confirm::ConfirmArgs;

@@ -4,9 +4,11 @@ use std::io::IsTerminal;
 
 use chrono::SecondsFormat;
 use clap::Args;
-use headwater::{DeadLetter, DeadLetterQuery, DeadLetterState, Headwater, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{DeadLetter, DeadLetterQuery, DeadLetterState, OperatorStore};
+use serde_json::json;
 
-use super::select::{FilterArgs, Pages};
+use super::select::{FilterArgs, Pages, PagesOfAll};
 use crate::failure::Failure;
 use crate::output::{Output, plural, printable, shortened, width};
 use crate::progress::Progress;
@@ -14,17 +16,17 @@ use crate::progress::Progress;
 /// The least that a line has room for of an error.
 const MIN_ERROR: usize = 20;
 
-/// List dead letters: events that subscribers gave up on
+/// List dead letters, of one namespace or of all: events that subscribers gave up on
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  headwater dead-letters list -n shop
+  headwater dead-letters list
   headwater dead-letters list -n shop -s mailer --error-contains timeout --limit 10
   headwater dead-letters list -n shop --state discarded --json | jq .event.data")]
 pub(crate) struct List {
-    /// The namespace
+    /// The namespace; without it, all
     #[arg(short, long, value_name = "NAME")]
-    namespace: String,
+    namespace: Option<String>,
     /// Only this subscriber's
     #[arg(short, long, value_name = "ID")]
     subscriber: Option<String>,
@@ -43,43 +45,84 @@ pub(crate) struct List {
 
 impl List {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let store = headwater.namespace(&self.namespace).await?.subscribers();
+        let query =
+            |subscriber: Option<&str>| DeadLetterQuery { states: self.states.clone(), ..self.filter.query(subscriber) };
+        let mut listed = Listed::new(self.json, self.limit, output);
+        let Some(namespace) = &self.namespace else {
+            let mut pages = PagesOfAll::new(headwater, query(self.subscriber.as_deref()));
+            while listed.wants_more()
+                && let Some(page) = pages.next().await?
+            {
+                listed.add(page.iter().map(|(namespace, letter)| (namespace.as_str(), letter)))?;
+            }
+            return listed.end();
+        };
+        let store = headwater.namespace(namespace).await?.subscribers();
         let subscribers = match &self.subscriber {
             Some(id) => vec![store.subscriber(id).await?.subscriber_id],
             None => store.subscribers().await?.into_iter().map(|info| info.subscriber_id).collect(),
         };
-        // Lines that go to a terminal show the progress themselves.
-        let mut progress = (!std::io::stdout().is_terminal()).then(|| Progress::new(None));
-        let (width, mut left) = (width(), self.limit.unwrap_or(u64::MAX));
-        let (mut pages_read, mut listed) = (0, 0);
         for id in subscribers {
-            let query = DeadLetterQuery { states: self.states.clone(), ..self.filter.query(Some(&id)) };
-            let mut pages = Pages::new(&store, query);
-            while left > 0
+            let mut pages = Pages::new(&store, query(Some(&id)));
+            while listed.wants_more()
                 && let Some(page) = pages.next().await?
             {
-                for letter in page.iter().take(usize::try_from(left).unwrap_or(usize::MAX)) {
-                    if self.json {
-                        output.json(letter)?;
-                    } else {
-                        if listed == 0 {
-                            output.line(heading())?;
-                        }
-                        output.line(line(letter, width))?;
-                    }
-                    (left, listed) = (left - 1, listed + 1);
-                }
-                pages_read += 1;
-                if let Some(progress) = &mut progress {
-                    progress
-                        .tell(listed, &format!("{}, {}", plural(pages_read, "page"), plural(listed, "dead letter")));
-                }
+                listed.add(page.iter().map(|letter| (namespace.as_str(), letter)))?;
             }
         }
-        if listed == 0 && !self.json {
-            output.line("no dead letters")?;
+        listed.end()
+    }
+}
+
+/// What was listed so far, page by page.
+struct Listed<'o> {
+    output: &'o mut Output,
+    json: bool,
+    width: Option<usize>,
+    left: u64,
+    letters: u64,
+    pages: u64,
+    /// Lines that go to a terminal show the progress themselves.
+    progress: Option<Progress>,
+}
+
+impl<'o> Listed<'o> {
+    fn new(json: bool, limit: Option<u64>, output: &'o mut Output) -> Self {
+        let progress = (!std::io::stdout().is_terminal()).then(|| Progress::new(None));
+        Listed { output, json, width: width(), left: limit.unwrap_or(u64::MAX), letters: 0, pages: 0, progress }
+    }
+
+    fn wants_more(&self) -> bool {
+        self.left > 0
+    }
+
+    fn add<'l>(&mut self, page: impl Iterator<Item = (&'l str, &'l DeadLetter)>) -> Result<(), Failure> {
+        for (namespace, letter) in page.take(usize::try_from(self.left).unwrap_or(usize::MAX)) {
+            if self.json {
+                let mut json = json!(letter);
+                json["namespace"] = namespace.into();
+                self.output.json(&json)?;
+            } else {
+                if self.letters == 0 {
+                    self.output.line(heading())?;
+                }
+                self.output.line(line(namespace, letter, self.width))?;
+            }
+            (self.left, self.letters) = (self.left - 1, self.letters + 1);
+        }
+        self.pages += 1;
+        if let Some(progress) = &mut self.progress {
+            let (pages, letters) = (plural(self.pages, "page"), plural(self.letters, "dead letter"));
+            progress.tell(self.letters, &format!("{pages}, {letters}"));
         }
         Ok(())
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        match self.letters {
+            0 if !self.json => self.output.line("no dead letters"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -88,14 +131,19 @@ fn state(text: &str) -> Result<DeadLetterState, String> {
 }
 
 fn heading() -> String {
-    let (subscriber, sequence, state, event_type) = ("SUBSCRIBER", "SEQUENCE", "STATE", "TYPE");
-    format!("{subscriber:<20}  {sequence:>8}  {state:<9}  {event_type:<20}  TRIES  {:<24}  ERROR", "SINCE")
+    let (namespace, subscriber) = ("NAMESPACE", "SUBSCRIBER");
+    let (sequence, state, event_type) = ("SEQUENCE", "STATE", "TYPE");
+    format!(
+        "{namespace:<12}  {subscriber:<20}  {sequence:>8}  {state:<9}  {event_type:<20}  TRIES  {:<24}  ERROR",
+        "SINCE"
+    )
 }
 
 /// In columns, while names are of a common length: the whole may be more than memory holds.
-fn line(letter: &DeadLetter, width: Option<usize>) -> String {
+fn line(namespace: &str, letter: &DeadLetter, width: Option<usize>) -> String {
     let front = format!(
-        "{:<20}  {:>8}  {:<9}  {:<20}  {:>5}  {:<24}",
+        "{:<12}  {:<20}  {:>8}  {:<9}  {:<20}  {:>5}  {:<24}",
+        namespace,
         printable(&letter.subscriber_id),
         letter.global_sequence(),
         letter.state.name(),

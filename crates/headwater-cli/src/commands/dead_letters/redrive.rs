@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use headwater::{DeadLetterQuery, DeadLetterState, Headwater, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{DeadLetterQuery, DeadLetterState, OperatorStore};
 
 use super::select::{ChosenArgs, Pages};
 use super::wait;

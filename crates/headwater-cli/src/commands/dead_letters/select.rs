@@ -1,7 +1,8 @@
 //! Which dead letters, and reading them page by page.
 
 use clap::Args;
-use headwater::{DeadLetter, DeadLetterQuery, DeadLetterState, PgSubscribers, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{DeadLetter, DeadLetterQuery, DeadLetterState, OperatorStore, PgSubscribers};
 
 use crate::failure::{Exit, Failure};
 
@@ -118,5 +119,34 @@ impl<'s> Pages<'s> {
             all.extend(page.iter().map(DeadLetter::global_sequence));
         }
         Ok(all)
+    }
+}
+
+/// The letters of all namespaces that a query finds, one page in memory at a time.
+pub(super) struct PagesOfAll<'h> {
+    headwater: &'h Headwater,
+    query: DeadLetterQuery,
+    /// The last one: its namespace, subscriber and sequence.
+    after: Option<(String, String, u64)>,
+    done: bool,
+}
+
+impl<'h> PagesOfAll<'h> {
+    pub(super) fn new(headwater: &'h Headwater, query: DeadLetterQuery) -> Self {
+        PagesOfAll { headwater, query: DeadLetterQuery { limit: PAGE, ..query }, after: None, done: false }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<(String, DeadLetter)>>, Failure> {
+        if self.done {
+            return Ok(None);
+        }
+        let after = self.after.as_ref().map(|(namespace, id, sequence)| (namespace.as_str(), id.as_str(), *sequence));
+        let page = self.headwater.dead_letters_of_all(&self.query, after).await?;
+        self.done = page.len() < PAGE as usize;
+        let place = |(namespace, letter): &(String, DeadLetter)| {
+            (namespace.clone(), letter.subscriber_id.clone(), letter.global_sequence())
+        };
+        self.after = page.last().map(place).or(self.after.take());
+        Ok(Some(page))
     }
 }

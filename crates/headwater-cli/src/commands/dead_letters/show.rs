@@ -1,7 +1,8 @@
 //! `headwater dead-letters show`
 
 use clap::Args;
-use headwater::{DeadLetter, DeadLetterQuery, Headwater, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{DeadLetter, DeadLetterQuery, OperatorStore};
 
 use super::select::{ALL_STATES, not_found};
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use headwater::{DeadLetterQuery, DeadLetterState, PgSubscribers, SubscriberStore};
+use headwater::delivery::{DeadLetterQuery, DeadLetterState, OperatorStore, PgSubscribers};
 
 use super::select::Pages;
 use crate::commands::subscribers::view::live_owner;

@@ -1,7 +1,8 @@
 //! `headwater due fire`
 
 use clap::Args;
-use headwater::{Fired, Headwater};
+use headwater::Headwater;
+use headwater::admin::Fired;
 
 use crate::duration;
 use crate::failure::{Exit, Failure};

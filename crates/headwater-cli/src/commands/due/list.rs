@@ -2,7 +2,8 @@
 
 use chrono::SecondsFormat;
 use clap::Args;
-use headwater::{DueEvent, Headwater};
+use headwater::Headwater;
+use headwater::log::DueEvent;
 
 use crate::failure::Failure;
 use crate::output::{Output, printable};

@@ -1,6 +1,6 @@
 //! A change of the number of partitions that is under way: how far it is, and what it waits for.
 
-use headwater::{GroupInfo, PartitionInfo, SubscriberInfo};
+use headwater::delivery::{GroupInfo, PartitionInfo, SubscriberInfo};
 use serde_json::{Value, json};
 
 use super::view::{instances, is_by_hand, live_owner, numbers};
@@ -127,7 +127,7 @@ fn place(partition: &PartitionInfo) -> String {
 mod tests {
     use std::time::Duration;
 
-    use headwater::{Instance, SubscriberMode};
+    use headwater::delivery::{Instance, SubscriberMode};
 
     use super::*;
 

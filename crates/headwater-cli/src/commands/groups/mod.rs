@@ -7,9 +7,8 @@ mod show;
 pub(crate) mod view;
 
 use clap::{Args, Subcommand};
-use headwater::{
-    GroupInfo, Headwater, PgSubscribers, SubscriberError, SubscriberInfo, SubscriberMode, SubscriberStore,
-};
+use headwater::Headwater;
+use headwater::delivery::{GroupInfo, OperatorStore, PgSubscribers, SubscriberError, SubscriberInfo, SubscriberMode};
 
 use crate::connection::ConnectionArgs;
 use crate::failure::Failure;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use headwater::{Headwater, PgSubscribers, SubscriberError, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{OperatorStore, PgSubscribers, SubscriberError};
 use serde_json::json;
 
 use super::Target;

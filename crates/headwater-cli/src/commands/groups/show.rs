@@ -1,7 +1,8 @@
 //! `headwater groups show`
 
 use clap::Args;
-use headwater::{GroupInfo, Headwater, PartitionInfo, SubscriberInfo};
+use headwater::Headwater;
+use headwater::delivery::{GroupInfo, PartitionInfo, SubscriberInfo};
 
 use super::change::Change;
 use super::{Target, view};

@@ -1,6 +1,7 @@
 //! Groups and their partitions as people and programs see them.
 
-use headwater::{GroupInfo, Holder, Instance, PartitionInfo, SubscriberInfo};
+use headwater::admin::Holder;
+use headwater::delivery::{GroupInfo, GroupSummary, Instance, PartitionInfo, SubscriberInfo};
 use serde_json::{Value, json};
 
 use super::change::Change;
@@ -79,21 +80,11 @@ pub(crate) fn numbers(numbers: &[u32]) -> String {
 }
 
 /// A group in a line of a list.
-pub(super) fn summary(info: &SubscriberInfo, group: &GroupInfo, holders: &[Holder]) -> Value {
-    json!({
-        "subscriber_id": info.subscriber_id,
-        "members": group.members.len(),
-        "partitions": group.partitions.len(),
-        "owned": owned(group),
-        "paused": info.paused,
-        "position": info.position,
-        "lag_events": info.lag_events,
-        "lag_seconds": info.lag.as_secs_f64(),
-        "dead_letters": info.dead_letters,
-        "resize_to": group.resize_to,
-        "barrier": group.barrier,
-        "held_by": held::of_subscriber(holders, &info.subscriber_id),
-    })
+pub(super) fn summary(group: &GroupSummary, holders: &[Holder]) -> Value {
+    let mut json = json!(group);
+    json["lag_seconds"] = group.lag.as_secs_f64().into();
+    json["held_by"] = json!(held::of_subscriber(holders, &group.subscriber_id));
+    json
 }
 
 pub(super) fn to_json(info: &SubscriberInfo, group: &GroupInfo, holders: &[Holder]) -> Value {

@@ -1,7 +1,8 @@
 //! `headwater nodes list`
 
 use clap::Args;
-use headwater::{Headwater, NodeInfo};
+use headwater::Headwater;
+use headwater::node::NodeInfo;
 
 use super::state;
 use crate::duration::format_age;

@@ -34,7 +34,7 @@ impl Nodes {
 }
 
 /// What operators read about whether it lives.
-fn state(node: &headwater::NodeInfo) -> &'static str {
+fn state(node: &headwater::node::NodeInfo) -> &'static str {
     match (node.alive, node.stopped_at) {
         (true, _) => "alive",
         (false, Some(_)) => "stopped",

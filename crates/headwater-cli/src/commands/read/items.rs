@@ -1,7 +1,8 @@
 //! What was asked for, as one stream of events and gaps, a page in memory at a time.
 
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use headwater::{Event, Gap, LogPage, LogQuery, Namespace, ReadError, StreamQuery};
+use headwater::log::{EventLog, Gap, LogPage, LogQuery, ReadError, StreamQuery};
+use headwater::{Namespace, RecordedEvent};
 
 use super::Read;
 
@@ -13,7 +14,7 @@ const PAGE_BYTES: u32 = 256 * 1024 * 1024;
 pub(super) const CHAIN_EVENTS: u32 = 10_000;
 
 pub(super) enum Item {
-    Event(Box<Event>),
+    Event(Box<RecordedEvent>),
     Gap(Gap),
 }
 
@@ -36,15 +37,13 @@ impl Read {
             let up_to = self.up_to.unwrap_or(u64::MAX);
             let pages = stream::try_unfold(Some(self.after.unwrap_or(0)), move |after| async move {
                 let Some(after) = after else { return Ok::<_, ReadError>(None) };
-                let events = namespace.correlated(id, after, page_size).await?;
-                let next = events.last().and_then(|event| event.global_sequence);
+                let events = namespace.log().correlated(id, after, page_size).await?;
+                let next = events.last().map(|event| event.sequence().get());
                 let more = events.len() == page_size as usize;
                 Ok(Some((stream::iter(events).map(Ok), next.filter(|next| more && *next < up_to))))
             });
             let events = pages.try_flatten();
-            return self.picked(
-                events.try_filter(move |event| std::future::ready(event.global_sequence <= Some(up_to))).boxed(),
-            );
+            return self.picked(events.try_filter(move |event| std::future::ready(event.sequence() <= up_to)).boxed());
         }
         if let Some(stream_id) = &self.stream {
             let mut query = StreamQuery::new(stream_id).page_size(page_size);
@@ -68,7 +67,7 @@ impl Read {
     }
 
     /// Picks the types here, where the database is not asked to.
-    fn picked<'a>(&'a self, events: BoxStream<'a, Result<Event, ReadError>>) -> Items<'a> {
+    fn picked<'a>(&'a self, events: BoxStream<'a, Result<RecordedEvent, ReadError>>) -> Items<'a> {
         let query = LogQuery::default().event_types(&self.types);
         let picked = events.try_filter(move |event| std::future::ready(query.matches(event)));
         let limit = self.limit.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX));
@@ -81,9 +80,9 @@ fn in_order(page: LogPage) -> impl Iterator<Item = Item> {
     let mut gaps = page.gaps.into_iter().peekable();
     let mut events = page.events.into_iter().peekable();
     std::iter::from_fn(move || {
-        let event = events.peek().map(|event| event.global_sequence.unwrap_or_default());
+        let event = events.peek().map(|event| event.sequence());
         match (gaps.peek(), event) {
-            (Some(gap), event) if event.is_none_or(|sequence| gap.first < sequence) => gaps.next().map(Item::Gap),
+            (Some(gap), event) if event.is_none_or(|sequence| sequence > gap.first) => gaps.next().map(Item::Gap),
             _ => events.next().map(|event| Item::Event(Box::new(event))),
         }
     })

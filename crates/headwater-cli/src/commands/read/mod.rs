@@ -1,5 +1,6 @@
 //! `headwater read`
 
+mod follow;
 mod items;
 mod print;
 
@@ -17,7 +18,12 @@ const EXAMPLES: &str = r#"Examples:
   headwater read -n shop --after 1000 --limit 10 --gaps
   headwater read -n shop --stream order-7 --backwards --limit 1
   headwater read -n shop --type OrderPlaced --json | jq .data.total
-  headwater read -n shop --causation 018f3c4e-…   causes and effects of an event"#;
+  headwater read -n shop --causation 018f3c4e-…   causes and effects of an event
+  headwater read -n shop --follow --after 1000    what is there, then what comes, until it is stopped
+
+With --follow, events come strictly in order: while a transaction is open that may still append
+events in between, nothing behind them is shown, and standard error says who holds the log.
+Ctrl-C, SIGTERM and SIGHUP end it with exit code 0, and standard error says where to go on."#;
 
 /// Read the log, a stream, a correlation, a chain of causes, or one event
 #[derive(Debug, Args)]
@@ -64,6 +70,9 @@ pub(crate) struct Read {
     /// Only events of streams whose name starts so
     #[arg(long, value_name = "PREFIX", conflicts_with = "what")]
     stream_prefix: Option<String>,
+    /// Go on with new events as they come
+    #[arg(short, long, conflicts_with_all = ["what", "backwards", "up_to", "gaps"])]
+    pub(crate) follow: bool,
     /// Show gaps: sequences that will never come (permanent), and those whose writer still lives (pending)
     #[arg(long, conflicts_with_all = ["what", "backwards", "types", "stream_prefix"])]
     gaps: bool,

@@ -1,7 +1,8 @@
 //! Events and gaps as lines: for people, or as JSON.
 
 use chrono::SecondsFormat;
-use headwater::{Event, Gap, GapState};
+use headwater::RecordedEvent;
+use headwater::log::{Gap, GapState, Writer};
 use serde_json::json;
 
 use crate::commands::status::{describe_writer, writer_json};
@@ -21,7 +22,7 @@ impl Printer {
         Printer { json, width: width() }
     }
 
-    pub(super) fn event(&self, output: &mut Output, event: &Event) -> Result<(), Failure> {
+    pub(super) fn event(&self, output: &mut Output, event: &RecordedEvent) -> Result<(), Failure> {
         if self.json { output.json(event) } else { output.line(event_line(event, self.width)) }
     }
 
@@ -44,10 +45,10 @@ impl Printer {
 }
 
 /// Sequence, time, stream@version, type, data: aligned while names are of a common length.
-fn event_line(event: &Event, width: Option<usize>) -> String {
-    let sequence = event.global_sequence.unwrap_or_default();
-    let time = event.recorded_at.unwrap_or(event.created_at).to_rfc3339_opts(SecondsFormat::Millis, true);
-    let place = match (&event.stream_id, event.stream_version) {
+fn event_line(event: &RecordedEvent, width: Option<usize>) -> String {
+    let sequence = event.sequence();
+    let time = event.recorded_at().to_rfc3339_opts(SecondsFormat::Millis, true);
+    let place = match (&event.stream_id, event.stream_version()) {
         (Some(stream), Some(version)) => format!("{}@{version}", printable(stream)),
         _ => "-".into(),
     };
@@ -81,18 +82,27 @@ fn gap_line(gap: &Gap) -> String {
 /// What to say when the read ends at this gap and was not asked for gaps.
 pub(super) fn held_back(gap: &Gap) -> Option<String> {
     let GapState::Pending(writers) = &gap.state else { return None };
+    Some(held_back_by(gap.first - 1, writers))
+}
+
+/// Who holds the log back above a sequence.
+pub(super) fn held_back_by(above: u64, writers: &[Writer]) -> String {
     let writers: Vec<_> = writers.iter().map(describe_writer).collect();
-    Some(format!("the log is held back above {}: {}", gap.first - 1, writers.join("; ")))
+    format!("the log is held back above {above}: {}", writers.join("; "))
 }
 
 #[cfg(test)]
 mod tests {
+    use headwater::Event;
+
     use super::*;
 
     #[test]
     fn data_is_cut_to_the_width() {
         let mut event = Event::raw("OrderPlaced", json!({ "note": "x".repeat(200) })).in_stream("order-1");
         (event.global_sequence, event.stream_version) = (Some(7), Some(1));
+        event.recorded_at = Some(event.created_at);
+        let event = RecordedEvent::new(event).unwrap();
         assert_eq!(event_line(&event, Some(120)).chars().count(), 120);
         assert!(event_line(&event, Some(120)).ends_with("x…"));
         assert!(event_line(&event, None).ends_with("xxx\"}"));

@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, FixedOffset};
 use clap::{Args, ValueEnum};
-use headwater::{Headwater, Json, MissedRuns, Task};
+use headwater::schedule::MissedRuns;
+use headwater::{Headwater, Json, Task};
 
 use super::view;
 use crate::event_args::json;

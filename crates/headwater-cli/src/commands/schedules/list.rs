@@ -1,24 +1,26 @@
 //! `headwater schedules list`
 
 use clap::Args;
-use headwater::{Headwater, Schedule};
+use headwater::Headwater;
+use headwater::schedule::Schedule;
+use serde_json::json;
 
 use super::view;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// List the schedules of a namespace, with their next and last due times
+/// List schedules, of one namespace or of all, with their next and last due times
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  headwater schedules list -n shop
+  headwater schedules list
   headwater schedules list -n shop --json | jq 'select(.state == \"failing\")'
 
 Times are as the clocks of the schedule's time zone show them.")]
 pub(crate) struct List {
-    /// The namespace
+    /// The namespace; without it, all
     #[arg(short, long, value_name = "NAME")]
-    namespace: String,
+    namespace: Option<String>,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -26,21 +28,33 @@ pub(crate) struct List {
 
 impl List {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let schedules = headwater.namespace(&self.namespace).await?.schedules().await?;
+        let schedules: Vec<(String, Schedule)> = match &self.namespace {
+            Some(name) => {
+                let schedules = headwater.namespace(name).await?.schedules().await?;
+                schedules.into_iter().map(|schedule| (name.clone(), schedule)).collect()
+            }
+            None => headwater.schedules_of_all().await?,
+        };
         if self.json {
-            return schedules.iter().try_for_each(|schedule| output.json(schedule));
+            return schedules.iter().try_for_each(|(namespace, schedule)| {
+                let mut json = json!(schedule);
+                json["namespace"] = namespace.as_str().into();
+                output.json(&json)
+            });
         }
         if schedules.is_empty() {
             return output.line("no schedules");
         }
-        let heading = ["SCHEDULE", "STATE", "RULE", "ZONE", "TYPE", "NEXT", "LAST", "ERROR"].map(String::from);
+        let heading =
+            ["NAMESPACE", "SCHEDULE", "STATE", "RULE", "ZONE", "TYPE", "NEXT", "LAST", "ERROR"].map(String::from);
         let rows: Vec<_> = [heading].into_iter().chain(schedules.iter().map(row)).collect();
         output.table(&rows)
     }
 }
 
-fn row(schedule: &Schedule) -> [String; 8] {
+fn row((namespace, schedule): &(String, Schedule)) -> [String; 9] {
     [
+        namespace.clone(),
         printable(&schedule.name),
         schedule.state.as_str().into(),
         view::rule(schedule),

@@ -1,7 +1,8 @@
 //! `headwater schedules show`
 
 use clap::Args;
-use headwater::{Headwater, Schedule, ScheduleRun, ScheduleState};
+use headwater::Headwater;
+use headwater::schedule::{Schedule, ScheduleRun, ScheduleState};
 
 use super::{Target, view};
 use crate::failure::Failure;

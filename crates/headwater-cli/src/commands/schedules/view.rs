@@ -1,7 +1,7 @@
 //! Schedules as people read them.
 
 use chrono::{DateTime, FixedOffset};
-use headwater::{MissedRuns, Schedule};
+use headwater::schedule::{MissedRuns, Schedule};
 
 use crate::output::printable;
 

@@ -1,70 +1,120 @@
 //! `headwater subscribers list`
 
+use std::collections::HashMap;
+
 use clap::Args;
-use headwater::{Headwater, SubscriberInfo, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{OperatorStore, SubscriberInfo, SubscriberMode};
+use headwater::queue::QueueInfo;
 
 use super::view;
+use crate::commands::queue;
 use crate::duration::format_age;
 use crate::failure::Failure;
-use crate::held;
+use crate::held::{self, Holders};
 use crate::output::{Output, grouped, printable};
 
-/// List the subscribers of a namespace: who has them, what they do, how far they are
+/// List subscribers, of one namespace or of all: who has them, what they do, how far they are
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  headwater subscribers list -n shop
+  headwater subscribers list
   headwater subscribers list -n shop --json | jq -r 'select(.lag_seconds > 60) | .subscriber_id'
+
+Queues (shared subscribers) have a table of their own: nobody owns them. WORKERS are nodes that
+run a worker of the queue, and other workers that hold claims. WAITING counts sequences that nobody
+has claimed: at most so many events. See `headwater queue`.
 
 Of a partitioned subscriber, the partition that is furthest behind stands for all: see
 `headwater groups show`. Whoever holds them back is named, with the statement that ends it.")]
 pub(crate) struct List {
-    /// The namespace
+    /// The namespace; without it, all
     #[arg(short, long, value_name = "NAME")]
-    namespace: String,
+    namespace: Option<String>,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
 }
 
+/// What there is, of one namespace or of all.
+struct Seen {
+    /// Each with its namespace.
+    subscribers: Vec<(String, SubscriberInfo)>,
+    /// By namespace and subscriber.
+    queues: HashMap<(String, String), QueueInfo>,
+    holders: Holders,
+}
+
+impl Seen {
+    fn queue(&self, namespace: &str, info: &SubscriberInfo) -> Option<&QueueInfo> {
+        self.queues.get(&(namespace.to_owned(), info.subscriber_id.clone()))
+    }
+}
+
 impl List {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let look = async {
-            let all = headwater.namespace(&self.namespace).await?.subscribers().subscribers().await?;
-            Ok((all, held::holders(headwater, &self.namespace).await?))
-        };
-        let (all, holders) = held::unless_locked(headwater, look).await?;
+        let seen = held::unless_locked(headwater, self.look(headwater)).await?;
         if self.json {
-            return all.iter().try_for_each(|info| output.json(&view::to_json(info, &holders)));
+            return seen.subscribers.iter().try_for_each(|(namespace, info)| {
+                let holders = seen.holders.of(namespace);
+                output.json(&view::to_json(namespace, info, seen.queue(namespace, info), holders))
+            });
         }
-        let heading = [
-            "SUBSCRIBER",
-            "MODE",
-            "STATE",
-            "OWNER",
-            "TERM",
-            "LEASE",
-            "POSITION",
-            "BEHIND",
-            "FOR",
-            "RATE/S",
-            "GAPS",
-            "DEAD LETTERS",
-        ];
-        let rows = all.iter().map(row);
-        output.table(&[heading.map(String::from)].into_iter().chain(rows).collect::<Vec<_>>())?;
-        for info in &all {
+        let owned: Vec<_> = seen.subscribers.iter().filter(|(_, info)| info.mode != SubscriberMode::Shared).collect();
+        if !owned.is_empty() || seen.queues.is_empty() {
+            let heading = [
+                "NAMESPACE",
+                "SUBSCRIBER",
+                "MODE",
+                "STATE",
+                "OWNER",
+                "TERM",
+                "LEASE",
+                "POSITION",
+                "BEHIND",
+                "FOR",
+                "RATE/S",
+                "GAPS",
+                "DEAD LETTERS",
+            ];
+            let rows = owned.iter().map(|(namespace, info)| row(namespace, info));
+            output.table(&[heading.map(String::from)].into_iter().chain(rows).collect::<Vec<_>>())?;
+        }
+        let queues: Vec<&QueueInfo> =
+            seen.subscribers.iter().filter_map(|(namespace, info)| seen.queue(namespace, info)).collect();
+        if !queues.is_empty() {
+            if !owned.is_empty() {
+                output.line("")?;
+            }
+            queue::table(output, queues.iter().copied())?;
+        }
+        for (_, info) in &seen.subscribers {
             if let Some(detail) = view::detail(info) {
                 let id = printable(&info.subscriber_id);
                 output.line(format_args!("\n{id} is {}: {detail}", view::state(info)))?;
             }
         }
-        held::print(output, &self.namespace, &holders)
+        seen.holders.print(output, |_, _| true)
+    }
+
+    async fn look(&self, headwater: &Headwater) -> Result<Seen, Failure> {
+        let (subscribers, queues) = match &self.namespace {
+            Some(name) => {
+                let all = headwater.namespace(name).await?.subscribers().subscribers().await?;
+                let all = all.into_iter().map(|info| (name.clone(), info)).collect();
+                (all, headwater.queues(name, None).await?)
+            }
+            None => (headwater.subscribers().await?, headwater.queues_of_all().await?),
+        };
+        let by_id = |queue: QueueInfo| ((queue.namespace.clone(), queue.subscriber_id.clone()), queue);
+        let holders = held::look(headwater, self.namespace.as_deref()).await?;
+        Ok(Seen { subscribers, queues: queues.into_iter().map(by_id).collect(), holders })
     }
 }
 
-fn row(info: &SubscriberInfo) -> [String; 12] {
+fn row(namespace: &str, info: &SubscriberInfo) -> [String; 13] {
     [
+        namespace.to_owned(),
         printable(&info.subscriber_id),
         info.mode.name().into(),
         view::state(info).into(),

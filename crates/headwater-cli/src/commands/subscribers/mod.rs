@@ -8,7 +8,8 @@ mod show;
 pub(crate) mod view;
 
 use clap::{Args, Subcommand};
-use headwater::{Headwater, Namespace, PgSubscribers};
+use headwater::delivery::PgSubscribers;
+use headwater::{Headwater, Namespace};
 
 use crate::connection::ConnectionArgs;
 use crate::failure::Failure;

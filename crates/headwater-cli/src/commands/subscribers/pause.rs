@@ -1,7 +1,8 @@
 //! `headwater subscribers pause` and `resume`
 
 use clap::Args;
-use headwater::{Headwater, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::OperatorStore;
 
 use super::Target;
 use crate::failure::Failure;

@@ -1,7 +1,8 @@
 //! `headwater subscribers remove`
 
 use clap::Args;
-use headwater::{Headwater, SubscriberError, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{OperatorStore, SubscriberError};
 
 use super::{Target, view};
 use crate::confirm::ConfirmArgs;

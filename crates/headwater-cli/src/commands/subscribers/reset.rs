@@ -1,7 +1,8 @@
 //! `headwater subscribers reset`
 
 use clap::Args;
-use headwater::{Headwater, StartFrom, SubscriberInfo, SubscriberStore};
+use headwater::Headwater;
+use headwater::delivery::{OperatorStore, StartFrom, SubscriberInfo};
 
 use super::{Target, view};
 use crate::confirm::ConfirmArgs;

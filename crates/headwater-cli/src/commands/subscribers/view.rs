@@ -1,19 +1,33 @@
 //! A subscriber as people and programs see it.
 
-use headwater::{Holder, Instance, SubscriberInfo, SubscriberMode};
+use headwater::admin::Holder;
+use headwater::delivery::{Instance, SubscriberInfo, SubscriberMode};
+use headwater::queue::QueueInfo;
 use serde_json::{Value, json};
 
 use crate::duration::format_age;
 use crate::held;
 use crate::output::{plural, printable};
 
-/// What it does, in a word: as its owner reports, unless that cannot be so.
+/// What it does, in a word: as its owner reports, unless that cannot be so. A queue has no owner:
+/// see [`queue_state`].
 pub(crate) fn state(info: &SubscriberInfo) -> &'static str {
     match (&info.report, live_owner(info)) {
         _ if info.paused => "paused",
+        _ if info.mode == SubscriberMode::Shared => "shared",
         (_, None) => "no_owner",
         (Some(report), Some(_)) => report.state.name(),
         (None, Some(_)) => "starting",
+    }
+}
+
+/// What a queue does, in a word.
+pub(crate) fn queue_state(queue: &QueueInfo) -> &'static str {
+    match queue {
+        QueueInfo { paused: true, .. } => "paused",
+        QueueInfo { claims: 1.., .. } => "working",
+        QueueInfo { workers: 0, .. } => "no_workers",
+        _ => "idle",
     }
 }
 
@@ -65,8 +79,35 @@ pub(super) fn gaps(info: &SubscriberInfo) -> String {
     info.pending_gaps.iter().map(range).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) fn to_json(info: &SubscriberInfo, holders: &[Holder]) -> Value {
+/// `queue` is there if it is shared: then it says how the queue is, instead of who owns it and
+/// where it stands.
+pub(super) fn to_json(namespace: &str, info: &SubscriberInfo, queue: Option<&QueueInfo>, holders: &[Holder]) -> Value {
+    if let Some(queue) = queue {
+        return json!({
+            "namespace": namespace,
+            "subscriber_id": info.subscriber_id,
+            "mode": info.mode.name(),
+            "state": queue_state(queue),
+            "detail": detail(info),
+            "paused": info.paused,
+            "event_types": queue.event_types,
+            "workers": queue.workers,
+            "waiting": queue.waiting,
+            "in_flight": queue.in_flight,
+            "retries": queue.retries,
+            "left_behind": queue.left_behind,
+            "rate": queue.rate,
+            "position": queue.position,
+            "lag_events": info.lag_events,
+            "lag_seconds": info.lag.as_secs_f64(),
+            "pending_gaps": info.pending_gaps,
+            "dead_letters": info.dead_letters,
+            "created_at": info.created_at,
+            "held_by": held::of_subscriber(holders, &info.subscriber_id),
+        });
+    }
     json!({
+        "namespace": namespace,
         "subscriber_id": info.subscriber_id,
         "mode": info.mode.name(),
         "partitions": info.mode.partitions(),

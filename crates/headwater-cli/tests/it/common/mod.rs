@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 
 pub(crate) use consumer::Consumer;
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use serde_json::Value;
 
 pub(crate) const HEADWATER: &str = env!("CARGO_BIN_EXE_headwater");

@@ -7,7 +7,7 @@ pub(crate) mod queue;
 pub(crate) mod subscribers;
 
 use futures::TryStreamExt;
-use headwater_core::{Event, EventLog, GapState, Json, LogPage, LogQuery};
+use headwater_core::{Event, EventLog, GapState, Json, LogPage, LogQuery, RecordedEvent};
 use headwater_postgres::PgLog;
 use sqlx::{AssertSqlSafe, PgConnection};
 
@@ -52,8 +52,8 @@ pub(crate) async fn until_it_waits(session: &mut PgConnection, pid: i32) {
 
 /// The types of all events that a reader gets from `after` on, now.
 pub(crate) async fn types_after(log: &PgLog, after: u64) -> Vec<String> {
-    let events: Vec<Event> = log.read_all_events_since(after).try_collect().await.expect("failed to read");
-    events.into_iter().map(|event| event.event_type).collect()
+    let events: Vec<RecordedEvent> = log.read_all_events_since(after).try_collect().await.expect("failed to read");
+    events.into_iter().map(|event| event.into_event().event_type).collect()
 }
 
 /// All pages that a reader gets from `after` on, now.
@@ -69,4 +69,10 @@ pub(crate) fn permanent(pages: &[LogPage]) -> Vec<(u64, u64)> {
 
 pub(crate) fn raw(event_type: &str) -> Event {
     Event::raw(event_type, Json::null())
+}
+
+/// An event as it is read at this place of the log.
+pub(crate) fn recorded(sequence: u64, event: Event) -> RecordedEvent {
+    let place = (Some(sequence), Some(chrono::Utc::now()));
+    RecordedEvent::new(Event { global_sequence: place.0, recorded_at: place.1, ..event }).unwrap()
 }

@@ -1,6 +1,6 @@
 //! What the tests of sealed months share.
 
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
 use crate::common::run;

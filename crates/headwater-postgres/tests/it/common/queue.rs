@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use headwater_conformance::TestDatabase;
-use headwater_core::{Claim, ClaimRequest, StartFrom, SubscriberConfig, SubscriberMode, SubscriberStore};
+use headwater_core::{Claim, ClaimRequest, GroupStore, OperatorStore, StartFrom, SubscriberConfig, SubscriberMode};
 use headwater_postgres::{PgLog, PgQueue, PgSubscribers, SubscribersOptions};
+use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -122,7 +122,7 @@ impl Shop {
 }
 
 pub(crate) fn shared(start_from: StartFrom) -> SubscriberConfig {
-    SubscriberConfig { subscriber_id: "work".into(), start_from, mode: SubscriberMode::Shared }
+    SubscriberConfig::new("work", start_from, SubscriberMode::Shared)
 }
 
 /// For longer than any test runs.

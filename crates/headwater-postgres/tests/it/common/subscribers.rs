@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use headwater_conformance::TestDatabase;
 use headwater_core::{
-    Advance, Ask, Attempt, DeadLetter, DeadLetterState, Event, Fence, Gaps, Held, Instance, Report, StartFrom,
-    SubscriberConfig, SubscriberMode, SubscriberStore,
+    Advance, Attempt, DeadLetter, DeadLetterState, Event, Fence, Gaps, GroupStore, Instance, LeaseReply, LeaseRequest,
+    Report, StartFrom, SubscriberConfig, SubscriberMode,
 };
 use headwater_postgres::{Database, DatabaseOptions, PgLog, PgSubscribers, SubscribersOptions};
+use headwater_testing::TestDatabase;
 
 /// Longer than any test runs.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);
@@ -30,7 +30,7 @@ impl Process {
     }
 
     /// Asks for one subscriber.
-    pub(crate) async fn keep(&self, subscriber_id: &str, term: Option<u64>, lease: Duration) -> Held {
+    pub(crate) async fn keep(&self, subscriber_id: &str, term: Option<u64>, lease: Duration) -> LeaseReply {
         let asks = [ask(subscriber_id, term)];
         self.store.keep(&self.instance, &asks, lease).await.unwrap().remove(0)
     }
@@ -44,14 +44,13 @@ impl Process {
     }
 
     pub(crate) async fn register(&self, subscriber_id: &str, start_from: StartFrom) {
-        let config =
-            SubscriberConfig { subscriber_id: subscriber_id.into(), start_from, mode: SubscriberMode::default() };
+        let config = SubscriberConfig::new(subscriber_id, start_from, SubscriberMode::default());
         self.store.register(&config).await.unwrap();
     }
 }
 
-pub(crate) fn ask(subscriber_id: &str, term: Option<u64>) -> Ask {
-    Ask { subscriber_id: subscriber_id.into(), partition: 0, share: None, term, report: Report::default() }
+pub(crate) fn ask(subscriber_id: &str, term: Option<u64>) -> LeaseRequest {
+    LeaseRequest { subscriber_id: subscriber_id.into(), partition: 0, share: None, term, report: Report::default() }
 }
 
 pub(crate) fn fence(subscriber_id: &str, term: Option<u64>) -> Fence {
@@ -86,7 +85,7 @@ pub(crate) fn letter(sequence: u64, key: &str, state: DeadLetterState, error: &s
     let data = headwater_core::Json::parse("5").unwrap();
     // A letter is known by its event: the one with this sequence is always the same.
     let id = uuid::Uuid::from_u128(sequence.into());
-    let event = Event { id, global_sequence: Some(sequence), key: Some(key.into()), ..Event::raw("OrderPlaced", data) };
+    let event = super::recorded(sequence, Event { id, key: Some(key.into()), ..Event::raw("OrderPlaced", data) });
     let now = chrono::Utc::now();
     DeadLetter {
         subscriber_id: "totals".into(),

@@ -1,9 +1,11 @@
-//! From what a node was told to a running one: checked, registered, put together.
+//! The start of a node: its settings are checked, it is registered, and its parts are put together.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "cdc")]
 use futures::future::BoxFuture;
+#[cfg(feature = "cdc")]
 use headwater_cdc::{CdcMode, Direct, Feed, Inbox};
 use headwater_core::{
     AdminError, EventLog, Instance, InstanceMode, ReliableDeliveryConfig, StartFrom, SubscriberError, SubscriberMode,
@@ -12,23 +14,32 @@ use headwater_core::{
 use headwater_postgres::{PgNodes, PgSubscribers, Servers, SubscribersOptions, WakeUps};
 
 use super::{Backend, NodeBuilder, WakeUpSource};
-use crate::Live;
-use crate::node::due::LONGEST_SLEEP;
-use crate::node::handler::{TransactionScope, Work};
-use crate::node::handlers::{HANDLERS, Handlers};
-use crate::node::heartbeat::Heartbeat;
-use crate::node::key_hashes::KeyHashes;
-use crate::node::limiter::Limiter;
-use crate::node::live_report::LiveReporter;
-use crate::node::poison::Teller;
-use crate::node::subscription::{Claims, Filter, Subscription};
-use crate::node::{Firing, LiveSource, Node, Parts};
+#[cfg(feature = "cdc")]
+use crate::live::Live;
+#[cfg(feature = "cdc")]
+use crate::node::LiveSource;
+use crate::node::background::due::LONGEST_SLEEP;
+use crate::node::delivery::handler::{Takes, TransactionScope, Work};
+use crate::node::delivery::handlers::{HANDLERS, Handlers};
+use crate::node::delivery::key_hashes::KeyHashes;
+use crate::node::delivery::limiter::Limiter;
+use crate::node::delivery::subscription::{Claims, Filter, SubscriptionPlan};
+use crate::node::ownership::heartbeat::Heartbeat;
+#[cfg(feature = "cdc")]
+use crate::node::reading::live_report::LiveReporter;
+use crate::node::reading::poison::Teller;
+use crate::node::subscription::settings::Surroundings;
+use crate::node::{Firing, Node, Parts};
 
 /// Connections reserved for everything except handler transactions.
 const CONNECTIONS_FOR_OTHERS: u32 = 2;
 
 impl NodeBuilder {
-    fn validate(&self) -> Result<(), SubscriberError> {
+    /// Turns the subscriptions into plans, and checks everything.
+    fn validate(&mut self) -> Result<(), SubscriberError> {
+        for settings in std::mem::take(&mut self.subscriptions) {
+            self.add(settings)?;
+        }
         let invalid = |message: String| Err(SubscriberError::InvalidInput(message));
         if self.options.node_id.is_some() {
             names::check_node(&self.name)?;
@@ -37,16 +48,13 @@ impl NodeBuilder {
             return invalid(mistake.clone());
         }
         self.options.delivery.validate()?;
-        for (at, subscription) in self.subscriptions.iter().enumerate() {
-            subscription.validate()?;
-            let id = &subscription.subscriber_id;
-            if self.subscriptions[..at].iter().any(|other| other.subscriber_id == *id) {
-                return invalid(format!("subscriber {id:?} is subscribed twice in node {:?}", self.name));
-            }
+        if !(1..=1_000).contains(&self.options.concurrency) {
+            return invalid(format!("invalid concurrency {}: it is 1 to 1000", self.options.concurrency));
         }
         if !(Duration::from_secs(2)..=Duration::from_secs(3600)).contains(&self.lease) {
             return invalid(format!("invalid lease {:?}: it is 2 s to 1 hour", self.lease));
         }
+        #[cfg(feature = "cdc")]
         if let Live::Cdc(options) = &self.live {
             options.validate().map_err(|error| SubscriberError::InvalidInput(error.to_string()))?;
             if !matches!(self.backend, Backend::Postgres(_)) {
@@ -62,26 +70,14 @@ impl NodeBuilder {
         Ok(())
     }
 
-    /// Transactions of shared subscribers hold connections, and claims that are theirs are extended with others.
-    fn check_connections(&self, connections: u32) -> Result<(), SubscriberError> {
-        let transactional = |subscription: &&Subscription| {
-            subscription.mode == SubscriberMode::Shared && matches!(subscription.work, Work::Transaction(..))
-        };
-        let wanted: u32 = self.subscriptions.iter().filter(transactional).map(|s| s.config.concurrency).sum();
-        let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
-        if wanted > most {
-            return Err(SubscriberError::InvalidInput(format!(
-                "invalid concurrency {wanted} of transactional handlers of shared subscribers: with {connections} connections, it is 1 to {most}"
-            )));
-        }
-        Ok(())
-    }
-
     /// Checks everything, registers the node and its subscribers, and starts them.
-    pub async fn start(self) -> Result<Node, SubscriberError> {
+    pub async fn start(mut self) -> Result<Node, SubscriberError> {
         self.validate()?;
-        if self.subscriptions.is_empty() && self.events.is_empty() && self.broadcasts.is_empty() {
-            let message = format!("node {:?} has no subscribers: add one with subscribe", self.name);
+        if self.plans.is_empty() && self.events.is_empty() && self.broadcasts.is_empty() {
+            let message = format!(
+                "node {:?} runs nothing: give it a subscription or a queue with run, or a handler with on_event",
+                self.name
+            );
             return Err(SubscriberError::InvalidInput(message));
         }
         let node = self.register().await?;
@@ -92,16 +88,16 @@ impl NodeBuilder {
         Ok(node)
     }
 
-    /// Checks everything and registers the node: it emits events, and handles some once it is [started](Node::start). Another process that was registered under
-    /// the same id is replaced: what it owned is taken over, and it stands by.
-    pub async fn register(self) -> Result<Node, SubscriberError> {
+    /// Checks everything and registers the node. It can emit events at once, and handles events
+    /// after its [start](Node::start). It replaces another process that was registered under the
+    /// same id: it takes over what that process owned, and that process becomes a standby.
+    pub async fn register(mut self) -> Result<Node, SubscriberError> {
         self.validate()?;
         let Backend::Postgres(log) = &self.backend else {
             let instance = Instance::new(&self.name);
             return Ok(Node::new(self, instance, None));
         };
         let connections = log.database().pool().options().get_max_connections();
-        self.check_connections(connections)?;
         self.handling(connections).validate()?;
         let nodes = PgNodes::new(log.database().clone(), log.info());
         let registration = nodes.register(&self.options, &self.subscribed()).await?;
@@ -112,9 +108,9 @@ impl NodeBuilder {
         Ok(Node::new(self, instance, Some((log, heartbeat))))
     }
 
-    /// Event types that subscribers name. One of all types says nothing of any.
+    /// The event types that the subscribers name. A subscriber of all types names none.
     fn subscribed(&self) -> Vec<String> {
-        self.subscriptions.iter().flat_map(|subscription| subscription.filter.event_types.iter().cloned()).collect()
+        self.plans.iter().flat_map(|subscription| subscription.filter.event_types.iter().cloned()).collect()
     }
 
     pub(in crate::node) fn handlers(&self) -> (Arc<Handlers>, Arc<Handlers>) {
@@ -125,21 +121,21 @@ impl NodeBuilder {
         self.log.clone()
     }
 
-    /// The shared subscriber of all handlers by event type.
-    fn handling(&self, connections: u32) -> Subscription {
+    /// The shared subscriber behind all handlers that were added by event type.
+    fn handling(&self, connections: u32) -> SubscriptionPlan {
         let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
-        let mut config = self.options.delivery.clone();
-        if config.concurrency > most {
+        let config = self.options.delivery.clone();
+        if self.options.concurrency > most {
             tracing::warn!(most, "the pool has no connections for more transactions of handlers at once");
-            config.concurrency = most;
         }
-        Subscription {
+        SubscriptionPlan {
             subscriber_id: HANDLERS.into(),
             limiter: Limiter::new(config.rate_limit),
             places: None,
             at_once: None,
             hashes: KeyHashes::default(),
             config,
+            concurrency: self.options.concurrency.min(most),
             mode: SubscriberMode::Shared,
             assigned: None,
             claims: Claims {
@@ -148,38 +144,41 @@ impl NodeBuilder {
                 ..Claims::default()
             },
             filter: Filter { handlers: Some(self.events.clone()), ..Filter::default() },
-            work: Work::Transaction(self.events.clone(), TransactionScope::Batch),
+            work: Work::Transaction { handler: self.events.clone(), per: TransactionScope::Batch, takes: Takes::One },
         }
     }
 
-    /// The subscriber by which this node hears broadcasts. Nobody else has it, so it needs no lease.
-    fn hearing(&self, node_id: &str) -> Subscription {
+    /// The subscriber through which this node gets broadcasts. No other node has it, so it needs no
+    /// lease.
+    fn hearing(&self, node_id: &str) -> SubscriptionPlan {
         let config = ReliableDeliveryConfig {
             instance_mode: InstanceMode::SingleInstance,
             start_from: StartFrom::Now,
-            concurrency: 1,
             ..self.options.delivery.clone()
         };
-        Subscription {
+        SubscriptionPlan {
             subscriber_id: format!("broadcast:{node_id}"),
             limiter: Limiter::new(None),
             places: None,
             at_once: None,
             hashes: KeyHashes::default(),
             config,
+            concurrency: 1,
             mode: SubscriberMode::Exclusive,
             assigned: None,
             claims: Claims::default(),
             filter: Filter { handlers: Some(self.broadcasts.clone()), ..Filter::default() },
-            work: Work::Transaction(self.broadcasts.clone(), TransactionScope::Event),
+            work: Work::Transaction {
+                handler: self.broadcasts.clone(),
+                per: TransactionScope::Event,
+                takes: Takes::One,
+            },
         }
     }
 
-    /// Registers the subscribers, and puts together what a running node is made of.
-    pub(in crate::node) async fn parts(mut self, instance: Instance) -> Result<Parts, SubscriberError> {
-        for subscription in &mut self.subscriptions {
-            subscription.limiter = Limiter::new(subscription.config.rate_limit);
-        }
+    /// Registers the subscribers, and creates the parts of a running node.
+    pub(in crate::node) async fn parts(self, instance: Instance) -> Result<Parts, SubscriberError> {
+        let surroundings = self.surroundings();
         let mut wake_ups = Vec::new();
         let mut firing = None;
         let mut listening = None;
@@ -188,7 +187,7 @@ impl NodeBuilder {
         let (store, postgres): (Arc<dyn SubscriberStore>, _) = match &self.backend {
             Backend::Other(store) => (store.clone(), None),
             Backend::Postgres(log) => {
-                // A pooler in transaction mode gives nobody a session to hold locks in, or to listen on.
+                // Behind a pooler in transaction mode, no session can hold locks or listen.
                 let pooler = log.database().is_behind_pooler();
                 let options = SubscribersOptions { session_locks: self.session_locks && !pooler };
                 let postgres = PgSubscribers::new(log.database().clone(), log.info().clone(), options);
@@ -204,7 +203,7 @@ impl NodeBuilder {
                 wake_ups.extend(listening.as_ref().map(WakeUps::count));
                 wake_ups.push(log.commits());
                 let told_of_due = listening.as_ref().map(WakeUps::due);
-                firing = Some(Firing {
+                firing = self.fires_due.then(|| Firing {
                     log: log.clone(),
                     longest_sleep: match &told_of_due {
                         Some(_) if log.info().notify => LONGEST_SLEEP,
@@ -218,7 +217,7 @@ impl NodeBuilder {
                 (Arc::new(postgres.clone()), Some(postgres))
             }
         };
-        for subscription in &self.subscriptions {
+        for subscription in &self.plans {
             store.register(&subscription.registered_as()).await?;
         }
         let poison = match (self.poison, &self.backend) {
@@ -230,6 +229,9 @@ impl NodeBuilder {
             }
             _ => None,
         };
+        #[cfg(not(feature = "cdc"))]
+        let live = None;
+        #[cfg(feature = "cdc")]
         let live = match (self.live, &self.backend) {
             (Live::Cdc(options), Backend::Postgres(log)) => {
                 let feed = Arc::new(Feed::new(&options));
@@ -255,6 +257,7 @@ impl NodeBuilder {
             _ => None,
         };
         Ok(Parts {
+            surroundings,
             instance,
             log: self.log,
             store,
@@ -264,7 +267,7 @@ impl NodeBuilder {
             poison,
             firing,
             listening,
-            subscriptions: self.subscriptions,
+            subscriptions: self.plans,
             by_type,
             lease: self.lease,
             poll: self.poll,
@@ -272,6 +275,35 @@ impl NodeBuilder {
             maintaining,
         })
     }
+}
+
+/// Checks a subscription by itself and together with the node's other subscriptions.
+pub(in crate::node) fn check<'p>(
+    others: impl Iterator<Item = &'p SubscriptionPlan> + Clone,
+    plan: &SubscriptionPlan,
+    node: &Surroundings,
+) -> Result<(), SubscriberError> {
+    let invalid = |message: String| Err(SubscriberError::InvalidInput(message));
+    plan.validate()?;
+    let id = &plan.subscriber_id;
+    if others.clone().any(|other| other.subscriber_id == *id) {
+        return invalid(format!("subscriber {id:?} runs twice in one node"));
+    }
+    let Some(log) = &node.postgres else { return Ok(()) };
+    // Transactions of queues hold connections, and other connections extend their claims.
+    let transactions = |plan: &SubscriptionPlan| match (&plan.mode, &plan.work) {
+        (SubscriberMode::Shared, Work::Transaction { .. }) => plan.concurrency,
+        _ => 0,
+    };
+    let connections = log.database().pool().options().get_max_connections();
+    let most = connections.saturating_sub(CONNECTIONS_FOR_OTHERS).max(1);
+    let wanted = others.map(transactions).sum::<u32>() + transactions(plan);
+    if wanted > most && transactions(plan) > 0 {
+        return invalid(format!(
+            "invalid number of workers {wanted} of queues with transactional handlers: with {connections} connections, it is 1 to {most}"
+        ));
+    }
+    Ok(())
 }
 
 fn of_admin(error: AdminError) -> SubscriberError {

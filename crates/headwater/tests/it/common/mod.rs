@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
+use headwater::admin::NamespaceConfig;
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig, SubscriberInfo, Transactional};
 use headwater::{
-    Event, EventObserver, HandlerError, Headwater, Json, Namespace, NamespaceConfig, Node, ReliableDeliveryConfig,
-    SubscriberInfo, SubscriberStore,
+    Bundle, Delivery, Event, EventObserver, HandlerError, Headwater, Json, Namespace, Node, RecordedEvent,
+    Subscription, Transaction,
 };
-use headwater_conformance::TestDatabase;
+use headwater_testing::TestDatabase;
+use sqlx::PgConnection;
 use tokio::sync::watch;
 
 /// A database with the namespace `shop`, opened as a program would.
@@ -52,7 +55,7 @@ impl Shop {
 
     pub(crate) async fn emit_many(&self, events: usize) -> u64 {
         let append = (0..events)
-            .fold(headwater::Append::new(), |append, n| append.event(Event::raw(format!("e{n}"), Json::null())));
+            .fold(headwater::log::Append::new(), |append, n| append.event(Event::raw(format!("e{n}"), Json::null())));
         self.shop.append_all(append).await.expect("failed to append").events.last().expect("an event").global_sequence
     }
 
@@ -112,7 +115,7 @@ pub(crate) fn quick() -> ReliableDeliveryConfig {
 #[derive(Clone)]
 pub(crate) struct Recorder {
     id: String,
-    seen: watch::Sender<Vec<Event>>,
+    seen: watch::Sender<Vec<RecordedEvent>>,
     failures: Arc<Mutex<VecDeque<HandlerError>>>,
 }
 
@@ -143,21 +146,60 @@ impl Recorder {
     }
 }
 
-#[async_trait]
 impl EventObserver for Recorder {
     fn subscriber_id(&self) -> &str {
         &self.id
     }
 
-    async fn on_event(&self, event: Arc<Event>) -> Result<(), HandlerError> {
+    async fn on_event(&self, event: Delivery) -> Result<(), HandlerError> {
         let failure = self.failures.lock().unwrap().pop_front();
         match failure {
             Some(failure) => Err(failure),
             None => {
-                self.seen.send_modify(|seen| seen.push(Event::clone(&event)));
+                self.seen.send_modify(|seen| seen.push(RecordedEvent::clone(&event)));
                 Ok(())
             }
         }
+    }
+}
+
+/// What one transaction of a test's handler holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Per {
+    Event,
+    Batch,
+    Bundle(Bundle),
+}
+
+/// A subscription whose handler has an effect for each event, in transactions that hold so much.
+pub(crate) fn effects_per<F>(subscriber_id: &str, per: Per, effect: F) -> Subscription<Transactional>
+where
+    F: for<'e> Fn(&'e Event, &'e mut PgConnection) -> BoxFuture<'e, Result<(), HandlerError>>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+{
+    let subscription = Subscription::new(subscriber_id);
+    let each = {
+        let effect = effect.clone();
+        move |event: Delivery, mut tx: Transaction| {
+            let effect = effect.clone();
+            async move { effect(&event, &mut tx).await }
+        }
+    };
+    match per {
+        Per::Event => subscription.transactional(each),
+        Per::Bundle(bundle) => subscription.bundled_by(bundle).transactional(each),
+        Per::Batch => subscription.transactional_batch(move |events: Vec<Delivery>, mut tx: Transaction| {
+            let effect = effect.clone();
+            async move {
+                for event in &events {
+                    effect(event, &mut tx).await?;
+                }
+                Ok(())
+            }
+        }),
     }
 }
 
@@ -177,7 +219,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F
 }
 
 /// The state of a node's only subscriber, and the detail of it.
-pub(crate) fn state(node: &Node) -> (headwater::RunnerState, String) {
+pub(crate) fn state(node: &Node) -> (headwater::delivery::RunnerState, String) {
     let report = node.status().subscribers.remove(0).report;
     (report.state, report.detail.unwrap_or_default())
 }

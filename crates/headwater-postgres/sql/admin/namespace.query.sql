@@ -1,0 +1,2 @@
+-- Reads one namespace.
+SELECT * FROM headwater.list_namespaces($1)

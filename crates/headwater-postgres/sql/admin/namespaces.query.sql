@@ -1,0 +1,2 @@
+-- Lists all namespaces that the role was granted, by name.
+SELECT * FROM headwater.list_namespaces()

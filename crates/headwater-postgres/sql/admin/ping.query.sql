@@ -1,0 +1,2 @@
+-- Checks that the connection answers.
+SELECT 1

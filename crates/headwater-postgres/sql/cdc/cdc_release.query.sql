@@ -1,0 +1,2 @@
+-- Releases the slot.
+SELECT headwater.cdc_release($1, $2)

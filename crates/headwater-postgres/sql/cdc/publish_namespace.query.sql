@@ -1,0 +1,2 @@
+-- Creates a namespace's publication.
+SELECT headwater.publish_namespace($1)

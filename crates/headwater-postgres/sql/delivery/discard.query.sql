@@ -1,0 +1,2 @@
+-- Discards dead letters.
+SELECT headwater.discard($1, $2, $3, $4, $5, $6, $7, $8, $9)

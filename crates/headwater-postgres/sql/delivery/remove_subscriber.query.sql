@@ -1,0 +1,2 @@
+-- Removes a subscriber.
+SELECT headwater.remove_subscriber($1, $2, $3)

@@ -1,0 +1,2 @@
+-- Resumes a subscriber.
+SELECT headwater.resume_subscriber($1, $2)

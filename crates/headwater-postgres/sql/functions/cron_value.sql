@@ -1,8 +1,0 @@
--- headwater_private.cron_value(value, low, names)
--- A number or a name of a field of a cron expression; the names count from low. NULL: it is neither.
--- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater_private.cron_value(value text, low int, names text[])
-RETURNS int LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN cron_value.value ~ '^[0-9]{1,4}$' THEN cron_value.value::int
-                ELSE array_position(cron_value.names, upper(cron_value.value)) - 1 + cron_value.low END
-$$;

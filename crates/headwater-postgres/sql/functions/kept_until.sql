@@ -1,8 +1,0 @@
--- headwater_private.kept_until(ends_at, retention)
--- Until when a namespace keeps a month that ended at `ends_at`. Days and months are those of UTC, not of a session's time zone. NULL: for ever.
--- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater_private.kept_until(ends_at timestamptz, retention interval)
-RETURNS timestamptz LANGUAGE sql IMMUTABLE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT ((kept_until.ends_at AT TIME ZONE 'UTC') + kept_until.retention) AT TIME ZONE 'UTC'
-$$;

@@ -1,9 +1,0 @@
--- headwater_private.shown_namespace(ns)
--- A namespace as its users see it: without what Headwater notes there for itself.
--- Raises, locks, writes: nothing.
-CREATE OR REPLACE FUNCTION headwater_private.shown_namespace(ns headwater_private.namespaces)
-RETURNS headwater.namespace LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT ns.namespace_id, ns.namespace, ns.ordering, ns.notify, ns.retention, ns.max_payload_bytes, ns.metadata, ns.created_at, ns.partitions,
-           ns.storage, ns.index, coalesce((SELECT i.state FROM headwater_private.index_states i WHERE i.namespace_id = ns.namespace_id), 'none')
-$$;

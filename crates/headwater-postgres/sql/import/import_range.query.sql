@@ -1,0 +1,2 @@
+-- Returns where the events of an import lie.
+SELECT * FROM headwater.import_range($1, $2)

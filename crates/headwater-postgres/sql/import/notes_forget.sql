@@ -1,2 +1,0 @@
--- Deletes notes of rows that were imported.
-DELETE FROM {notes} WHERE note = ANY ($1)

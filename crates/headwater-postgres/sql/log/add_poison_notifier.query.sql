@@ -1,0 +1,2 @@
+-- Registers a kind of notifier.
+SELECT headwater.add_poison_notifier($1, $2)

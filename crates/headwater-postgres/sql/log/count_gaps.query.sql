@@ -1,0 +1,2 @@
+-- Counts the recorded permanent gaps.
+SELECT headwater.count_gaps($1)

@@ -1,0 +1,4 @@
+-- Finds events by their ids.
+SELECT global_sequence, event_id, stream_id, stream_version, event_type, schema_version, data, key, actor_id,
+       correlation_id, causation_id, headers, created_at, recorded_at, transaction_id
+  FROM headwater.find_events($1, $2)

@@ -1,0 +1,2 @@
+-- Lists poison, in log order.
+SELECT * FROM headwater.poison($1, $2, $3)

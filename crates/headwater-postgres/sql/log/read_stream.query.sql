@@ -1,0 +1,5 @@
+-- Reads one page of a stream of a log with sealed months. Opens only the months that the stream
+-- lies in.
+SELECT global_sequence, event_id, stream_id, stream_version, event_type, schema_version, data, key, actor_id,
+       correlation_id, causation_id, headers, created_at, recorded_at, transaction_id
+  FROM headwater.read_stream($1, $2, $3, $4, $5, $6)

@@ -1,0 +1,83 @@
+-- headwater_private.settle_queue(ns, subscriber_id, max_scan, settled, letters, more)
+-- One step of headwater.settle_untaken for a queue whose lock the caller holds. It settles events
+-- that the queue does not take, up to the first event that the queue takes, to the end of the log,
+-- or to max_scan events. Events that a worker handed back or lost, and that the queue does not take
+-- any more, become dead letters. Events that the queue takes stay as they are: the frontier stops
+-- before them, and what appears in a gap is left to claims.
+-- Returns how many sequences the frontier has passed, how many letters there are, and whether
+-- another step may do more.
+-- Raises: WH006. Locks: claims. Writes: claims, retries, dead letters.
+CREATE OR REPLACE FUNCTION headwater_private.settle_queue(
+    ns headwater_private.namespaces, subscriber_id text, max_scan bigint, OUT settled bigint, OUT letters bigint, OUT more boolean
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    most    constant int := 1000;
+    queue   record;
+    newest  record;
+    q       headwater_private.queue_state;
+    moment  timestamptz;
+    likes   text[];
+    gone    text[];
+    made    headwater_private.claims[] := '{}';
+    claim   headwater_private.claims;
+    step    record;
+    ended   boolean;
+BEGIN
+    settled := 0;
+    letters := 0;
+    more := false;
+    SELECT CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END AS tail_after, n.tail_from, s.event_types AS takes INTO queue
+      FROM headwater_private.namespaces n
+      JOIN headwater_private.subscribers s ON s.namespace_id = n.namespace_id AND s.subscriber_id = settle_queue.subscriber_id AND s.partition = 0
+     WHERE n.namespace_id = ns.namespace_id AND s.mode = 'shared' AND s.event_types IS NOT NULL;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT n.number, n.done, n.state INTO newest FROM headwater_private.queue_states n
+     WHERE n.namespace_id = ns.namespace_id AND n.subscriber_id = settle_queue.subscriber_id;
+    q := newest.state;
+    ended := coalesce(newest.done, false);
+    moment := greatest(clock_timestamp(), q.moment, q.expired_from, q.due_from);
+    gone := ARRAY(SELECT DISTINCT t.event_type FROM headwater_private.retries r, unnest(r.event_types) AS t(event_type)
+                   WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = settle_queue.subscriber_id AND r.due_at <= moment
+                     AND NOT headwater_private.matches_pattern(t.event_type, queue.takes));
+    IF gone <> '{}' OR q.gaps <> '{}' THEN
+        claim := headwater_private.new_claim(ns.namespace_id, settle_queue.subscriber_id, NULL, 1, moment + interval '1 minute');
+        step := headwater_private.tend_queue(ns.namespace, claim, newest.number, NULL, false, gone, NULL, queue.takes, true, moment, q, most);
+        q := step.q;
+        made := step.made;
+        ended := ended OR step.ended;
+        more := gone <> '{}' AND step.room <= 0;
+    END IF;
+    IF position('*' IN array_to_string(queue.takes, '')) > 0 THEN
+        likes := headwater_private.as_likes(queue.takes);
+    END IF;
+    -- As a claim of one event would pass them; but that one is left where it is.
+    step := headwater_private.take_new(ns.namespace, ns.namespace_id, queue.tail_after, queue.tail_from, queue.takes, likes, '{}', 1, true,
+                                       settle_queue.max_scan, q);
+    q := step.q;
+    more := more OR step.more;
+    IF step.first_sequence IS NOT NULL THEN
+        q.frontier := step.first_sequence - 1;
+    END IF;
+    settled := greatest(q.frontier - (newest.state).frontier, 0);
+    IF cardinality(made) > 0 THEN
+        q.last_visible_at := greatest(q.last_visible_at, moment + interval '1 minute');
+    END IF;
+    IF cardinality(made) > 0
+       OR (q.frontier, q.gaps, q.open, q.skipped)
+          IS DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open, (newest.state).skipped) THEN
+        -- What was looked for here is looked for again by the next claim.
+        q.look_at := '-infinity';
+        q.moment := moment;
+        PERFORM headwater_private.save_queue(ns.namespace_id, settle_queue.subscriber_id, newest.number, ended, made, q);
+    END IF;
+    FOREACH claim IN ARRAY made LOOP
+        letters := letters + cardinality(claim.sequences);
+        claim.suspect := false;
+        PERFORM headwater_private.fail_claimed(claim, claim.sequences, moment, 'the queue does not take events of this type any more');
+        PERFORM headwater_private.end_claim(claim);
+    END LOOP;
+END
+$$;

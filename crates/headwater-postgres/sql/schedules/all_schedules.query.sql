@@ -1,0 +1,2 @@
+-- Schedules of all namespaces.
+SELECT * FROM headwater.all_schedules()

@@ -1,0 +1,2 @@
+-- Cancels an event that is not due yet.
+SELECT headwater.cancel_due($1, $2)

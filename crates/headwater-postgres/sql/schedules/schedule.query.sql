@@ -1,0 +1,2 @@
+-- Creates a schedule, or changes it.
+SELECT headwater.schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)

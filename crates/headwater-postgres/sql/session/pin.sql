@@ -1,2 +1,0 @@
--- Holds a server connection of a pooler in transaction mode for what follows.
-BEGIN

@@ -1,0 +1,2 @@
+-- Ends the pin, and leaves no prepared statements behind.
+DEALLOCATE ALL; COMMIT

@@ -1,2 +1,0 @@
--- Ends it, and leaves no prepared statements behind.
-DEALLOCATE ALL; COMMIT

@@ -1,2 +1,0 @@
--- Ends it after an error, in one message, so that the server connection is still the same.
-ROLLBACK; DEALLOCATE ALL

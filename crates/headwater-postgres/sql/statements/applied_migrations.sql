@@ -1,2 +1,0 @@
--- The migrations that the database has.
-SELECT version, checksum FROM headwater.migrations ORDER BY version

@@ -1,2 +1,0 @@
--- Whether what commits comes into the inbox at once.
-SELECT headwater.cdc_caught_up($1, $2, $3)

@@ -1,2 +1,0 @@
--- Gives the slot up.
-SELECT headwater.cdc_release($1, $2)

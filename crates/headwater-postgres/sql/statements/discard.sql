@@ -1,2 +1,0 @@
--- Gives dead letters up.
-SELECT headwater.discard($1, $2, $3, $4, $5, $6, $7, $8, $9)

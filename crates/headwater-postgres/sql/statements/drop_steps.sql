@@ -1,2 +1,0 @@
--- What is left to do for the leaves of trimmed months.
-SELECT starts_at, leaf, step, statement FROM headwater.drop_steps($1)

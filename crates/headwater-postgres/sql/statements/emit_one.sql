@@ -1,2 +1,0 @@
--- Appends one event without a stream, the short way; NULL if care is needed.
-SELECT headwater.emit_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)

@@ -1,2 +1,0 @@
--- Others may maintain the months of a namespace again.
-SELECT headwater.end_maintenance($1)

@@ -1,2 +1,0 @@
--- Appends the events of all namespaces' schedules that are due.
-SELECT fired, extract(epoch FROM next_due_in)::float8 AS next_due_in, failed FROM headwater.fire_all_schedules($1)

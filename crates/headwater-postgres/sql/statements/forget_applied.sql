@@ -1,2 +1,0 @@
--- Deletes what was noted of events that all checkpoints of the subscriber have passed.
-SELECT headwater.forget_applied($1, $2)

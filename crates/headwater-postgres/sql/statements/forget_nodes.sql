@@ -1,2 +1,0 @@
--- Removes nodes that were not heard of for long.
-SELECT headwater.forget_nodes($1, pg_catalog.make_interval(secs => $2), $3)

@@ -1,2 +1,0 @@
--- The functions that the database has.
-SELECT revision, checksum FROM headwater.functions_revision

@@ -1,2 +1,0 @@
--- The state of an id, and its version.
-SELECT state, version FROM headwater.get_state($1, $2, $3)

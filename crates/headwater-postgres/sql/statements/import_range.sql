@@ -1,2 +1,0 @@
--- Where the events of an import lie.
-SELECT * FROM headwater.import_range($1, $2)

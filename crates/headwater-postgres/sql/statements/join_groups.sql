@@ -1,2 +1,0 @@
--- Makes an instance a member of groups.
-SELECT subscriber_id, partitions, members, halted, holds_lock FROM headwater.join_groups($1, $2, $3, $4, $5, $6, $7)

@@ -1,2 +1,0 @@
--- How far the log can be read now.
-SELECT headwater.log_end($1)

@@ -1,5 +1,0 @@
--- One page of the log, as this snapshot shows it, in a history only.
-SELECT global_sequence, event_id, stream_id, stream_version, event_type, schema_version, data, key, actor_id,
-       correlation_id, causation_id, headers, created_at, recorded_at, transaction_id
-  FROM headwater.log_page($1, $2, $3, $4, $5, $6, $7, $8, $9)
- WHERE headwater.require_history($10)

@@ -1,2 +1,0 @@
--- Keeps the partitions of the coming months ready.
-SELECT headwater.maintain_namespace($1)

@@ -1,2 +1,0 @@
--- Seals past months of namespaces that share them and whose nodes do not.
-SELECT headwater.maintain_shared($1)

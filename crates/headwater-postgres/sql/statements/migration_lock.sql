@@ -1,2 +1,0 @@
--- Lets one process at a time migrate. Nobody but the owner can lock this table.
-LOCK TABLE headwater.migrations IN EXCLUSIVE MODE

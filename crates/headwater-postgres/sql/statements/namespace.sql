@@ -1,2 +1,0 @@
--- One namespace.
-SELECT * FROM headwater.list_namespaces($1)

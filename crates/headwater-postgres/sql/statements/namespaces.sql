@@ -1,2 +1,0 @@
--- All namespaces that the role was granted, by name.
-SELECT * FROM headwater.list_namespaces()

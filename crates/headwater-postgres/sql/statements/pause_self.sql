@@ -1,3 +1,0 @@
--- Pauses a subscriber, in its owner's term and history only.
-SELECT headwater.pause_self($1, $2, $3, $4, $5)
- WHERE headwater.require_history($6)

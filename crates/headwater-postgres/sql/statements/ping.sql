@@ -1,2 +1,0 @@
--- Whether the connection answers.
-SELECT 1

@@ -1,2 +1,0 @@
--- The position before the first event recorded at or after a time.
-SELECT headwater.position_at($1, $2)

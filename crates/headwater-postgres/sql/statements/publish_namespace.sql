@@ -1,2 +1,0 @@
--- Makes a namespace's publication.
-SELECT headwater.publish_namespace($1)

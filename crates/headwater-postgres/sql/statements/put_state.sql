@@ -1,4 +1,0 @@
--- Keeps the state of an id, or deletes it, in a history only.
-SELECT headwater.put_state($1, $2, $3, $4, $5, $6, $7, $8)
- WHERE headwater.require_history($9)
-

@@ -1,2 +1,0 @@
--- Gives leases up.
-SELECT headwater.release_leases($1, $2, $3, $4, $5)

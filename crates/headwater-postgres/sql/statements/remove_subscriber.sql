@@ -1,2 +1,0 @@
--- Forgets a subscriber.
-SELECT headwater.remove_subscriber($1, $2, $3)

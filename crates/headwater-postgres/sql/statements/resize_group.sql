@@ -1,2 +1,0 @@
--- Changes the number of partitions.
-SELECT headwater.resize_group($1, $2, $3)

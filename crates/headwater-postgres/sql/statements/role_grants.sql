@@ -1,2 +1,0 @@
--- The grants in a namespace, or in all.
-SELECT namespace, role, kind, granted_at FROM headwater.role_grants($1)

@@ -1,2 +1,0 @@
--- What became of the due times of a schedule.
-SELECT * FROM headwater.schedule_history($1, $2, $3)

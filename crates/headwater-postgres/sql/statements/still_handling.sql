@@ -1,2 +1,0 @@
--- Whether this is still the transaction that begin_limited.sql marked: not if it was committed or rolled back since.
-SELECT coalesce(pg_catalog.current_setting('headwater.handling', true), '') = 'on'

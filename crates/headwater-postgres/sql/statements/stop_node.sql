@@ -1,2 +1,0 @@
--- A node says that it ends.
-SELECT headwater.stop_node($1, $2, $3)

@@ -1,2 +1,0 @@
--- Whether this process may maintain the months of a namespace; others wait until it is done, or for five minutes.
-SELECT headwater.begin_maintenance($1, '5 minutes')

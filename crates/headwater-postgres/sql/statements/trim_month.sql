@@ -1,2 +1,0 @@
--- Takes a month out of the log.
-SELECT events, losers FROM headwater.trim_month($1, $2, $3)

@@ -1,5 +1,0 @@
--- Who may still commit events, in a history only.
-SELECT above_sequence, pid, application_name, started_at, extract(epoch FROM pg_catalog.clock_timestamp() - started_at)::float8 AS age, transaction
-  FROM headwater.writers($1)
- WHERE headwater.require_history($2)
- ORDER BY above_sequence, pid
