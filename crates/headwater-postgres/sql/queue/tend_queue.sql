@@ -37,7 +37,7 @@ BEGIN
                  WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
                    AND c.visible_at >= q.expired_from AND c.visible_at <= moment
                    AND NOT (c.done AND c.number = tend_queue.newest)
-                 ORDER BY c.visible_at LIMIT 100) e;
+                 ORDER BY c.visible_at, c.number LIMIT 100) e;
         -- As many as were asked for: there may be more.
         IF coalesce(cardinality(candidates), 0) < 100 THEN
             q.expired_from := moment;

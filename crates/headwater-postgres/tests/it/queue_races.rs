@@ -155,6 +155,18 @@ async fn more_expired_claims_than_one_look_takes_are_all_found() {
     assert_eq!(again, (1..=250).collect::<Vec<_>>());
 }
 
+/// Claims that one call made expire at the same time. Their rows may be stored in any order.
+#[tokio::test]
+async fn claims_that_expire_at_the_same_time_are_delivered_in_the_order_in_which_they_were_made() {
+    let mut shop = Shop::open(2).await;
+    let [first, second] = [shop.claim(1).await.remove(0), shop.claim(1).await.remove(0)];
+    shop.expire(second.claim_id).await;
+    shop.expire(first.claim_id).await;
+    let moments = shop.number("SELECT count(DISTINCT visible_at) FROM headwater_private.claims").await;
+    assert_eq!(moments, 1, "both expire at the same time");
+    assert_eq!(delivered(&shop.claim_each(1).await), [[1], [2]]);
+}
+
 #[tokio::test]
 async fn letters_that_are_redriven_while_others_are_queued_are_found() {
     let shop = Shop::open(2).await;
