@@ -1,9 +1,11 @@
 -- headwater.ack(namespace, subscriber_id, claim_id, sequences)
 -- Public: in docs/sql.md.
--- Finishes a claim, or some of its events: they are not delivered again. In the caller's transaction: with a rollback they stay claimed.
--- Naming events that were settled before does nothing, nor does a claim that is NULL, as
--- headwater.claim answers it where it has looked far and found nothing.
--- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the claim. Writes: the claim, a redriven dead letter.
+-- Finishes a claim, or some of its events: they are not delivered again. The call is part of the
+-- caller's transaction: after a rollback the events are still claimed. Events that were settled
+-- before are ignored. A call without a claim (NULL) and without sequences does nothing:
+-- headwater.claim returns a row without a claim if it has looked far and found nothing.
+-- Raises: WH001, WH002, WH014 if the claim is lost. Locks: the claim. Writes: the claim, a redriven
+-- dead letter.
 CREATE OR REPLACE FUNCTION headwater.ack(namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -16,7 +18,7 @@ BEGIN
         RETURN;
     END IF;
     IF ack.sequences IS NULL THEN
-        -- Most acks are this: what held_claim and end_claim do, in one statement.
+        -- Most acks take this path. It does what held_claim and end_claim do, in one statement.
         DELETE FROM headwater_private.claims c
          WHERE c.claim_id = ack.claim_id AND NOT c.done AND NOT c.of_letter
            AND c.namespace_id IS NOT DISTINCT FROM ns.namespace_id AND c.subscriber_id IS NOT DISTINCT FROM ack.subscriber_id

@@ -1,5 +1,7 @@
 -- headwater_private.ack_claims(namespace_id, subscriber_id, claim_ids, kept)
--- Acks whole claims, all or none. The claim with the number `kept` is only marked as done, since it has the queue's state: answers whether it was among them. The caller holds the queue's lock.
+-- Acks whole claims, all or none. The claim with the number `kept` carries the queue's state, so
+-- its row stays and is only marked as done. Returns whether this claim was among them. The caller
+-- holds the queue's lock.
 -- Raises: WH014. Locks, writes: claims, redriven dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.ack_claims(namespace_id int, subscriber_id text, claim_ids uuid[], kept bigint)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -12,7 +14,8 @@ BEGIN
     WITH ended AS (
         UPDATE headwater_private.claims c SET done = true
          WHERE c.claim_id = ANY (claim_ids) AND NOT c.done AND c.number = kept
-           -- Not for an index, as in held_claim.
+           -- IS NOT DISTINCT FROM uses no index: the index on claim_id is the right one, as in
+           -- held_claim.
            AND c.namespace_id IS NOT DISTINCT FROM ack_claims.namespace_id
            AND c.subscriber_id IS NOT DISTINCT FROM ack_claims.subscriber_id
         RETURNING c.claim_id, c.of_letter, c.sequences, true AS is_kept

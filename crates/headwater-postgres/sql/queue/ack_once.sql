@@ -1,7 +1,9 @@
 -- headwater.ack_once(namespace, subscriber_id, claim_id, sequences)
--- As headwater.ack, in a transaction with effects: an event that was settled before makes it fail, so that the same ack a second time (the commit of the first
--- may have been slow) takes its effects back.
--- Raises: WH001, WH002, WH014 if the claim, or one of these events of it, is lost. Locks, writes: see ack.
+-- Does what headwater.ack does, in a transaction that has effects. It fails if an event was settled
+-- before. So if the same ack comes a second time, because the commit of the first one was slow, the
+-- effects of the second transaction are rolled back.
+-- Raises: WH001, WH002, WH014 if the claim, or one of these events, is lost. Locks, writes: see
+-- ack.
 CREATE OR REPLACE FUNCTION headwater.ack_once(namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,8 +1,9 @@
 -- headwater.attend_queues(namespace_id, node, incarnation, subscriber_ids, rates, lease_ms)
--- Notes for operators that an instance works on these queues, and how many events of each it
--- handles per second. It counts as a worker until the lease is over. The function writes if less
--- than two thirds of the lease are left, or if the rate has changed by a fifth. Workers whose lease
--- has been over for an hour are forgotten. Returns which of the queues are paused.
+-- Records for operators that an instance works on these queues, and how many events per second it
+-- handles of each. The instance counts as a worker until the lease is over. The function writes if
+-- less than two thirds of the lease are left, or if the rate has changed by more than a fifth. When
+-- it writes, it also deletes workers whose lease has been over for an hour. Returns which of the
+-- queues are paused.
 -- Raises: WH001, WH002, WH015. Locks: only the rows that it writes. Writes: queue_workers.
 CREATE OR REPLACE FUNCTION headwater.attend_queues(
     namespace_id int, node text, incarnation uuid, subscriber_ids text[], rates double precision[], lease_ms bigint,

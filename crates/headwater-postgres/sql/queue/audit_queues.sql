@@ -1,13 +1,17 @@
 -- headwater.audit_queues(namespace, subscriber_ids)
 -- Public: in docs/sql.md.
--- Looks for contradictions in the queues of shared subscribers (NULL: all), in one snapshot: what is behind a queue's frontier is settled unless it is in a
--- claim, a retry, an open range or a gap, so it must not be in two of them, nor anything in them that is ahead. Reads what is claimed or waits, not the log.
--- Answers a row for each subscriber and problem, with the first and last event, and their number:
---   held_twice          in two claims or retries
---   held_and_open       in a claim or retry, and in an open range: it would be claimed again
---   beyond_frontier     in a claim, retry, open range or gap, and ahead of the frontier: it would be claimed again
---   frontier_beyond_log the frontier has passed what the log has not got yet: it would be lost
---   letter_forgotten    a redriven dead letter is noted as queued, and is in no claim or retry
+-- Looks for contradictions in the queues of shared subscribers (NULL: all), in one snapshot. Every
+-- event at or below a queue's frontier is settled, unless it is in a claim, a retry, an open range
+-- or a gap. So no event may be in two of these, and none of these may hold an event after the
+-- frontier. Reads what is claimed or waits, not the log. Returns one row per subscriber and
+-- problem, with the first event, the last event, and the number of events:
+--   held_twice           in two claims or retries
+--   held_and_open        in a claim or retry, and in an open range: it would be claimed again
+--   beyond_frontier      in a claim, retry, open range or gap, and after the frontier: it would be
+--                        claimed again
+--   frontier_beyond_log  the frontier has passed sequences that the log does not have yet: their
+--                        events would be lost
+--   letter_forgotten     a redriven dead letter is marked as queued, but is in no claim or retry
 -- Raises: WH001. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.audit_queues(namespace text, subscriber_ids text[] DEFAULT NULL, caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (subscriber_id text, problem text, first_sequence bigint, last_sequence bigint, events bigint)
@@ -57,7 +61,7 @@ BEGIN
           FROM passed p JOIN queues q ON q.subscriber_id = p.subscriber_id
          WHERE p.last_sequence > q.frontier
          UNION ALL
-        -- A queue may begin ahead of the log; what is in flight there is in its gaps.
+        -- A queue may begin ahead of the log. Events in flight there are in its gaps.
         SELECT q.subscriber_id, 'frontier_beyond_log', q.frontier
           FROM queues q
          CROSS JOIN (SELECT headwater_private.newest_sequence(ns) AS last) l

@@ -1,9 +1,9 @@
 -- headwater_private.change_types(namespace_id, subscriber_id, event_types)
--- Changes what a queue takes (NULL: all types). The new types decide about events that no claim has
--- passed, and about events in a gap. So the old types never decide about an event that becomes
--- visible after the change: it is in front of the frontier or in a gap. Events that were left
--- behind for workers, and that the queue does not take any more, are settled. The caller holds the
--- queue's lock.
+-- Changes which event types a queue takes (NULL: all types). The new types decide about events that
+-- no claim has passed, and about events in a gap. So the old types never decide about an event that
+-- becomes visible after the change: such an event is after the frontier or in a gap. Events that
+-- were left behind for workers, and that the queue no longer takes, are settled. The caller holds
+-- the queue's lock.
 -- Raises: nothing. Locks: the subscriber. Writes: the subscriber, claims.
 CREATE OR REPLACE FUNCTION headwater_private.change_types(namespace_id int, subscriber_id text, event_types text[])
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -19,7 +19,7 @@ BEGIN
     q.open := ARRAY(SELECT o FROM unnest(q.open) o
                      WHERE change_types.event_types IS NULL OR headwater_private.matches_pattern(o.event_type, change_types.event_types));
     IF cardinality(q.open) <> cardinality((newest.state).open) THEN
-        -- In a row of its own: an ack may have locked the newest.
+        -- Write a new row: an ack may have locked the newest one.
         PERFORM headwater_private.save_queue(change_types.namespace_id, change_types.subscriber_id, newest.number, newest.done, '{}', q);
     END IF;
 END

@@ -1,5 +1,6 @@
 -- headwater_private.check_claim(event_types, worker, max_attempts, max_scan)
--- Raises: WH002 for what a claim cannot ask. Locks, writes: nothing.
+-- Checks arguments of a claim.
+-- Raises: WH002 if one of them is invalid. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.check_claim(event_types text[], worker text, max_attempts int, max_scan bigint)
 RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,5 @@
 -- headwater_private.check_per_claim(per_claim)
+-- Checks how many events one claim may hold.
 -- Raises: WH002 unless per_claim is NULL, or 1 or more. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.check_per_claim(per_claim int)
 RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

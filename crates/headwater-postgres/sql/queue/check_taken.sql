@@ -1,6 +1,6 @@
 -- headwater_private.check_taken(subscriber_id, event_types, takes)
--- Checks that a queue takes all of some event types.
--- Raises: WH002 with the types that it does not take. Locks, writes: nothing.
+-- Checks that a queue takes all of the given event types.
+-- Raises: WH002, which names the types that the queue does not take. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.check_taken(subscriber_id text, event_types text[], takes text[])
 RETURNS void LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- headwater_private.checked_types(event_types)
--- Returns the event types that a queue is to take, as they are stored: each once, in order; NULL if
--- they are all types.
+-- Returns the event types that a queue is to take, in the form in which they are stored: sorted,
+-- each type once. NULL: all types.
 -- Raises: WH002 if the list is empty, or if an element is not an event type, in which * may stand
 -- for any characters. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.checked_types(event_types text[])

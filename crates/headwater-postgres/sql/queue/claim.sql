@@ -1,23 +1,34 @@
--- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker, max_attempts, acks, per_claim, max_scan, with_events)
+-- headwater.claim(namespace, subscriber_id, max_events, visibility, event_types, worker,
+-- max_attempts, acks, per_claim, max_scan, with_events)
 -- Public: in docs/sql.md.
--- Claims events of a shared subscriber, up to max_events in all, and answers them: nobody else gets them until the claim expires, after `visibility`, unless it is
--- extended. What failed or expired before comes first, then what others left behind, then what is new in the log. Finish each with headwater.ack, or hand it
--- back with headwater.nack, by its claim_id: events that were claimed together share one. redelivery_count is 0 the first time.
---   event_types    only these, in which * stands for any characters; the others are left for other workers (NULL or *: all that the queue takes). What the queue
---                  does not take, as register_subscriber was told, is settled by the claim that passes it, and cannot be asked for
---   max_attempts   an event that was delivered so often is not delivered again when it fails: it becomes a dead letter
---   acks           claims that are done: acked before anything else, all or none
---   per_claim      new events come in claims of so many at most, which can be worked on side by side (NULL: in one)
+-- Claims up to max_events events of a shared subscriber, and returns them. Nobody else gets these
+-- events until the claim expires: after `visibility`, unless it is extended. Events that failed or
+-- expired before come first, then events that others left behind, then new events of the log.
+-- Finish each event with headwater.ack, or hand it back with headwater.nack, by its claim_id:
+-- events that were claimed together share one claim_id. redelivery_count is 0 for the first
+-- delivery.
+--   event_types    only these types, in which * stands for any characters (NULL or *: all types
+--                  that the queue takes). Events of other types are left for other workers. A type
+--                  that the queue does not take (see register_subscriber) cannot be asked for: the
+--                  claim that passes its events settles them.
+--   max_attempts   an event that fails after this many deliveries is not delivered again: it
+--                  becomes a dead letter
+--   acks           claims that are done: they are acked before anything else, all or none
+--   per_claim      at most how many new events one claim holds, so that several claims can be
+--                  worked on side by side (NULL: all of them)
 --   max_scan       about how many events the call may look through (NULL: all)
---   with_events    false: answers one row per claim, whose event columns are NULL. Read the events with headwater.read_claims after the
---                  commit: then other workers claim while you read.
--- Of some types, a claim that has found three quarters of max_events does not look on for the rest.
--- No rows: there is nothing to claim now, up to the end of the log. Where nothing was found in
--- max_scan events, one row comes whose columns are all NULL: what was looked
--- through is noted, so ask again.
--- A paused subscriber gets nothing. Until the caller's transaction ends, nobody else claims events of this subscriber.
--- Raises: WH001, WH002, WH006, WH012, WH013 if the subscriber is not shared, WH014 if one of the acks is lost.
--- Locks: the queue. Writes: claims, retries, dead letters.
+--   with_events    false: returns one row per claim, with NULL in the columns of the event. Read
+--                  the events with headwater.read_claims after the commit: then other workers claim
+--                  while you read.
+-- A claim of only some types that has found three quarters of max_events does not look for the
+-- rest.
+-- No rows: there is nothing to claim now, up to the end of the log. If nothing was found in
+-- max_scan events, the result is one row in which every column is NULL. How far the call has looked
+-- is recorded, so claim again.
+-- A paused subscriber gets nothing. Until the caller's transaction ends, nobody else claims events
+-- of this subscriber.
+-- Raises: WH001, WH002, WH006, WH012, WH013 if the subscriber is not shared, WH014 if one of the
+-- acks is lost. Locks: the queue. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.claim(
     namespace     text,
     subscriber_id text,
@@ -34,13 +45,14 @@ CREATE OR REPLACE FUNCTION headwater.claim(
 ) RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
                  created_at timestamptz, recorded_at timestamptz, namespace_id int, schema_version int, event_id uuid, correlation_id uuid,
                  causation_id uuid, event_type text, stream_id text, key text, actor_id text, headers jsonb, data jsonb)
--- A plan that was made when the tables were empty must not read through them later; and planning each time costs more than all else here.
+-- A plan that was made while the tables were empty must not scan them later. And planning each call
+-- anew costs more than everything else here.
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     types     text[] := claim.event_types;
-    -- The types as patterns of LIKE, if there is a * in them.
+    -- The types as LIKE patterns, if one of them holds a *.
     likes     text[];
     step      record;
     one       headwater_private.claims;
@@ -49,7 +61,7 @@ DECLARE
     claim_ids uuid[];
     firsts    bigint[];
 BEGIN
-    -- Most callers ask for nothing wrong: then nothing is checked one by one.
+    -- Usually all arguments are valid. Then they are not checked one by one.
     IF (claim.max_events BETWEEN 1 AND 100000 AND claim.visibility > interval '0' AND claim.visibility <= interval '30 days'
         AND extract(year FROM claim.visibility) = 0 AND extract(day FROM claim.visibility) BETWEEN -1000 AND 1000
         AND claim.max_attempts >= 1 AND coalesce(claim.per_claim >= 1, true) AND coalesce(claim.max_scan >= 1, true)
@@ -74,7 +86,7 @@ BEGIN
     END IF;
     step := headwater_private.take_claims(claim.namespace, claim.subscriber_id, claim.max_events, claim.visibility, types, likes, claim.worker,
                 claim.max_attempts, claim.acks, claim.per_claim, claim.max_scan, false, caller);
-    -- The events in statements of their own: they see all that the claim saw.
+    -- Read the events in statements of their own, which see everything that the claim saw.
     IF step.claim_id IS NOT NULL THEN
         IF claim.with_events IS FALSE THEN
             claim_id := step.claim_id;
@@ -112,7 +124,7 @@ BEGIN
         END IF;
         claim_ids := ARRAY[one.claim_id];
         firsts := ARRAY[one.first_sequence];
-        -- Claims of one range are read in one go: they follow each other.
+        -- Claims of one range follow each other, so read them in one go.
         WHILE nth <= cardinality(step.made) LOOP
             next_ := step.made[nth];
             EXIT WHEN next_.sequences IS NOT NULL OR nth = step.new_from;

@@ -1,4 +1,5 @@
 -- headwater_private.claim_lost(subscriber_id, claim_ids)
+-- Refuses a call, because the caller no longer holds these claims.
 -- Raises: WH014, always. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.claim_lost(subscriber_id text, claim_ids uuid[])
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -1,5 +1,6 @@
 -- headwater_private.claimed_events(namespace_id, first_sequence, last_sequence, types, sequences)
--- The events of a claim or retry, in order: those in `sequences` if that is not NULL, else all in the range, of `types` if that is not NULL.
+-- Returns the events of a claim or retry, in order: those in `sequences` if that is not NULL.
+-- Otherwise it returns all events in the range, only of `types` if that is not NULL.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.claimed_events(
     namespace_id int, first_sequence bigint, last_sequence bigint, types text[], sequences bigint[]

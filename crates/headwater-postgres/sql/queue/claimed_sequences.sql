@@ -1,5 +1,7 @@
--- headwater_private.claimed_sequences(namespace_id, first_sequence, last_sequence, sequences, event_types)
--- The events that a claim still has, ascending: those listed, or all in the range of these types.
+-- headwater_private.claimed_sequences(namespace_id, first_sequence, last_sequence, sequences,
+-- event_types)
+-- Returns the sequences of the events that a claim still has, ascending: those in `sequences` if
+-- that is not NULL. Otherwise it returns all events of these types in the range (NULL: all types).
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.claimed_sequences(
     namespace_id int, first_sequence bigint, last_sequence bigint, sequences bigint[], event_types text[]

@@ -1,6 +1,8 @@
 -- headwater_private.end_claim(claim)
--- Nothing of a claim is left to do: its row goes, or, if it is the newest, stays for the queue's state, and is done. Who does not hold the queue's lock may take
--- it for the newest while a newer one is about to be committed: it stays then until it would have expired.
+-- Ends a claim of which nothing is left to do: deletes its row. The row of the newest claim carries
+-- the queue's state, so it stays and is marked as done. A caller without the queue's lock may take
+-- a claim for the newest while a newer one is about to be committed. Then the row stays until the
+-- claim would have expired.
 -- Raises: nothing. Locks, writes: the claim.
 CREATE OR REPLACE FUNCTION headwater_private.end_claim(claim headwater_private.claims)
 RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off

@@ -1,8 +1,12 @@
--- headwater_private.expire_claims(namespace_id, subscriber_id, newest, candidates, moment, why, q, newest_ended)
--- Takes back what is left of expired claims, to be delivered again, each event alone; deletes those that are done. Only of a claim that was handed out alone
--- does this count as an attempt: of the others nobody knows which event its worker had begun. The newest stays for its state, and is done:
--- `newest_ended` tells so. `why` is what the attempt says, a format with the worker's name. A candidate that somebody has locked, as by an ack that is not committed, is noted in q, and looked at next time. The
--- caller holds the queue's lock.
+-- headwater_private.expire_claims(namespace_id, subscriber_id, newest, candidates, moment, why, q,
+-- newest_ended)
+-- Takes back what is left of expired claims: each of their events is delivered again, alone.
+-- Deletes the claims that are done. The expiry counts as an attempt only if the event was handed
+-- out alone: of several events, nobody knows which one the worker had begun. The newest claim
+-- stays, because it carries the queue's state, and is marked as done: newest_ended says so. `why`
+-- is the error that the attempt records: a format with the worker's name. If somebody has locked a
+-- candidate, for example with an ack that is not committed yet, it is recorded in `q`, and the next
+-- call looks at it. The caller holds the queue's lock.
 -- Raises: nothing. Locks: claims. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.expire_claims(
     namespace_id int, subscriber_id text, newest bigint, candidates bigint[], moment timestamptz, why text,
@@ -23,7 +27,8 @@ BEGIN
            AND c.visible_at <= moment
            FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            -- Locked, gone, or extended: a later statement tells. What was extended is found by its time.
+            -- The claim is locked, gone or extended: a later statement tells which. An extended
+            -- claim is found by its new time.
             PERFORM FROM headwater_private.claims c
               WHERE c.namespace_id = expire_claims.namespace_id AND c.subscriber_id = expire_claims.subscriber_id AND c.number = candidate
                 AND c.visible_at <= moment;

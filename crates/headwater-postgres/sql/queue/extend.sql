@@ -1,7 +1,7 @@
 -- headwater.extend(namespace, subscriber_id, claim_id, visibility)
 -- Public: in docs/sql.md.
--- Keeps a claim for `visibility` from now on; never shorter than it is. Answers when it expires.
--- Without a claim (NULL), does nothing.
+-- Keeps a claim for `visibility` from now on, and never makes it shorter. Returns when the claim
+-- expires. A call without a claim (NULL) does nothing.
 -- Raises: WH001, WH002, WH014 if the claim is lost. Locks, writes: the claim.
 CREATE OR REPLACE FUNCTION headwater.extend(namespace text, subscriber_id text, claim_id uuid, visibility interval, caller headwater.caller DEFAULT current_user)
 RETURNS timestamptz LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off
@@ -15,7 +15,8 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM headwater_private.held_claim(ns.namespace_id, extend.subscriber_id, extend.claim_id, NULL);
-    -- A claim whose visible_at could fall might fall below what claimers have looked at already, where nobody would find it.
+    -- visible_at must never decrease: the search for expired claims begins at the time up to which
+    -- the last search came, so it would not find a claim that fell below that time.
     UPDATE headwater_private.claims c SET visible_at = greatest(c.visible_at, clock_timestamp() + extend.visibility)
      WHERE c.claim_id = extend.claim_id
     RETURNING c.visible_at INTO new_visible;

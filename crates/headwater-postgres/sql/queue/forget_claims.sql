@@ -1,7 +1,9 @@
 -- headwater_private.forget_claims(namespace_id, subscriber_id)
--- Forgets all claims and retries of a shared subscriber: whoever holds one has lost it. Redriven letters among them are to be queued again. The caller holds
--- the queue's lock, and the subscriber's row.
--- Raises: nothing. Locks: claims, letters. Writes: claims and retries are deleted; letters, and that they are to be looked at.
+-- Deletes all claims and retries of a shared subscriber: workers that hold a claim have lost it.
+-- Redriven letters among them are to be queued again. The caller holds the queue's lock, and has
+-- locked the subscriber's row.
+-- Raises: nothing. Locks: claims, letters. Writes: claims and retries (deletes them), letters, and
+-- in the subscriber that there are letters to queue.
 CREATE OR REPLACE FUNCTION headwater_private.forget_claims(namespace_id int, subscriber_id text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

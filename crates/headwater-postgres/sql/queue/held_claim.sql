@@ -1,5 +1,5 @@
 -- headwater_private.held_claim(namespace_id, subscriber_id, claim_id, sequences)
--- A claim that is still held, locked; `sequences` must lie in its range.
+-- Returns a claim that is still held, and locks it. All of `sequences` must lie in its range.
 -- Raises: WH002, WH014. Locks: the claim. Writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.held_claim(namespace_id int, subscriber_id text, claim_id uuid, sequences bigint[])
 RETURNS headwater_private.claims LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off
@@ -11,7 +11,8 @@ BEGIN
     SELECT c.* INTO claim FROM headwater_private.claims c
      WHERE c.claim_id = held_claim.claim_id AND NOT c.done
        FOR UPDATE;
-    -- Not in the statement: an index over these would do for it, and is none for it.
+    -- These conditions are not in the statement: the planner could choose an index on these
+    -- columns, but the index on claim_id is the right one.
     IF NOT FOUND OR claim.namespace_id <> held_claim.namespace_id OR claim.subscriber_id IS DISTINCT FROM held_claim.subscriber_id THEN
         PERFORM headwater_private.claim_lost(held_claim.subscriber_id, ARRAY[held_claim.claim_id]);
     END IF;

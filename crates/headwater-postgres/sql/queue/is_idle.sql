@@ -1,6 +1,8 @@
 -- headwater_private.is_idle(namespace_id, subscriber_id, tail_after, tail_from, types, likes)
--- Whether a queue has nothing to claim and nothing to note: asked before its lock is taken, so that who finds nothing neither waits nor writes. What
--- another is claiming at the same time is not seen as claimed, and only makes this answer no.
+-- Returns whether a queue has nothing to claim and nothing to record. take_claims asks this before
+-- it takes the queue's lock, so a claim that finds nothing neither waits nor writes. Events that
+-- another session is claiming at the same time do not look claimed here. That can only make the
+-- answer false.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.is_idle(
     namespace_id int, subscriber_id text, tail_after bigint, tail_from timestamptz, types text[], likes text[]
@@ -25,7 +27,7 @@ BEGIN
     ELSIF frontier < is_idle.tail_after THEN
         RETURN headwater_private.next_recorded_at(is_idle.namespace_id, frontier) IS NULL;
     END IF;
-    -- Most often that is enough. In order, so that the index is used that has it.
+    -- Usually this statement is enough. ORDER BY makes it use the index that has this order.
     PERFORM FROM headwater_private.tail_events() e
       WHERE e.namespace_id = is_idle.namespace_id AND e.global_sequence > frontier
       ORDER BY e.global_sequence LIMIT 1;

@@ -1,5 +1,5 @@
 -- headwater_private.merge_open(open)
--- Open ranges in order, those of a type that touch made one.
+-- Returns open ranges in order. Ranges of the same type that touch become one range.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.merge_open(open headwater_private.open_range[])
 RETURNS headwater_private.open_range[] LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

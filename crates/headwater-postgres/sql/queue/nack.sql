@@ -1,11 +1,15 @@
 -- headwater.nack(namespace, subscriber_id, claim_id, sequences, delay, error, permanent, tried)
 -- Public: in docs/sql.md.
--- Hands a claim back, or some of its events: they are delivered again after the delay, or, if they were delivered as often as the
--- claim allows, or the failure is permanent, become dead letters. What was not even tried does not count as delivered. Naming events that were settled before does nothing. Until the caller's transaction ends, nobody else
--- claims or hands back events of this subscriber. Without a claim (NULL), does nothing.
--- A crash of the server must not put them back into the claim, which whoever acks the rest would ack with it: so the transaction waits for the disk, also in a
--- session with synchronous_commit = off.
--- Raises: WH001, WH002, WH006, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the claim, retries, dead letters.
+-- Hands back a claim, or some of its events: they are delivered again after the delay. They become
+-- dead letters if they were delivered as often as the claim allows, or if the failure is permanent.
+-- Events that were not tried do not count as delivered. Events that were settled before are
+-- ignored. A call without a claim (NULL) and without sequences does nothing. Until the caller's
+-- transaction ends, nobody else claims or hands back events of this subscriber.
+-- The transaction waits for the disk, also in a session with synchronous_commit = off. Otherwise a
+-- crash of the server could put the events back into the claim, and an ack of the rest would ack
+-- them too.
+-- Raises: WH001, WH002, WH006, WH014 if the claim is lost. Locks: the queue, the claim. Writes: the
+-- claim, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.nack(
     namespace text, subscriber_id text, claim_id uuid, sequences bigint[] DEFAULT NULL, delay interval DEFAULT '0', error text DEFAULT NULL,
     permanent boolean DEFAULT false, tried boolean DEFAULT true,
@@ -39,9 +43,9 @@ BEGIN
     ELSIF NOT nack.tried THEN
         claim.attempts := claim.attempts - 1;
     END IF;
-    -- Who handed it back has survived it.
+    -- A worker that hands an event back has survived it.
     claim.suspect := claim.suspect AND NOT nack.tried;
-    -- Not before what claims have looked at, whatever the clock does.
+    -- Never before the time up to which claims have looked, even if the clock goes back.
     SELECT n.number, n.done, n.state INTO newest FROM headwater_private.queue_states n
      WHERE n.namespace_id = claim.namespace_id AND n.subscriber_id = claim.subscriber_id;
     moment := greatest(clock_timestamp(), (newest.state).moment, (newest.state).due_from);
@@ -51,7 +55,7 @@ BEGIN
     ELSE
         PERFORM headwater_private.fail_claimed(claim, failed, again_at, coalesce(nack.error, 'handed back without a reason'));
     END IF;
-    PERFORM headwater_private.look_by(claim.namespace_id, claim.subscriber_id, newest.number, newest.done, newest.state, again_at, moment);
+    PERFORM headwater_private.note_due(claim.namespace_id, claim.subscriber_id, newest.number, newest.done, newest.state, again_at, moment);
     IF cardinality(failed) = cardinality(present) THEN
         PERFORM headwater_private.end_claim(claim);
     ELSIF cardinality(failed) > 0 THEN

@@ -1,5 +1,5 @@
 -- headwater_private.new_claim(namespace_id, subscriber_id, worker, max_attempts, visible_at)
--- A claim of events that were never delivered, without the events.
+-- Returns a claim for events that were never delivered. It does not have the events yet.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.new_claim(
     namespace_id int, subscriber_id text, worker text, max_attempts int, visible_at timestamptz, OUT one headwater_private.claims

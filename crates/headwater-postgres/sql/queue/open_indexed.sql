@@ -1,5 +1,6 @@
 -- headwater_private.open_indexed(namespace_id, wanted, from_sequence, gaps, room)
--- The first `room` events in open ranges of a queue from a sequence on, outside of its gaps, by the index; NULL: the namespace has none that is ready.
+-- Finds in the type index the first `room` events that lie in open ranges of a queue, at or after
+-- from_sequence and outside the gaps. NULL: the namespace has no index that is ready.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.open_indexed(
     namespace_id int, wanted headwater_private.open_range[], from_sequence bigint, gaps bigint[], room int

@@ -1,6 +1,8 @@
 -- headwater_private.queue_letters(namespace_id, subscriber_id, moment)
--- Redriven dead letters of a shared subscriber become retries, due at once; answers whether there may be more of them. The caller holds the queue's lock.
--- Raises: nothing. Locks: the subscriber, letters. Writes: retries, the letters, and that they were looked at.
+-- Turns redriven dead letters of a shared subscriber into retries that are due at once. Returns
+-- whether there may be more of them. The caller holds the queue's lock.
+-- Raises: nothing. Locks: the subscriber, letters. Writes: retries, the letters, and in the
+-- subscriber that they were looked at.
 CREATE OR REPLACE FUNCTION headwater_private.queue_letters(namespace_id int, subscriber_id text, moment timestamptz)
 RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -9,7 +11,7 @@ DECLARE
     epoch bigint;
     made  int;
 BEGIN
-    -- The subscriber before its letters, as everywhere.
+    -- Lock the subscriber before its letters, as everywhere.
     SELECT s.letters_epoch INTO epoch FROM headwater_private.subscribers s
      WHERE s.namespace_id = queue_letters.namespace_id AND s.subscriber_id = queue_letters.subscriber_id AND s.partition = 0
        FOR NO KEY UPDATE;

@@ -29,9 +29,11 @@ BEGIN
      ORDER BY q.subscriber_id;
 END
 $$;
--- The subscribers with one partition, of all namespaces, and where their queues stand, if they are shared. One view for both: whoever asks for
--- all of them reads the table once. Sets are joined: lookups for each queue cost ten times as much for ten thousand queues, and the rows of
--- one namespace are found by index either way. The newest claim has the state, as in headwater_private.queue_states.
+-- The subscribers with one partition, of all namespaces, and where their queues stand if they are
+-- shared. There is one view for both, so a query for all subscribers reads the table once. The view
+-- joins sets: a lookup per queue costs ten times as much for ten thousand queues, and the rows of
+-- one namespace are found by index either way. The newest claim carries the state, as in
+-- headwater_private.queue_states.
 CREATE OR REPLACE VIEW headwater_private.places AS
 SELECT s.namespace_id, s.subscriber_id, s.mode,
        CASE s.mode WHEN 'shared'
@@ -61,7 +63,7 @@ SELECT s.namespace_id, s.subscriber_id, s.mode,
                FROM headwater_private.queue_workers w WHERE w.seen_until > clock_timestamp() GROUP BY w.namespace_id, w.subscriber_id) w
          ON w.namespace_id = s.namespace_id AND w.subscriber_id = s.subscriber_id
  WHERE s.partition = 0 AND (s.partitions = 1 OR s.mode = 'shared');
--- What headwater.queue_status answers, of all namespaces.
+-- What headwater.queue_status returns, for all namespaces.
 CREATE OR REPLACE VIEW headwater_private.queue_positions AS
 SELECT p.namespace_id, p.subscriber_id, p.position, p.frontier, p.claims, p.in_flight, p.retries, p.gaps, p.left_behind, p.paused, p.owner_node,
        p.event_types, p.workers, p.rate

@@ -1,7 +1,8 @@
 -- headwater.read_claims(namespace, subscriber_id, claim_ids)
 -- Public: in docs/sql.md.
--- The events of claims that are not done, as headwater.claim answers them: for claims that were made without their events. Call it after the commit of
--- the claims: nobody waits while they are read. A claim that is lost or done has no rows.
+-- Returns the events of claims that are not done, in the form in which headwater.claim returns
+-- them. It is for claims that were made without their events. Call it after the commit of the
+-- claims: then nobody waits while you read. A claim that is lost or done has no rows.
 -- Raises: WH001, WH015. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater.read_claims(namespace text, subscriber_id text, claim_ids uuid[], caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (claim_id uuid, redelivery_count int, global_sequence bigint, stream_version bigint, transaction_id bigint,
@@ -22,7 +23,8 @@ BEGIN
           FROM headwater_private.claims c
           JOIN headwater_private.namespaces n ON n.namespace_id = c.namespace_id
          WHERE c.claim_id = wanted AND NOT c.done
-           -- Not for an index, as in held_claim.
+           -- IS NOT DISTINCT FROM uses no index: the index on claim_id is the right one, as in
+           -- held_claim.
            AND c.subscriber_id IS NOT DISTINCT FROM read_claims.subscriber_id
            AND n.namespace IS NOT DISTINCT FROM read_claims.namespace
            AND (pg_has_role(read_claims.caller, current_user, 'USAGE')
@@ -40,7 +42,7 @@ BEGIN
                        FROM headwater_private.claimed_events(one.namespace_id, one.first_sequence, one.last_sequence, one.event_types, one.sequences) e;
     END LOOP;
     IF NOT read_any THEN
-        -- Nothing is left of them, or there is something wrong.
+        -- Either nothing is left of the claims, or something is wrong: then this raises the error.
         PERFORM headwater_private.open_namespace(read_claims.namespace, caller, 'consumer');
     END IF;
 END

@@ -1,15 +1,23 @@
 -- headwater.reap_unhandled(namespace, grace, subscriber_id, max_events, letters, settled)
 -- Public: in docs/sql.md.
--- Settles events that nobody handles: those that lie behind the frontier of a shared subscriber (claims left them for workers of other
--- types) and whose type no live node has handled for `grace`. These become dead letters, with the reason: messages, unless a subscriber of a live node names
--- their type: what has no stream and was emitted by a node (its header producer_node_id says so), or by whomever in a namespace that nobody reads but handlers;
--- events of a type that a node handles which is not alive and not forgotten; what a worker had before. Letters that are redriven are dead again. The rest counts as
--- done, since others get it: what belongs to a stream or was imported is history, a broadcast goes to each node, and what has no producer goes to the
+-- Settles events that nobody handles. They lie at or below the frontier of a shared subscriber,
+-- because claims left them for workers of other types, and no live node has handled their type for
+-- `grace`. These events become dead letters, with the reason:
+--   messages     an event without a stream, unless a subscriber of a live node names its type. A
+--                node must have emitted it (the header producer_node_id says so). If only handlers
+--                read the namespace, anybody except an import may have emitted it.
+--   dead nodes   an event whose type is handled by a node that is not alive, but not forgotten.
+--   second try   an event that a worker had before. A redriven letter is dead again.
+-- All other events count as done, because others get them: events of a stream and imported events
+-- are history, a broadcast goes to each node, and an event without a producer goes to the
 -- namespace's other subscribers.
--- The time counts from the first call that finds nobody, and anew when none was made for as long, or 10 minutes: where all nodes were down,
--- their types are not given up because one of them comes back first.
--- Answers how many became letters, and how many were settled in all: call again until nothing is.
--- Raises: WH001, WH002, WH006. Locks: the queue. Writes: unhandled_types, claims, retries, dead letters.
+-- The time counts from the first call that finds nobody. It starts anew if no call was made for
+-- `grace` or for 10 minutes, whichever is longer. So if all nodes were down, the first node that
+-- comes back does not give up the types of the others.
+-- Returns how many events became letters, and how many were settled in all. Call again until
+-- nothing is settled.
+-- Raises: WH001, WH002, WH006. Locks: the queue. Writes: unhandled_types, claims, retries, dead
+-- letters.
 CREATE OR REPLACE FUNCTION headwater.reap_unhandled(
     namespace text, grace interval DEFAULT '5 minutes', subscriber_id text DEFAULT 'handlers', max_events int DEFAULT 5000,
     OUT letters bigint, OUT settled bigint,
@@ -21,10 +29,10 @@ DECLARE
     at         timestamptz := clock_timestamp();
     waiting    text[];
     doomed     text[];
-    -- of these: those that some node handles, alive or not, and those that a live one names
+    -- The doomed types that some node handles, alive or not, and those that a live node names.
     known      text[];
     subscribed text[];
-    -- by others than handlers
+    -- Whether somebody other than handlers reads the namespace.
     read_      boolean;
     made       headwater_private.claims[];
     claim      headwater_private.claims;
@@ -75,7 +83,7 @@ BEGIN
       FROM headwater_private.take_claims(reap_unhandled.namespace, reap_unhandled.subscriber_id, reap_unhandled.max_events, interval '1 minute', doomed,
                                  NULL, NULL, 4, NULL, NULL, 1000000, true, caller) t;
     FOREACH claim IN ARRAY made LOOP
-        -- In a statement of its own: it sees all that the claim saw.
+        -- A statement of its own, which sees everything that the claim saw.
         FOR lot IN
             SELECT e.event_type, e.for_handlers, array_agg(e.global_sequence ORDER BY e.global_sequence) AS sequences
               FROM (SELECT e.event_type, e.global_sequence,

@@ -1,10 +1,10 @@
 -- headwater_private.return_claims(namespace_id, worker)
--- Takes back the claims that a worker holds in all queues of a namespace, as if they had expired:
--- the process that made them was replaced. A process that settles one of them later is refused,
--- since it is gone. A claim that another session is settling at this moment is left to that
--- session, and expires by itself if the session fails. If the lock of a queue is not free within
--- two seconds, its claims expire by themselves too. Reads the claims of the namespace that are
--- held.
+-- Takes back the claims that a worker holds in all queues of a namespace, as if they had expired: a
+-- new process has replaced the process that made them. If the old process settles one of them
+-- later, it is refused, because the claim is gone. If another session is settling a claim at this
+-- moment, the claim is left to that session, and expires by itself if the session fails. If the
+-- lock of a queue is not free within two seconds, its claims expire by themselves too. Reads the
+-- held claims of the namespace.
 -- Raises: nothing. Locks: the queues, one after the other in order, and the claims. Writes: claims,
 -- retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.return_claims(namespace_id int, worker text)
@@ -31,7 +31,7 @@ BEGIN
             SELECT n.number, n.done, n.state INTO newest FROM headwater_private.queue_states n
              WHERE n.namespace_id = return_claims.namespace_id AND n.subscriber_id = queue;
             q := newest.state;
-            -- Not before what claims have looked at, whatever the clock does.
+            -- Never before the time up to which claims have looked, even if the clock goes back.
             moment := greatest(clock_timestamp(), q.moment, q.expired_from, q.due_from);
             WITH held AS (
                 SELECT c.number FROM headwater_private.claims c
@@ -46,8 +46,8 @@ BEGIN
             CONTINUE WHEN numbers IS NULL;
             step := headwater_private.expire_claims(return_claims.namespace_id, queue, newest.number, numbers, moment,
                                                     'worker %L was replaced by a new process before it finished', q);
-            -- Claims have to look again at those that were skipped before, and at those that were
-            -- locked here.
+            -- The next claim must look again at the claims that were skipped before, and at those
+            -- that were locked here.
             q.skipped := ARRAY(SELECT DISTINCT s FROM unnest(q.skipped || (step.q).skipped) s ORDER BY s);
             q.look_at := '-infinity';
             q.moment := moment;

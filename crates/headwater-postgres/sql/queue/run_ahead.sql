@@ -1,6 +1,9 @@
 -- headwater_private.run_ahead(namespace_id, after, max_events, tail_from, known, hole, one_table)
--- How far the log goes on after a sequence without a hole, as the first max_events events tell: `known`, NULL if the next sequence is not visible. `hole`: not all of these
--- events are part of that run; NULL if there are no events. one_table: the run is in one table. Only for what is in the table of current months.
+-- Returns how far the log continues after a sequence without a hole, among the first max_events
+-- events. Only for events in the table of current months.
+--   known      the last sequence of this run; NULL if the next sequence is not visible
+--   hole       some of these events are not part of the run; NULL if there are no events
+--   one_table  the run is in one table
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.run_ahead(
     namespace_id int, after bigint, max_events int, tail_from timestamptz, OUT known bigint, OUT hole boolean, OUT one_table boolean

@@ -1,6 +1,7 @@
 -- headwater_private.run_of_types(namespace_id, after, most, types)
--- How far the log goes on after a sequence without a hole, and with nothing but events of `types`, as the next `most` sequences
--- tell. NULL: there is a hole among them. Only for what is in the table of the current month.
+-- Returns how far the log continues after a sequence without a hole and with only events of
+-- `types`, among the next `most` sequences. NULL: there is a hole among them. Only for events in
+-- the table of the current month.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.run_of_types(namespace_id int, after bigint, most int, types text[])
 RETURNS bigint LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,11 +1,14 @@
 -- headwater_private.save_queue(namespace_id, subscriber_id, newest, ended, made, q)
--- Writes claims that were made, and with them where the queue stands: in the newest row, which a done claim is written for if none was made. `newest`
--- is the number of the claim that has the state by now: if it has `ended`, it goes. The caller holds the queue's lock.
--- The view headwater_private.queue_states tells the state: what the newest claim carries, or, if there is no claim yet, where the subscriber began; with the
--- number of that claim, and whether nothing of it is left to do. A view, so that it becomes part of
--- the statement that asks. Besides these two, these know that the newest claim has
--- the state, each since a call would cost more than what it does: take_claims, is_idle, end_claim,
--- and the view places (in queue_status.sql).
+-- Writes the claims that were made, and with them the queue's state, which the newest row carries.
+-- If no claim was made, it writes a claim that is done, to carry the state. `newest` is the number
+-- of the claim that has carried the state so far: if it has `ended`, its row is deleted. The caller
+-- holds the queue's lock.
+-- The view headwater_private.queue_states returns the state of a queue, the number of the newest
+-- claim, and whether nothing of that claim is left to do. If there is no claim yet, the state says
+-- where the subscriber began. It is a view, so that it becomes part of the statement that asks.
+-- Besides these two, ack, take_claims, is_idle, end_claim and the view `places` (in
+-- queue_status.sql) know that the newest claim carries the state: there, a call would cost more
+-- than the work itself.
 -- Raises, locks: nothing. Writes: claims.
 CREATE OR REPLACE FUNCTION headwater_private.save_queue(
     namespace_id int, subscriber_id text, newest bigint, ended boolean, made headwater_private.claims[], q headwater_private.queue_state
@@ -22,7 +25,8 @@ BEGIN
                 one.uncounted, one.number, one.first_sequence, one.last_sequence, one.visible_at, one.claim_id, save_queue.subscriber_id, one.worker,
                 one.event_types, one.sequences, one.failures, q, one.one_table);
     ELSIF cardinality(made) > 1 THEN
-        -- Of several claims nobody knows which one their worker had begun when they expire: that counts for none of them.
+        -- When several claims expire, nobody knows which one their worker had begun. So the expiry
+        -- counts as an attempt for none of them.
         INSERT INTO headwater_private.claims (namespace_id, attempts, max_attempts, of_letter, done, counts, suspect, uncounted, number, first_sequence,
                                       last_sequence, visible_at, claim_id, subscriber_id, worker, event_types, sequences, failures, state,
                                       one_table)

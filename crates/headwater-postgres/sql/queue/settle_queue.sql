@@ -1,11 +1,11 @@
 -- headwater_private.settle_queue(ns, subscriber_id, max_scan, settled, letters, more)
--- One step of headwater.settle_untaken for a queue whose lock the caller holds. It settles events
--- that the queue does not take, up to the first event that the queue takes, to the end of the log,
--- or to max_scan events. Events that a worker handed back or lost, and that the queue does not take
--- any more, become dead letters. Events that the queue takes stay as they are: the frontier stops
--- before them, and what appears in a gap is left to claims.
--- Returns how many sequences the frontier has passed, how many letters there are, and whether
--- another step may do more.
+-- Does one step of headwater.settle_untaken for a queue. It settles events that the queue does not
+-- take: up to the first event that the queue takes, to the end of the log, or to max_scan events.
+-- Events that a worker handed back or lost, and that the queue no longer takes, become dead
+-- letters. Events that the queue takes stay as they are: the frontier stops before them, and events
+-- that appear in a gap are left to claims. The caller holds the queue's lock.
+-- Returns how many sequences the frontier has passed, how many events became dead letters, and
+-- whether another step may do more.
 -- Raises: WH006. Locks: claims. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.settle_queue(
     ns headwater_private.namespaces, subscriber_id text, max_scan bigint, OUT settled bigint, OUT letters bigint, OUT more boolean
@@ -53,7 +53,7 @@ BEGIN
     IF position('*' IN array_to_string(queue.takes, '')) > 0 THEN
         likes := headwater_private.as_likes(queue.takes);
     END IF;
-    -- As a claim of one event would pass them; but that one is left where it is.
+    -- Pass them as a claim of one event does. But the event that it finds stays where it is.
     step := headwater_private.take_new(ns.namespace, ns.namespace_id, queue.tail_after, queue.tail_from, queue.takes, likes, '{}', 1, true,
                                        settle_queue.max_scan, q);
     q := step.q;
@@ -68,7 +68,7 @@ BEGIN
     IF cardinality(made) > 0
        OR (q.frontier, q.gaps, q.open, q.skipped)
           IS DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open, (newest.state).skipped) THEN
-        -- What was looked for here is looked for again by the next claim.
+        -- The next claim looks again for what this step has looked for.
         q.look_at := '-infinity';
         q.moment := moment;
         PERFORM headwater_private.save_queue(ns.namespace_id, settle_queue.subscriber_id, newest.number, ended, made, q);

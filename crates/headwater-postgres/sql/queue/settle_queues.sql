@@ -1,6 +1,7 @@
 -- headwater_private.settle_queues(ns, only_subscriber, max_scan)
 -- Does what headwater.settle_untaken does, without its checks.
--- Raises: WH006. Locks: the queues that nobody has locked. Writes: claims, retries, dead letters.
+-- Raises: WH006. Locks: the queues that nobody else has locked. Writes: claims, retries, dead
+-- letters.
 CREATE OR REPLACE FUNCTION headwater_private.settle_queues(ns headwater_private.namespaces, only_subscriber text, max_scan bigint)
 RETURNS TABLE (subscriber_id text, settled bigint, letters bigint, more boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -13,7 +14,7 @@ BEGIN
            AND (only_subscriber IS NULL OR s.subscriber_id = only_subscriber)
          ORDER BY s.subscriber_id
     LOOP
-        -- After a crash there is no row, until somebody claims.
+        -- After a crash, the row does not exist until somebody claims.
         PERFORM FROM headwater_private.queues l
           WHERE l.namespace_id = ns.namespace_id AND l.subscriber_id = settle_queues.subscriber_id
             FOR UPDATE SKIP LOCKED;

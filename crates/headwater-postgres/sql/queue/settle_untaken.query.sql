@@ -1,2 +1,2 @@
--- Settles events that a namespace's queues do not take.
+-- Settles events that the queues of a namespace do not take.
 SELECT more FROM headwater.settle_untaken($1)

@@ -1,13 +1,13 @@
 -- headwater.settle_untaken(namespace, only_subscriber, max_scan)
 -- Public: in docs/sql.md.
 -- Settles events that the namespace's queues, or one of them, do not take (see
--- headwater.set_event_types) and that no claim has passed yet, so that they hold no month back. It
--- stops before the next event that the queue takes, which is left to claims. An event that a worker
--- had before, and that the queue does not take any more, becomes a dead letter. A letter that is
--- being redriven is dead again. A queue that another session has locked is left out, since claims
--- settle all that they pass. headwater.maintain does the same.
--- Returns for each queue that does not take all types how many sequences it passed (about max_scan
--- at most), how many letters there are, and whether another call may do more.
+-- headwater.set_event_types) and that no claim has passed yet. So these events do not keep a month
+-- from being dropped. It stops before the next event that the queue takes, which is left to claims.
+-- An event that a worker had before, and that the queue no longer takes, becomes a dead letter. A
+-- letter that is being redriven is dead again. If another session has locked a queue, that queue is
+-- left out, because claims settle everything that they pass. headwater.maintain does the same.
+-- Returns one row per queue that does not take all types: how many sequences it passed (about
+-- max_scan at most), how many events became dead letters, and whether another call may do more.
 -- Raises: WH001, WH002, WH006. Locks: the queues. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.settle_untaken(
     namespace text, only_subscriber text DEFAULT NULL, max_scan bigint DEFAULT 100000, caller headwater.caller DEFAULT current_user

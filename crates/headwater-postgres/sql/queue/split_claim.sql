@@ -1,6 +1,9 @@
--- headwater_private.split_claim(one, taken, listed, first_sequence, last_sequence, of_types, one_table, size)
--- Claims of `size` events each, the last one of the rest, made as `one` is. NULL for taken: of all events from first_sequence to last_sequence, which
--- follow each other. Otherwise of those taken, ascending: by name if `listed`, or else as ranges in which they are all of these types.
+-- headwater_private.split_claim(one, taken, listed, first_sequence, last_sequence, of_types,
+-- one_table, size)
+-- Splits events into claims of `size` events each, made like `one`. The last claim gets the rest.
+-- If `taken` is NULL, the events are all from first_sequence to last_sequence, without a hole.
+-- Otherwise they are those in `taken`, ascending. If `listed`, each claim lists its events.
+-- Otherwise each claim is a range, and has all events of these types in it.
 -- Raises, locks: nothing. Writes: takes numbers.
 CREATE OR REPLACE FUNCTION headwater_private.split_claim(
     one headwater_private.claims, taken bigint[], listed boolean, first_sequence bigint, last_sequence bigint, of_types text[], one_table boolean, size int

@@ -1,14 +1,24 @@
--- headwater_private.take_claims(namespace, subscriber_id, max_events, visibility, types, likes, worker, max_attempts, acks, per_claim, max_scan, together, caller)
--- Claims as headwater.claim tells, and answers the claims, without their events: of `types`, or like one of `likes` if that is not NULL; both NULL: of all types that the
--- queue takes. What it takes is read under the lock, so that whatever changes it later counts for all that is not passed here.
--- Most claims ack the one before and take the next events of the log. That is done in few steps, since these cost more than its rows: the lock,
--- the state, a look at the log if the last one did not reach as far, the new claim, and the acks, in this order, since what a
--- statement sees was decided before it waited for a lock. What else there may be to care for, tend_queue does first, if the state tells
--- so: letters to queue, time to look for what has expired or is due, gaps, claims that were skipped, a clock that went back.
--- Where one range of events that were never delivered is all that was claimed, which is most often so, claim_id, first_sequence, last_sequence, of_types and one_table
--- tell it, and `made` is empty; never if `together`. Else `made` has all claims.
--- `new_from`: the first of `made` that is from behind the frontier, if there are any. `more`: nothing was found in max_scan events that were looked at.
--- Raises: WH001, WH002 (a type that the queue does not take, unless `together`), WH012, WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
+-- headwater_private.take_claims(namespace, subscriber_id, max_events, visibility, types, likes,
+-- worker, max_attempts, acks, per_claim, max_scan, together, caller)
+-- Claims events as headwater.claim describes, and returns the claims without their events. It takes
+-- events of `types`, or of types like one of `likes` if that is not NULL. Both NULL: of all types
+-- that the queue takes. What the queue takes is read under the lock, so a later change counts for
+-- every event that is not passed here.
+-- Most claims ack the claim before and take the next events of the log. That takes few steps,
+-- because the steps cost more than the rows: the lock, the state, a look at the log if the last
+-- look did not reach far enough, the new claim, and the acks. The order matters, because what a
+-- statement sees is decided before it waits for a lock. If the state says that there is more to do,
+-- tend_queue does that first: there are letters to queue, it is time to look for what has expired
+-- or is due, there are gaps, claims were skipped, or the clock went back.
+-- Usually one range of events that were never delivered is all that was claimed. Then claim_id,
+-- first_sequence, last_sequence, of_types and one_table describe it, and `made` is empty.
+-- Otherwise, and always if `together`, `made` has all claims.
+--   together  see tend_queue
+--   new_from  the place in `made` of the first claim with events after the frontier, if there is
+--             one
+--   more      max_scan events were looked at, and nothing was found
+-- Raises: WH001, WH002 (a type that the queue does not take, unless `together`), WH006, WH012,
+-- WH013, WH014. Locks: the queue. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.take_claims(
     namespace text, subscriber_id text, max_events int, visibility interval, types text[], likes text[], worker text, max_attempts int,
     acks uuid[], per_claim int, max_scan bigint, together boolean, caller name,
@@ -17,7 +27,7 @@ CREATE OR REPLACE FUNCTION headwater_private.take_claims(
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    -- How long a look at what expires may do, where claims are about.
+    -- While somebody holds claims, search for expired ones again after this time at the latest.
     window_ constant interval := '250 ms';
     acking  constant boolean := coalesce(cardinality(take_claims.acks) > 0, false);
     size    constant int := coalesce(take_claims.per_claim, take_claims.max_events);
@@ -38,7 +48,8 @@ DECLARE
     behind  boolean;
     low     bigint;
     edge    bigint;
-    -- What the queue takes, and which of it is left for others when it is passed: see take_new.
+    -- The types that the queue takes, and those of them that are left for others when they are
+    -- passed: see take_new.
     takes   text[];
     keeps   text[];
 BEGIN
@@ -59,8 +70,10 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    -- The lock is that of lock_queue. The next statement has a snapshot of its own, in which all is visible that others have claimed.
-    -- tail_after: what lies above is in the table of current months; nothing is where the namespace has storage of its own.
+    -- This is the lock of lock_queue. The next statement has a new snapshot, which shows everything
+    -- that others have claimed.
+    -- tail_after: events after it are in the table of current months. If the namespace has storage
+    -- of its own, none of its events are.
     SELECT n.namespace_id, CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END AS tail_after, n.tail_from, s.paused,
            s.letters_epoch > s.letters_checked AS letters INTO queue
       FROM headwater_private.namespaces n
@@ -72,11 +85,11 @@ BEGIN
        AND s.mode = 'shared'
        FOR UPDATE OF l;
     IF NOT FOUND THEN
-        -- It is new, or there is something wrong.
+        -- The queue is new, or something is wrong.
         namespace_id := (headwater_private.open_namespace(take_claims.namespace, caller, 'consumer')).namespace_id;
         PERFORM headwater_private.require_shared(namespace_id, take_claims.subscriber_id);
         PERFORM headwater_private.lock_queue(namespace_id, take_claims.subscriber_id);
-        -- It may have been removed since.
+        -- The subscriber may have been removed in the meantime.
         PERFORM headwater_private.require_shared(namespace_id, take_claims.subscriber_id);
         SELECT n.namespace_id, CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END AS tail_after, n.tail_from, s.paused,
                s.letters_epoch > s.letters_checked AS letters INTO queue
@@ -85,8 +98,9 @@ BEGIN
          WHERE n.namespace = take_claims.namespace;
     END IF;
     namespace_id := queue.namespace_id;
-    -- What the view queue_states tells, where there is a claim. The namespace too: it may have been moved to other storage while the lock was
-    -- waited for, and the statement above has its old row then.
+    -- This is what the view queue_states returns, if there is a claim. Read the namespace again
+    -- too: it may have moved to other storage while the lock was waited for, and the statement
+    -- above then has its old row.
     SELECT c.number, c.done, c.state, CASE s.storage WHEN 'own' THEN 9223372036854775807 ELSE s.tail_after END AS tail_after, s.tail_from,
            t.event_types AS takes INTO newest
       FROM headwater_private.namespaces s
@@ -140,8 +154,9 @@ BEGIN
     IF room BETWEEN 1 AND 5000 AND NOT care AND take_claims.types IS NOT NULL AND take_claims.likes IS NULL AND cardinality(q.open) <= 1
        AND coalesce((q.open[1]).first_sequence - 1, q.frontier) >= queue.tail_after AND coalesce(take_claims.max_scan >= 2 * room, true)
        AND (q.known >= q.frontier AND q.known_of <@ take_claims.types AND q.open = '{}') IS NOT TRUE THEN
-        -- Most claims of some types take from one open range, or pass one other type at most, and one look is enough. take_open and take_new
-        -- do the same for all others, in more steps.
+        -- Most claims of some types take from one open range, or pass at most one other type. For
+        -- them one look is enough. take_open and take_new do the same for all other claims, in more
+        -- steps.
         behind := coalesce((q.open[1]).event_type = ANY (take_claims.types), false);
         low := CASE WHEN behind THEN (q.open[1]).first_sequence ELSE q.frontier + 1 END;
         edge := CASE WHEN behind THEN least(low + 2 * room, (q.open[1]).last_sequence + 1) ELSE low + greatest(2 * room, 64) END;
@@ -164,7 +179,7 @@ BEGIN
                                ELSE '{}' END;
             ELSE
                 IF edge > q.frontier + cardinality(taken) AND keeps = '{}' THEN
-                    -- What was passed is settled.
+                    -- The events that were passed are settled.
                     NULL;
                 ELSIF edge > q.frontier + cardinality(taken) THEN
                     q.open := ARRAY[ROW(coalesce((q.open[1]).first_sequence, low), edge, step.others[1])::headwater_private.open_range];
@@ -172,7 +187,8 @@ BEGIN
                     of_types := NULL;
                     IF q.open = '{}' THEN
                         IF coalesce(q.known <= edge, true) AND cardinality(take_claims.types) <= 20 THEN
-                            -- The next claim looks whether it goes on like this. Each row of a claim has the list.
+                            -- The next claim checks whether the log continues like this. Each row
+                            -- of a claim stores the list of types, so a long list is not stored.
                             q.known := edge;
                             q.known_of := take_claims.types;
                         END IF;
@@ -203,7 +219,7 @@ BEGIN
             listed := step.listed;
         END IF;
     END IF;
-    -- Most of what was asked for is enough, as in take_new.
+    -- Most of the requested events are enough, as in take_new.
     IF room > 0 AND NOT more AND coalesce(cardinality(taken) < greatest(3 * room, 32), true) THEN
         IF first_sequence IS NOT NULL THEN
             one := headwater_private.new_claim(namespace_id, take_claims.subscriber_id, take_claims.worker, take_claims.max_attempts, visible);
@@ -211,7 +227,8 @@ BEGIN
         END IF;
         IF q.known >= q.frontier + room AND q.frontier >= queue.tail_after
            AND (take_claims.types IS NULL OR q.known_of <@ take_claims.types AND q.open = '{}') THEN
-            -- So far the log was seen without a hole, and with nothing that is not wanted; and no month of it can have been trimmed.
+            -- Up to `known` the log was seen without a hole, and with only wanted events. And no
+            -- month of it can have been trimmed.
             first_sequence := q.frontier + 1;
             last_sequence := q.frontier + room;
             q.frontier := last_sequence;
@@ -236,7 +253,7 @@ BEGIN
 
     IF first_sequence IS NOT NULL AND coalesce(cardinality(made), 0) = 0 AND NOT care AND NOT listed AND NOT take_claims.together
        AND coalesce(cardinality(taken), last_sequence - first_sequence + 1) <= size THEN
-        -- Most claims are this. What save_queue does, for one claim.
+        -- Most claims take this path. It does what save_queue does, for one claim.
         more := false;
         q.last_visible_at := greatest(q.last_visible_at, visible);
         q.look_at := least(q.look_at, visible);
@@ -262,10 +279,11 @@ BEGIN
             q.look_at := least(q.look_at, visible);
         END IF;
         IF care AND NOT queue.paused THEN
-            q.look_at := least(headwater_private.look_at(take_claims.subscriber_id || '/' || namespace_id::text, q, moment, window_),
+            q.look_at := least(headwater_private.next_look(take_claims.subscriber_id || '/' || namespace_id::text, q, moment, window_),
                                CASE WHEN cardinality(made) > 0 THEN visible END);
         END IF;
-        -- What was only looked through is noted now and then, while there are claims that may be among it; what is due sooner than was known, at once.
+        -- If the queue was only searched, that is recorded now and then, while there are claims
+        -- that may expire. If something is due sooner than was known, that is recorded at once.
         IF cardinality(made) = 0 AND NOT turned
            AND (q.frontier, q.gaps, q.open, q.skipped)
                IS NOT DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open, (newest.state).skipped)
@@ -281,10 +299,11 @@ BEGIN
     END IF;
     IF acking AND NOT care THEN
         IF cardinality(take_claims.acks) = 1 THEN
-            -- Most acks are this.
+            -- Most acks take this path.
             DELETE FROM headwater_private.claims c
              WHERE c.claim_id = take_claims.acks[1] AND NOT c.done AND NOT c.of_letter
-               -- Not for an index, as in held_claim.
+               -- IS NOT DISTINCT FROM uses no index: the index on claim_id is the right one, as in
+               -- held_claim.
                AND c.namespace_id IS NOT DISTINCT FROM queue.namespace_id AND c.subscriber_id IS NOT DISTINCT FROM take_claims.subscriber_id;
             IF FOUND THEN
                 RETURN;

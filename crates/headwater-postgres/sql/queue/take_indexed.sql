@@ -1,8 +1,11 @@
 -- headwater_private.take_indexed(namespace, namespace_id, types, likes, keeps, room, q)
--- Takes up to `room` events from behind a queue's frontier by the index by type, and moves the frontier past what lies before them; if there are fewer, to the
--- horizon. As take_new, which looks on from there. Takes nothing, and moves nothing, where the namespace has no index that is ready.
--- The horizon is asked in a statement before the look: what that does not show at or below it never comes, so there are no gaps to note. Types that are passed
--- become open ranges, if they are among `keeps`, as in take_new; those that end at the frontier grow with it.
+-- Takes up to `room` events after a queue's frontier, as take_new does, but finds them in the type
+-- index. It moves the frontier past everything before them. If there are fewer events, it moves the
+-- frontier to the horizon. If there are none, take_new looks on from there. It does nothing if the
+-- namespace has no index that is ready.
+-- The horizon is read in a statement before the look. What that look does not show at or below the
+-- horizon will never come, so there are no gaps to record. Types that are passed become open ranges
+-- if they are among `keeps`, as in take_new. Open ranges that end at the frontier grow with it.
 -- Raises: WH006. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.take_indexed(
     namespace text, namespace_id int, types text[], likes text[], keeps text[], room int, INOUT q headwater_private.queue_state, OUT taken bigint[], OUT of_types text[]

@@ -1,44 +1,59 @@
--- headwater_private.take_new(namespace, namespace_id, tail_after, tail_from, types, likes, keeps, room, prove, max_scan, q, first_sequence, last_sequence, taken, of_types, listed, one_table, more)
--- Takes up to `room` events from behind a queue's frontier, and moves it: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type. A contiguous
--- run needs no proof. At a hole that comes next, or at any if `prove`, the horizon is asked, and the log is read again in a new statement: what is
--- missing at or below it never comes, the rest goes into the gaps, and then the events that were taken are listed. What is passed and not wanted goes into
--- the open ranges if it is one of `keeps`, in which * stands for any characters (NULL: any type); all else that is passed is settled, since the queue does
--- not take it. A range that ends at the frontier grows with it, as long as nothing of its type is taken.
--- Looks on until there is hardly room any more, or something was found and thousands of events were looked at, or the log ends, or max_scan events
--- were looked at (NULL: no limit): then `more` tells that nothing was found so far. Each look is bounded.
--- Answers from where to where, NULL if nothing was found; the events, NULL if they are all of these; if not `listed`, of which types they are
--- all of these (NULL: of any type); and whether they are all in one table. Notes in `q` how far the next claims need not look.
+-- headwater_private.take_new(namespace, namespace_id, tail_after, tail_from, types, likes, keeps,
+-- room, prove, max_scan, q, first_sequence, last_sequence, taken, of_types, listed, one_table,
+-- more)
+-- Takes up to `room` events after a queue's frontier, and moves the frontier. It takes events of
+-- `types`, or of types like one of `likes` if that is not NULL. Both NULL: of all types.
+-- A run without a hole needs no proof. If a hole comes next, or at any hole if `prove`, the horizon
+-- is read, and then the log is read again in a new statement. What is missing at or below the
+-- horizon will never come. What is missing above it goes into the gaps, and then the events that
+-- were taken are listed.
+-- Events that are passed and not wanted go into the open ranges if their type is among `keeps`, in
+-- which * stands for any characters (NULL: all types). All other events that are passed are
+-- settled, because the queue does not take them. An open range that ends at the frontier grows with
+-- it, as long as no event of its type is taken.
+-- It looks on until one of these holds: there is hardly any room left; something was found and
+-- thousands of events were looked at; the log ends; max_scan events were looked at (NULL: no
+-- limit). Each look is bounded.
+-- Returns the range of the events that were taken, from first_sequence to last_sequence (NULL:
+-- nothing was found), and more about it:
+--   taken      the events; NULL if they are all events in the range
+--   of_types   if not `listed`: they are all events of these types in the range (NULL: of all
+--              types)
+--   one_table  they are all in one table
+--   more       max_scan events were looked at, and nothing was found
+--   q          also records how far the next claims need not look
 -- Raises: WH006. Locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.take_new(
     namespace text, namespace_id int, tail_after bigint, tail_from timestamptz, types text[], likes text[], keeps text[], room int, prove boolean, max_scan bigint, INOUT q headwater_private.queue_state,
     OUT first_sequence bigint, OUT last_sequence bigint, OUT taken bigint[], OUT of_types text[], OUT listed boolean, OUT one_table boolean, OUT more boolean
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- first and last of each
+    -- Two numbers per gap: its first and its last sequence.
     most_gaps constant int := 2000;
     most      constant bigint := 10000;
-    -- Most of what was asked for: another look would cost more than it brings.
+    -- Most of the requested events. Another look would cost more than it brings.
     enough    constant int := least(room, greatest(room - room / 4, 32));
     any_type  constant boolean := types IS NULL AND likes IS NULL;
-    -- Events that are looked at.
+    -- How many events a look reads.
     size      bigint := room;
     proof     bigint := 0;
     scanned   bigint := 0;
     seen      record;
     high      bigint;
     edge      bigint;
-    -- Types that are wanted, and those whose open ranges grow with the frontier: which others there are is to be found out.
+    -- The types whose open ranges grow with the frontier, and these together with the wanted types.
+    -- A look finds out which other types there are.
     growing   text[];
     expected  text[];
     passed    text[];
     claimed   text[];
-    -- Whether nothing was passed, now and in all.
+    -- Whether nothing was passed, in this look and in all looks.
     whole     boolean;
     all_mine  boolean := true;
-    -- Whether the index by type was asked.
+    -- Whether the type index was read.
     asked     boolean := any_type;
     jump      record;
-    -- Whether a look has come to a hole, or to the end of the log.
+    -- Whether a look has reached a hole, or the end of the log.
     at_end    boolean;
     page      bigint[];
     page_of   text[];
@@ -49,13 +64,13 @@ BEGIN
     one_table := false;
     more := false;
     IF any_type AND q.frontier >= tail_after THEN
-        -- Further than is asked for, so that the next claims need no look.
+        -- Look further than requested, so that the next claims need no look.
         seen := headwater_private.run_ahead(take_new.namespace_id, q.frontier, greatest(room, least(greatest(16 * room::bigint, 64), 2000))::int, tail_from);
         IF seen.known IS NOT NULL AND NOT (prove AND seen.hole AND seen.known < q.frontier + room) THEN
             first_sequence := q.frontier + 1;
             last_sequence := least(q.frontier + room, seen.known);
             one_table := seen.one_table;
-            -- Nobody looks at `known` again but to read from one table.
+            -- Claims use `known` only to read from one table.
             q.known := CASE WHEN one_table THEN seen.known ELSE last_sequence END;
             q.known_of := NULL;
             q.frontier := last_sequence;
@@ -65,7 +80,8 @@ BEGIN
             RETURN;
         END IF;
     ELSIF likes IS NULL AND q.known_of <@ types AND cardinality(types) <= 20 AND q.known >= q.frontier AND q.open = '{}' AND q.frontier >= tail_after THEN
-        -- Up to here, all was wanted. Where that goes on, the next claims need no look. (Open ranges would have to grow with each of them.)
+        -- Up to here, all events were wanted. If the log continues like this, the next claims need
+        -- no look. (Open ranges would have to grow with each of these claims.)
         edge := headwater_private.run_of_types(take_new.namespace_id, q.frontier, least(greatest(16 * room::bigint, 64), 2000)::int, types);
         IF edge >= q.frontier + room THEN
             first_sequence := q.frontier + 1;
@@ -82,7 +98,7 @@ BEGIN
     LOOP
         holes := NULL;
         IF q.frontier < tail_after THEN
-            -- What lies in past months, or in storage of its own, is read page by page.
+            -- Past months, and namespaces with storage of their own, are read page by page.
             IF NOT any_type THEN
                 size := greatest(size, least(greatest(4 * room::bigint, 200), most));
             END IF;
@@ -91,14 +107,15 @@ BEGIN
               FROM headwater_private.events_in(take_new.namespace_id, q.frontier + 1, NULL, NULL, size::int) e;
             EXIT WHEN page IS NULL;
             IF page[cardinality(page)] <> q.frontier + cardinality(page) AND page[cardinality(page)] > proof THEN
-                -- Two statements, in this order: the second sees all that was settled in the first.
+                -- Two statements, in this order: the second shows everything that committed before
+                -- the horizon was read.
                 SELECT h.horizon INTO proof FROM headwater_private.horizon_of(take_new.namespace_id) h;
                 SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
                   FROM headwater_private.events_in(take_new.namespace_id, q.frontier + 1, NULL, NULL, size::int) e;
                 EXIT WHEN page IS NULL;
             END IF;
         ELSIF any_type THEN
-            -- A hole comes next, or nothing.
+            -- The next sequence is a hole, or the log ends here.
             holes := '{}';
             high := NULL;
         ELSE
@@ -109,7 +126,7 @@ BEGIN
                                   WHERE o.last_sequence = q.frontier
                                     AND NOT CASE WHEN likes IS NULL THEN o.event_type = ANY (types) ELSE o.event_type LIKE ANY (likes) END);
             END IF;
-            -- NULL: nobody needs to know which others there are.
+            -- NULL: nobody needs to know which other types there are.
             expected := CASE WHEN likes IS NOT NULL THEN growing WHEN keeps = '{}' THEN NULL ELSE types || growing END;
             IF scanned = 0 THEN
                 size := least(greatest(2 * room::bigint, 64), most);
@@ -117,13 +134,13 @@ BEGIN
             high := q.frontier + size;
             at_end := false;
             LOOP
-                seen := headwater_private.look_for(take_new.namespace_id, q.frontier, high - q.frontier, tail_from, types, likes, expected);
+                seen := headwater_private.scan_log(take_new.namespace_id, q.frontier, high - q.frontier, tail_from, types, likes, expected);
                 EXIT WHEN seen.highest IS NULL OR seen.highest = q.frontier + seen.looked;
                 IF prove OR seen.highest <= proof THEN
                     holes := '{}';
                     EXIT;
                 END IF;
-                -- What comes before the hole.
+                -- Look only at what comes before the hole.
                 at_end := true;
                 high := (headwater_private.run_ahead(take_new.namespace_id, q.frontier, seen.looked::int, tail_from)).known;
                 IF high IS NULL THEN
@@ -144,8 +161,8 @@ BEGIN
                 claimed := types;
                 passed := NULL;
                 IF seen.others IS NOT NULL AND edge < seen.highest AND NOT whole THEN
-                    -- Of those that are passed, and not of those that come after them.
-                    seen.others := (headwater_private.look_for(take_new.namespace_id, q.frontier, edge - q.frontier, tail_from, types, likes,
+                    -- Only the types that are passed, not those that come after them.
+                    seen.others := (headwater_private.scan_log(take_new.namespace_id, q.frontier, edge - q.frontier, tail_from, types, likes,
                                                                expected)).others;
                 END IF;
                 IF seen.others IS NOT NULL THEN
@@ -176,7 +193,8 @@ BEGIN
                     EXIT WHEN edge IS NULL;
                     SELECT h.horizon INTO proof FROM headwater_private.horizon_of(take_new.namespace_id) h;
                 END IF;
-                -- A statement after that: it sees all that was settled by then.
+                -- This statement comes after the horizon was read, so it shows everything that
+                -- committed before.
                 SELECT array_agg(e.global_sequence), array_agg(e.event_type) INTO page, page_of
                   FROM (SELECT e.global_sequence, e.event_type FROM headwater_private.events e
                          WHERE e.namespace_id = take_new.namespace_id AND e.global_sequence > q.frontier AND e.global_sequence <= high
@@ -205,7 +223,8 @@ BEGIN
                      CROSS JOIN LATERAL (VALUES (h.first), (h.last)) AS v(sequence)
                      WHERE h.first <= h.last ORDER BY v.sequence);
                 IF cardinality(q.gaps) + cardinality(holes) > most_gaps THEN
-                    -- Enough gaps to look into: what lies above waits until some are closed.
+                    -- These are enough gaps to check. What lies above waits until some of them are
+                    -- closed.
                     edge := proof;
                     EXIT WHEN edge <= q.frontier;
                     holes := '{}';
@@ -228,7 +247,7 @@ BEGIN
         IF passed IS NOT NULL OR cardinality(q.open) > 0 AND NOT any_type THEN
             IF passed IS NULL AND cardinality(q.open) = 1 AND (q.open[1]).last_sequence = q.frontier
                AND likes IS NULL AND (q.open[1]).event_type <> ALL (types) THEN
-                -- Most often what is passed is of the same types as before.
+                -- Usually the events that are passed have the same types as before.
                 q.open := ARRAY[ROW((q.open[1]).first_sequence, edge, (q.open[1]).event_type)::headwater_private.open_range];
             ELSE
                 q.open := ARRAY(
@@ -253,7 +272,8 @@ BEGIN
         EXIT WHEN any_type OR cardinality(taken) >= enough OR cardinality(taken) > 0 AND (scanned >= most OR at_end);
         IF NOT asked AND cardinality(taken) = 0 AND scanned >= 200
            AND EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.namespace_id = take_new.namespace_id AND n.index <> 'none') THEN
-            -- Nothing near: where the namespace has an index by type, it tells what comes next.
+            -- There is nothing near. If the namespace has a type index, the index tells what comes
+            -- next.
             asked := true;
             jump := headwater_private.take_indexed(take_new.namespace, take_new.namespace_id, types, likes, keeps, room, q);
             q := jump.q;
@@ -270,7 +290,8 @@ BEGIN
             more := cardinality(taken) = 0;
             EXIT;
         END IF;
-        -- As many as hold the rest, if it goes on like this. Where nothing was found, most of the log lies between.
+        -- As many events as should hold the rest, if the log continues like this. If nothing was
+        -- found so far, most of the log may lie in between.
         size := CASE WHEN cardinality(taken) = 0 THEN least(greatest(4 * size, 200), 50000)
                      ELSE least(greatest((room - cardinality(taken)) * scanned / cardinality(taken), 64), 50000) END;
     END LOOP;

@@ -1,9 +1,16 @@
--- headwater_private.take_open(namespace_id, tail_after, tail_from, types, likes, room, max_scan, q, taken, of_types, listed, one_table, scanned, more)
--- Takes up to `room` events out of a queue's open ranges, in the order of the log: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type.
--- What lies in a gap is left to close_gaps, also if it has appeared meanwhile. Looks on until there is hardly room any more, or something was found and
--- thousands of sequences were looked at, or all of them, or max_scan (NULL: no limit): then `more` tells that nothing was found so far.
--- Answers the events, and, if not `listed`, of which types they are all between the first and the last; whether they are all in one table; and how many
--- sequences were looked at.
+-- headwater_private.take_open(namespace_id, tail_after, tail_from, types, likes, room, max_scan, q,
+-- taken, of_types, listed, one_table, scanned, more)
+-- Takes up to `room` events out of a queue's open ranges, in the order of the log. It takes events
+-- of `types`, or of types like one of `likes` if that is not NULL. Both NULL: of all types. Events
+-- in a gap are left to close_gaps, even if they have appeared in the meantime.
+-- It looks on until one of these holds: there is hardly any room left; something was found and
+-- thousands of sequences were looked at; all open ranges were looked at; max_scan sequences were
+-- looked at (NULL: no limit).
+--   taken      the events
+--   of_types   if not `listed`: they are all events of these types between the first and the last
+--   one_table  they are all in one table
+--   scanned    how many sequences were looked at
+--   more       max_scan sequences were looked at, and nothing was found
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.take_open(
     namespace_id int, tail_after bigint, tail_from timestamptz, types text[], likes text[], room int, max_scan bigint, INOUT q headwater_private.queue_state,
@@ -11,7 +18,8 @@ CREATE OR REPLACE FUNCTION headwater_private.take_open(
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     enough   constant bigint := 10000;
-    -- Most often there is one range, of every second event or so: then no statement is needed to choose and to shorten it.
+    -- Usually there is one range, and about every second event in it is of its type. Then no
+    -- statement is needed to choose the range and to shorten it.
     only_one constant boolean := cardinality(q.open) = 1 AND likes IS NULL;
     size     bigint := 2 * room::bigint;
     wanted   headwater_private.open_range[];
@@ -21,9 +29,10 @@ DECLARE
     low_of   text[];
     seen     record;
     these    bigint[];
-    -- Whether the index by type was asked.
+    -- Whether the type index was read.
     asked    boolean := false;
-    -- Between the first that was taken and here, ranges begin or end: the types alone do not tell which events were taken.
+    -- Whether a range begins or ends between the first event that was taken and here. Then the
+    -- types alone do not tell which events were taken.
     broken   boolean := false;
 BEGIN
     taken := '{}';
@@ -43,7 +52,8 @@ BEGIN
         RETURN;
     END IF;
     LOOP
-        -- From where the next range begins to where one begins or ends: so far they are the same ones.
+        -- From the start of the next range to where a range begins or ends: in between, the ranges
+        -- are the same.
         IF only_one THEN
             low := greatest((wanted[1]).first_sequence, at);
             high := least((wanted[1]).last_sequence, low + size - 1);
@@ -60,7 +70,7 @@ BEGIN
         END IF;
         these := NULL;
         IF low > tail_after AND NOT listed THEN
-            seen := headwater_private.look_for(take_open.namespace_id, low - 1, high - low + 1, tail_from, low_of, NULL, NULL);
+            seen := headwater_private.scan_log(take_open.namespace_id, low - 1, high - low + 1, tail_from, low_of, NULL, NULL);
             IF seen.highest = high AND seen.looked = high - low + 1 THEN
                 these := CASE WHEN cardinality(seen.taken) <= room - cardinality(taken) THEN seen.taken
                               ELSE seen.taken[1:room - cardinality(taken)] END;
@@ -68,7 +78,7 @@ BEGIN
             END IF;
         END IF;
         IF these IS NULL THEN
-            -- There are holes, or gaps.
+            -- There are holes or gaps.
             one_table := false;
             IF low > tail_after THEN
                 these := ARRAY(
@@ -95,10 +105,11 @@ BEGIN
         taken := taken || these;
         at := CASE WHEN cardinality(taken) >= room THEN taken[room] ELSE high END + 1;
         scanned := scanned + at - low;
-        -- Most of what was asked for is enough, as in take_new.
+        -- Most of the requested events are enough, as in take_new.
         EXIT WHEN cardinality(taken) >= least(room, greatest(room - room / 4, 32)) OR cardinality(taken) > 0 AND scanned >= enough;
         IF NOT asked AND cardinality(taken) = 0 THEN
-            -- Nothing near: where the namespace has an index by type, it tells what comes next.
+            -- There is nothing near. If the namespace has a type index, the index tells what comes
+            -- next.
             asked := true;
             these := headwater_private.open_indexed(take_open.namespace_id, wanted, at, q.gaps, room);
             IF these IS NOT NULL THEN

@@ -1,6 +1,9 @@
 -- headwater_private.take_retry(retry, one, types, likes, room, taken)
--- Takes up to `room` events of a retry for a claim, as `one` is, that is answered: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type. The rest
--- of it stays. What the log no longer has, and letters that were discarded meanwhile, are dropped. The caller holds the queue's lock.
+-- Takes up to `room` events of a retry for a claim, which is made like `one` and returned. It takes
+-- events of `types`, or of types like one of `likes` if that is not NULL. Both NULL: of all types.
+-- The rest of the retry stays. Events that the log no longer has, and letters that were discarded
+-- in the meantime, are dropped. `taken` says whether the claim has events. The caller holds the
+-- queue's lock.
 -- Raises, locks: nothing. Writes: the retry.
 CREATE OR REPLACE FUNCTION headwater_private.take_retry(
     retry headwater_private.retries, INOUT one headwater_private.claims, types text[], likes text[], room int, OUT taken boolean

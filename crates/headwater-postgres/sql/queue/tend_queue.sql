@@ -1,11 +1,20 @@
--- headwater_private.tend_queue(namespace, one, newest, acks, letters, types, likes, takes, together, moment, q, room, made, ended)
--- What a claim does before it takes from the log, where there is something to care for: acks claims, and, if there is room, takes back what has expired, queues letters, closes gaps, and
--- makes claims, as `one` is, of what is to be delivered again and is due: of `types`, or like one of `likes` if that is not NULL; both NULL: of any type.
--- Who holds the lock sees all that its predecessors committed, so its moments never go back: what was looked through once, up to a moment, needs no second look.
--- An event whose worker was lost (a suspect) is handed out alone, and only one of them to a worker at a time: if that one is lost too, it is known which event it had
--- begun, and only that one counts it as an attempt. `together`: as any other, for who does not handle them. `takes` is what the queue takes (NULL: all): what was in a
--- gap, and is of another type, is settled.
--- `newest` is the number of the claim that has the queue's state: `ended` tells that nothing of it is left. The caller holds the queue's lock.
+-- headwater_private.tend_queue(namespace, one, newest, acks, letters, types, likes, takes,
+-- together, moment, q, room, made, ended)
+-- Does what a claim has to do before it takes events from the log. It acks claims. If there is
+-- room, it also takes back what has expired, queues letters, closes gaps, and makes claims, like
+-- `one`, of events that are to be delivered again and are due. It takes events of `types`, or of
+-- types like one of `likes` if that is not NULL. Both NULL: of all types.
+-- The holder of the lock sees everything that the earlier holders committed, so its moments never
+-- go back. What was searched once, up to a moment, needs no second search.
+-- A suspect is an event whose worker was lost. It is handed out alone, and a worker has only one
+-- suspect at a time. If this worker is lost too, we know which event it had begun, and the loss
+-- counts as an attempt only for that event.
+--   together  suspects are handed out like all other events, for a caller that does not handle them
+--   takes     the types that the queue takes (NULL: all types): an event of another type that was
+--             in a gap is settled
+--   newest    the number of the claim that carries the queue's state
+--   ended     nothing of that claim is left to do
+-- The caller holds the queue's lock.
 -- Raises: WH006, WH014. Locks: claims. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.tend_queue(
     namespace text, one headwater_private.claims, newest bigint, acks uuid[], letters boolean, types text[], likes text[], takes text[], together boolean,
@@ -30,7 +39,7 @@ BEGIN
     IF room = 0 THEN
         RETURN;
     END IF;
-    -- As long as there is more to take back and nothing that is wanted was among it.
+    -- Repeat while there is more to take back, and nothing that is wanted was among it.
     LOOP
         SELECT array_agg(e.number), max(e.visible_at) INTO candidates, q.expired_from
           FROM (SELECT c.number, c.visible_at FROM headwater_private.claims c
@@ -38,7 +47,7 @@ BEGIN
                    AND c.visible_at >= q.expired_from AND c.visible_at <= moment
                    AND NOT (c.done AND c.number = tend_queue.newest)
                  ORDER BY c.visible_at, c.number LIMIT 100) e;
-        -- As many as were asked for: there may be more.
+        -- If the page is full, there may be more.
         IF coalesce(cardinality(candidates), 0) < 100 THEN
             q.expired_from := moment;
         END IF;
@@ -95,11 +104,11 @@ BEGIN
                     made := made || step.one;
                     room := room - cardinality((step.one).sequences);
                 END LOOP;
-                -- All of them were of events that are gone: there may be others.
+                -- All of these events are gone. There may be other retries.
                 EXIT WHEN NOT tried OR cardinality(made) > 0;
             END LOOP;
         END IF;
-        -- The same ones again: somebody has them locked.
+        -- The same candidates again: somebody has locked them.
         EXIT WHEN cardinality(made) > 0 OR NOT letters AND (q.expired_from >= moment OR candidates IS NOT DISTINCT FROM before);
         before := candidates;
     END LOOP;
@@ -109,7 +118,8 @@ BEGIN
         q.due_from := moment;
     END IF;
     IF q.gaps <> '{}' THEN
-        -- Two statements, in this order: the second sees all that was settled in the first.
+        -- Two statements, in this order: the second shows everything that committed before the
+        -- horizon was read.
         SELECT h.horizon INTO safe FROM headwater_private.horizon_of(one.namespace_id) h;
         q := headwater_private.close_gaps(one.namespace_id, safe, tend_queue.takes, q);
     END IF;

@@ -1,8 +1,9 @@
 -- headwater_private.types_outside(event_types, takes)
--- Returns those of some event types, in which * stands for any characters, that a queue does not
--- take by `takes` (NULL: it takes all types). NULL: it takes them all. A pattern lies in another
--- one if that one matches the pattern's text, with its * as an ordinary character: whatever the
--- first * stands for, the * of the other one can stand for it too.
+-- Returns which of some event types a queue does not take. `takes` has the types that it takes
+-- (NULL: all types). In both, * stands for any characters. The result is NULL if the queue takes
+-- them all. A pattern is covered by another pattern if the other one matches the text of the first,
+-- with the first one's * as an ordinary character: whatever the first * stands for, the * of the
+-- other pattern can stand for it too.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.types_outside(event_types text[], takes text[])
 RETURNS text[] LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

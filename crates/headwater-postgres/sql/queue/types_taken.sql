@@ -1,6 +1,6 @@
 -- headwater_private.types_taken(event_types, takes)
--- Returns those of some event types that `takes` includes, in which * stands for any characters
--- (NULL: all types). NULL: none of them.
+-- Returns which of some event types match one of `takes`, in which * stands for any characters
+-- (NULL: all types). The result is NULL if none of them does.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.types_taken(event_types text[], takes text[])
 RETURNS text[] LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,7 @@
 -- headwater_private.unhandled_in(subscriber, leaf)
--- The events of a leaf that a subscriber (one of its partitions) is not done with: the first, the last, and how many they are at most, since other partitions'
--- and types that it does not handle are among them. Reads that part of the leaf.
+-- Returns which events of a leaf a subscriber (one of its partitions) is not done with: the first,
+-- the last, and an upper bound for their number. The number includes events of other partitions,
+-- and of types that the subscriber does not handle. Reads that part of the leaf.
 -- Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.unhandled_in(subscriber headwater_private.subscribers, leaf text, OUT first bigint, OUT last bigint, OUT events bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
 -- headwater_private.widen_types(namespace_id, subscriber_id, event_types)
--- Lets a queue take these types too (NULL: all types), besides those that it takes. So several
--- programs can work on it, each for its own types.
+-- Adds event types to those that a queue takes (NULL: all types). So several programs can work on
+-- one queue, each for its own types.
 -- Raises: WH006. Locks: the queue and the subscriber, if there is something to change. Writes: the
 -- subscriber.
 CREATE OR REPLACE FUNCTION headwater_private.widen_types(namespace_id int, subscriber_id text, event_types text[])
@@ -21,7 +21,8 @@ BEGIN
     END LOOP;
     PERFORM headwater_private.change_types(widen_types.namespace_id, widen_types.subscriber_id,
                                            headwater_private.checked_types(missing || ARRAY(SELECT t FROM unnest(takes) t
-                                               -- A type that a wider pattern includes need not be named.
+                                               -- A type that a wider pattern includes need not be
+                                               -- named.
                                                WHERE NOT headwater_private.matches_pattern(t, missing))));
 END
 $$;
