@@ -16,7 +16,8 @@ END
 $$;
 CREATE TRIGGER wake AFTER INSERT ON bench.notified FOR EACH STATEMENT EXECUTE FUNCTION bench.wake();
 
--- A log without gaps: every insert takes the next number from one row. The row is updated in place (HOT).
+-- A log without gaps: every insert takes the next number from one row. The row is updated in place
+-- (HOT).
 CREATE TABLE bench.log_counter (
     id            int PRIMARY KEY,
     last_sequence bigint NOT NULL

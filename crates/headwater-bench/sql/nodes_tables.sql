@@ -1,4 +1,5 @@
--- What handlers write, and the event log of the loop on pgmq, as it is described: with indexes on namespace and type.
+-- The table that handlers write to, and the event log of the loop on pgmq, with indexes on
+-- namespace and type.
 CREATE TABLE handled (message_id bigint NOT NULL, payload jsonb NOT NULL);
 CREATE TABLE event_log (
     event_id         bigserial PRIMARY KEY,

@@ -1,4 +1,5 @@
--- A table as that of events, with one partition and the same indexes; and the events that are appended.
+-- A table like the table of events, with one partition and the same indexes. And the events to
+-- append.
 CREATE SCHEMA IF NOT EXISTS bench;
 CREATE TABLE bench.plain_events (LIKE headwater_private.events) PARTITION BY RANGE (recorded_at);
 CREATE TABLE bench.plain_events_all PARTITION OF bench.plain_events FOR VALUES FROM (MINVALUE) TO (MAXVALUE);

@@ -1,4 +1,5 @@
--- How long after their due time the events of schedules were committed, in microseconds; NULL: the server does not note that.
+-- How long after their due time the events of schedules were committed, in microseconds. NULL if
+-- the server does not record commit times.
 SELECT CASE WHEN current_setting('track_commit_timestamp')::boolean
             THEN (extract(epoch FROM pg_xact_commit_timestamp(e.xmin) - $2) * 1000000)::bigint END
   FROM headwater_private.events e

@@ -1,4 +1,5 @@
--- Sets synchronous_commit for all sessions of this database, and ends those that have it as it was before.
+-- Sets synchronous_commit for all sessions of this database. Ends the sessions that have the old
+-- value.
 BEGIN;
 SET LOCAL synchronous_commit = on;
 ALTER DATABASE headwater SET synchronous_commit = $1;

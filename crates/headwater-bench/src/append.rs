@@ -1,4 +1,5 @@
-//! `headwater-bench append`: every contender in every round, in a rotated order; then medians and ratios.
+//! `headwater-bench append`: runs every contender in every round, in a rotated order. Then it
+//! prints medians and ratios.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::report::{Figure, Report, Target};
 use crate::server::{BenchServer, Role};
 use crate::stats::Sample;
 
-/// How long each contender runs before it is measured, every time.
+/// How long each contender runs before each measurement.
 const WARM_UP: Duration = Duration::from_millis(700);
 
 /// Options of `append`.
@@ -24,16 +25,17 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// Seconds that each contender is measured for in a round
+    /// Seconds for which each contender is measured per round
     #[arg(long, default_value_t = 3.0, value_name = "S")]
     seconds_per_round: f64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Runs only the contenders whose names contain one of these; ratios that need others are left out
+    /// Runs only the contenders whose names contain one of these texts; omits ratios that need
+    /// other contenders
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// As whom Headwater is called
+    /// Role that calls Headwater
     #[arg(long, value_enum, default_value_t = Role::Owner)]
     role: Role,
 }
@@ -92,7 +94,8 @@ fn add_ratios(report: &mut Report) {
     let rate = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
     let median = |name: &str| report.figure(name).and_then(|figure| figure.median_ms);
     let wal = |name: &str| report.figure(name).and_then(|figure| figure.wal_bytes_per_event);
-    // What one writer gets into the table at most; two, on two cores that nobody else uses, stand beside it in the table.
+    // The most that one writer gets into the table. The figure of two writers, which use two idle
+    // cores, is beside it in the table.
     let limit = rate("raw_batch_1_writer");
     let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
 

@@ -1,4 +1,4 @@
-//! `headwater-bench catch-up`: subscribers with a backlog, beside a bare SELECT and pgmq, in turn.
+//! `headwater-bench catch-up`: subscribers with a backlog, a bare SELECT and pgmq, in turn.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -35,7 +35,7 @@ const NEIGHBOURS: &str = "beside_bad_neighbours";
 const MEMORY: &str = "memory";
 const HOLES: &str = "holes";
 const NAMES: [&str; 6] = [BATCHES, BARE, ONE_BY_ONE, PGMQ, ALONE, NEIGHBOURS];
-/// Messages that pgmq's consumer reads and deletes at once.
+/// Messages that pgmq's consumer reads and deletes per call.
 const PGMQ_BATCH: i32 = 100;
 
 /// Options of `catch-up`.
@@ -50,19 +50,20 @@ pub(crate) struct Options {
     /// Events that are handled one by one, and messages in pgmq's queue
     #[arg(long, default_value_t = 200_000, value_name = "N")]
     one_by_one: u64,
-    /// Events that the command reads, and consumes in each mode
+    /// Events that the `headwater` program reads, and consumes in each mode
     #[arg(long, default_value_t = 500_000, value_name = "N")]
     command_events: u64,
     /// Subscribers whose memory is measured
     #[arg(long, default_value_t = 20, value_name = "N")]
     subscribers: u32,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Runs only the contenders whose names contain one of these; ratios that need others are left out
+    /// Runs only the contenders whose names contain one of these texts; omits ratios that need
+    /// other contenders
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// As whom Headwater is called
+    /// Role that calls Headwater
     #[arg(long, value_enum, default_value_t = Role::Owner)]
     role: Role,
 }
@@ -125,9 +126,9 @@ struct Bench<'a> {
     conn: PgConnection,
     options: &'a Options,
     head: u64,
-    /// Counts subscribers, so that each is new.
+    /// Counts subscribers, so that each one is new.
     number: u32,
-    /// The program, if it is measured.
+    /// The `headwater` program, if it is measured.
     command: Option<PathBuf>,
 }
 
@@ -189,7 +190,7 @@ impl Bench<'_> {
         Ok(sample)
     }
 
-    /// One consumer, as pgmq's clients do it.
+    /// One consumer that works as pgmq's clients do.
     async fn pgmq(&mut self, messages: u64) -> anyhow::Result<Sample> {
         let payloads = Payloads::new();
         sqlx::raw_sql("TRUNCATE pgmq.q_bench").execute(&mut self.conn).await?;
@@ -216,7 +217,7 @@ impl Bench<'_> {
         Ok(Sample::new(messages, started.elapsed(), Vec::new()))
     }
 
-    /// The most memory that a process with a node ever has.
+    /// Returns the peak memory of a process with a node.
     async fn memory(&self) -> anyhow::Result<f64> {
         let output = Command::new(env::current_exe()?)
             .args(["catch-up-child", "--url", &self.server.url, "--head", &self.head.to_string()])
@@ -258,12 +259,12 @@ pub(crate) struct ChildOptions {
     subscribers: u32,
 }
 
-/// What catching up took.
+/// What the child needed to catch up.
 #[derive(Debug, Serialize, Deserialize)]
 struct Peak {
     handled: u64,
     seconds: f64,
-    /// Of resident memory, at most.
+    /// Peak resident memory.
     kib: u64,
 }
 

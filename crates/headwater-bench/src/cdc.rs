@@ -1,9 +1,13 @@
-//! `headwater-bench cdc`: events from the WAL, beside NOTIFY and a poller that looks every 100 ms.
+//! `headwater-bench cdc`: events from the WAL, against NOTIFY and a poller that looks every 100 ms.
 //!
-//! Latency: from the commit here to the handler in another process. Reads: what 100 subscribers of four nodes read of the log's tables, rows and queries, beside 100 pollers.
-//! Overlap: how many events a node takes from the WAL, and how many rows it reads, while transactions overlap and some are rolled back.
-//! Throughput: how fast a subscriber keeps up with producers, and how fast they are, beside a node that is woken. Memory: of a node, when a transaction of
-//! 100,000 events commits.
+//! - Latency: from the commit in this process to the handler in another process.
+//! - Reads: rows and queries on the log's tables, by 100 subscribers of four nodes and by 100
+//!   pollers.
+//! - Overlap: how many events a node takes from the WAL, and how many rows it reads, while
+//!   transactions overlap and some are rolled back.
+//! - Throughput: how fast producers append and how fast a subscriber keeps up, against a node that
+//!   is woken.
+//! - Memory: the peak of a node when a transaction of 100,000 events commits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +36,7 @@ const POLL: Duration = Duration::from_millis(100);
 const SUBSCRIBERS: u32 = 100;
 const NODES: u32 = 4;
 const PRODUCERS: u64 = 64;
-/// Events of the transaction that a node's memory is measured with.
+/// Events of the transaction that measures a node's memory.
 const LARGE: u64 = 100_000;
 
 /// Options of `cdc`.
@@ -41,25 +45,26 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// Events a second
+    /// Events per second
     #[arg(long, default_value_t = 200.0, value_name = "N")]
     rate: f64,
-    /// Seconds that each contender is measured for in a round
+    /// Seconds for which each contender is measured per round
     #[arg(long, default_value_t = 3.0, value_name = "S")]
     seconds_per_round: f64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
     /// Events that producers append while a subscriber keeps up
     #[arg(long, default_value_t = 40_000, value_name = "N")]
     events: u64,
-    /// Connections that write at once, for the figures of overlapping transactions
+    /// Connections that write at the same time, in the overlap part
     #[arg(long, default_value_t = 8, value_name = "N")]
     writers: usize,
-    /// The share of their transactions that is rolled back, from 0 to 1
+    /// Share of these connections' transactions that is rolled back, from 0 to 1
     #[arg(long, default_value_t = 0.1, value_name = "SHARE")]
     rollbacks: f64,
-    /// Runs only these parts: latency, throughput, overlap, reads, memory; ratios that need others are left out
+    /// Runs only these parts: latency, throughput, overlap, reads, memory; omits ratios that need
+    /// other parts
     #[arg(long, value_delimiter = ',', value_name = "PARTS")]
     only: Vec<String>,
 }
@@ -74,8 +79,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let mut appends: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
     let mut overlaps: BTreeMap<&'static str, Followed> = BTreeMap::new();
     let load = Load { writers: options.writers, rollbacks: options.rollbacks, seconds: options.seconds_per_round };
-    // Before all else: sessions that stay open tell only later what they have read, which would be
-    // counted here.
+    // This part runs first. Sessions that stay open report their reads later, and these reads would
+    // be counted here.
     for round in 0..options.rounds {
         for (name, live) in overlapping().into_iter().filter(|_| wanted("overlap")) {
             let followed = follow(&server, &mut conn, live, load).await?;
@@ -140,7 +145,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-/// How overlapping transactions are followed.
+/// The ways to follow overlapping transactions.
 fn overlapping() -> [(&'static str, Live); 3] {
     let inbox = CdcOptions { mode: CdcMode::inbox(), ..CdcOptions::default() };
     [
@@ -157,7 +162,8 @@ async fn streaming(node: &Node) {
     }
 }
 
-/// How fast a subscriber handles what producers append as fast as they can; and how fast they did.
+/// Measures how fast a subscriber handles events while producers append as fast as they can. Also
+/// returns how fast the producers were.
 async fn keep_up(server: &BenchServer, live: Live, events: u64) -> anyhow::Result<(Sample, f64)> {
     let builder = server.namespace.node("keep-up").live(live);
     let node = builder.run(idle_batches("keep-up").start_from(StartFrom::Now)).start().await?;
@@ -199,7 +205,7 @@ async fn emit_at_rate(server: &BenchServer, options: &Options) -> anyhow::Result
     Ok((events, last))
 }
 
-/// What was read of the log's tables, for one event.
+/// Reads of the log's tables, per event.
 #[derive(Debug, Clone, Copy)]
 struct Reads {
     rows: f64,
@@ -217,13 +223,13 @@ impl Reads {
         Ok(Reads { rows: each(before.0, now.0), queries: each(before.1, now.1) })
     }
 
-    /// Of rows and queries, whichever is worse.
+    /// Returns the worse of the two ratios: rows and queries.
     fn over(self, base: Reads) -> f64 {
         (self.rows / base.rows).max(self.queries / base.queries)
     }
 }
 
-/// What the sessions of four nodes read that share 100 subscribers.
+/// Measures the reads of four nodes that share 100 subscribers.
 async fn reads(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<Reads> {
     const APPLICATION: &str = "cdc-reads";
     let before = Reads::so_far(monitor).await?;
@@ -258,7 +264,7 @@ async fn reads(server: &BenchServer, monitor: &mut PgConnection, options: &Optio
     Ok(read)
 }
 
-/// The same of 100 pollers.
+/// Measures the reads of 100 pollers.
 async fn polled(server: &BenchServer, monitor: &mut PgConnection, options: &Options) -> anyhow::Result<Reads> {
     let before = Reads::so_far(monitor).await?;
     let head = server.head().await?;
@@ -289,7 +295,7 @@ async fn polled(server: &BenchServer, monitor: &mut PgConnection, options: &Opti
     while let Some(done) = pollers.join_next().await {
         done??;
     }
-    // Counts are passed on when a session ends, or soon after.
+    // A session reports its counts when it ends, or soon after.
     let mut read = Reads { rows: 0.0, queries: 0.0 };
     for _ in 0..50 {
         read = Reads::since(before, events, monitor).await?;
@@ -303,7 +309,8 @@ async fn polled(server: &BenchServer, monitor: &mut PgConnection, options: &Opti
     Ok(read)
 }
 
-/// The most memory that a node in another process had, in MiB, when a transaction of 100,000 events committed.
+/// Returns the peak memory in MiB of a node in another process, when a transaction of 100,000
+/// events commits.
 async fn memory(server: &BenchServer) -> anyhow::Result<f64> {
     let mut other = Other::start(server, Mode::Direct, "memory-1", "latency-memory").await?;
     let payloads = Payloads::new();

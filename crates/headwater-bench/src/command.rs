@@ -1,4 +1,5 @@
-//! The command itself, as its users run it: `headwater read` and `headwater consume`, into a file.
+//! The `headwater` program as its users run it: `headwater read` and `headwater consume`, into a
+//! file.
 
 use std::env;
 use std::fs::File;
@@ -14,7 +15,7 @@ use crate::stats::Sample;
 
 pub(crate) const READ: &str = "command_read";
 
-/// What `consume` is run with, in each mode that prints.
+/// The arguments of `consume` in each mode that prints.
 pub(crate) const MODES: [(&str, &[&str]); 5] = [
     ("command_consume", &[]),
     ("command_consume_partitions", &["--partitions", "8"]),
@@ -23,7 +24,7 @@ pub(crate) const MODES: [(&str, &[&str]); 5] = [
     ("command_consume_checkpoints", &["--checkpoint", "1000/200ms"]),
 ];
 
-/// The command, built from these sources as this program was.
+/// Builds the program from this workspace, with the profile of this program.
 pub(crate) async fn build() -> anyhow::Result<PathBuf> {
     let here = env::current_exe()?;
     let folder = here.parent().context("this program is in no folder")?;
@@ -40,7 +41,8 @@ pub(crate) async fn build() -> anyhow::Result<PathBuf> {
     Ok(folder.join("headwater"))
 }
 
-/// Reads the last events of the log, or, with a subscriber that is new, consumes them in a mode.
+/// Reads the last events of the log. With `consume`, consumes them instead: with a new subscriber,
+/// in the given mode.
 pub(crate) async fn run(
     command: &PathBuf,
     url: &str,

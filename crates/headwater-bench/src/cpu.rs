@@ -1,27 +1,28 @@
-//! CPU time that the server and this program used: on a machine that others use too, it varies less than the clock.
+//! CPU time of the server and of this program. On a machine with other load it varies less than
+//! elapsed time.
 
 use std::fs;
 
-/// Of `/proc/<pid>/stat`, counted after the name, which ends with the last `)`.
+/// Positions of fields in `/proc/<pid>/stat`, counted after the name. The last `)` ends the name.
 const PARENT: usize = 1;
 const USER: usize = 11;
 const SYSTEM: usize = 12;
 const CHILDREN_USER: usize = 13;
 const CHILDREN_SYSTEM: usize = 14;
-/// Linux reports times in hundredths of a second, whatever its own clock ticks at.
+/// Linux reports times in hundredths of a second, whatever the tick rate of its own clock.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// CPU time in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CpuTime {
-    /// All processes of the server, also those that have ended.
+    /// All processes of the server, including those that have ended.
     pub(crate) server: f64,
     /// This process.
     pub(crate) client: f64,
 }
 
 impl CpuTime {
-    /// What was used up to now; `None` where there is no `/proc`.
+    /// Returns the time used until now; `None` where there is no `/proc`.
     pub(crate) fn now(postmaster: u32) -> Option<Self> {
         let server = processes()
             .filter_map(|pid| fields(&pid).map(|fields| (pid, fields)))
@@ -49,7 +50,7 @@ fn processes() -> impl Iterator<Item = String> {
     names.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.parse::<u32>().is_ok())
 }
 
-/// The fields from the state on, the state itself being no number.
+/// Returns the fields from the state on. The state itself is not a number and becomes 0.
 fn fields(pid: &str) -> Option<Vec<i64>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! Runs callers side by side for a while, and counts what they got done.
+//! Runs callers side by side for a while, and counts what they completed.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::contenders::Turn;
 use crate::cpu::CpuTime;
 use crate::stats::Sample;
 
-/// One of the callers: a producer, or a writer with a connection of its own.
+/// One of the callers: a producer, or a writer with its own connection.
 pub(crate) trait Caller: Send + 'static {
-    /// One call; returns how many events it stored. They are durable when it returns.
+    /// Makes one call. Returns how many events it stored; they are durable when it returns.
     fn call(&mut self) -> impl Future<Output = anyhow::Result<u64>> + Send;
 }
 
-/// For how long.
+/// How long callers run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
-    /// Not counted.
+    /// Time that is not counted.
     pub(crate) warm_up: Duration,
     pub(crate) measure: Duration,
 }
 
-/// Lets every caller call again and again; counts the calls that end inside the window.
+/// Lets every caller call in a loop. Counts the calls that end inside the window.
 pub(crate) async fn drive<C: Caller>(callers: Vec<C>, turn: &mut Turn<'_>) -> anyhow::Result<Sample> {
     let start = Instant::now() + turn.window.warm_up;
     let end = start + turn.window.measure;

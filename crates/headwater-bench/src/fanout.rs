@@ -1,4 +1,5 @@
-//! `headwater-bench fanout`: what 50 subscribers of a node read from the database, beside what one reads, of the same events.
+//! `headwater-bench fanout`: what 50 subscribers of a node read from the database, against one
+//! subscriber, for the same events.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,9 +17,9 @@ use crate::report::{Figure, Report, Target};
 use crate::server::{BenchServer, NAMESPACE};
 use crate::stats::{Sample, median};
 
-/// What the sessions under test call themselves.
+/// The application name of the sessions under test.
 const APPLICATION: &str = "fanout";
-/// Live events are emitted one by one with this pause: about as a busy application does.
+/// Pause between live events, which are emitted one by one: about the rate of a busy application.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Options of `fanout`.
@@ -33,10 +34,10 @@ pub(crate) struct Options {
     /// Events that are emitted while the node runs
     #[arg(long, default_value_t = 3_000, value_name = "N")]
     live: u64,
-    /// Subscribers, against one
+    /// Number of subscribers that are compared with one
     #[arg(long, default_value_t = 50, value_name = "N")]
     subscribers: u32,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
     /// Runs only `backlog` or only `live`
@@ -45,7 +46,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
-    // A planner that looks up the end of an index reads rows, too: with plans that are made once, only readers are counted.
+    // A planner that looks up the end of an index also reads rows. With generic plans, only readers
+    // are counted.
     let server = BenchServer::start_with(&[("plan_cache_mode", "force_generic_plan")]).await?;
     let mut monitor = server.connect().await?;
     load(&server, &mut monitor, options.events, &[EVENT_TYPE]).await?;
@@ -88,7 +90,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     async fn backlog(&mut self, subscribers: u32) -> anyhow::Result<Sample> {
         let head = self.server.head().await? as u64;
-        // All rounds have the same: what live rounds added is left out.
+        // Every round reads the same events: events that live rounds added are left out.
         let events = self.options.events;
         self.measure(subscribers, StartFrom::After(head - events), events, async |_| Ok(head)).await
     }
@@ -107,7 +109,8 @@ impl Bench<'_> {
         .await
     }
 
-    /// Rows read by the sessions of a node that lives only for this: a session's counts are complete when it has ended.
+    /// Counts the rows that the sessions of a node read. The node lives only for this measurement,
+    /// because a session's counts are complete only after it has ended.
     async fn measure(
         &mut self,
         subscribers: u32,

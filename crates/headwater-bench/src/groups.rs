@@ -1,7 +1,8 @@
-//! `headwater-bench groups`: a partitioned subscriber over several processes, against an exclusive one; and how long it takes when one of them dies.
+//! `headwater-bench groups`: a partitioned subscriber over several processes, against an exclusive
+//! one. Also how long a takeover takes when one process dies.
 //!
-//! All begin with the same backlog, at once: handlers wait with their first event until this process has seen that every partition is owned,
-//! and says go.
+//! All start with the same backlog at the same time. Handlers wait at their first event until this
+//! process has seen that every partition is owned, and tells them to go.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -25,7 +26,7 @@ use crate::torture::now_ns;
 
 /// Keys of the events: many more than partitions.
 const KEYS: u64 = 1_000;
-/// What is not done by then never will be.
+/// Work that is not done within this time will never be done.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Options of `groups`.
@@ -37,22 +38,24 @@ pub(crate) struct Options {
     /// Partitions of the group
     #[arg(long, default_value_t = 16, value_name = "N")]
     partitions: u32,
-    /// Processes that share them
+    /// Processes that share the partitions
     #[arg(long, default_value_t = 4, value_name = "N")]
     processes: usize,
     /// Events for handlers that do nothing
     #[arg(long, default_value_t = 300_000, value_name = "N")]
     events: u64,
-    /// Events for handlers that take 1 ms, of the group; the exclusive subscriber gets a tenth of it
+    /// Events of the group with handlers that take 1 ms; the exclusive subscriber gets a tenth of
+    /// them
     #[arg(long, default_value_t = 30_000, value_name = "N")]
     slow_events: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
     /// How often a process is killed
     #[arg(long, default_value_t = 5, value_name = "N")]
     kills: usize,
-    /// Runs only the contenders whose names contain one of these (exclusive, group, rebalance)
+    /// Runs only the contenders whose names contain one of these texts (exclusive, group,
+    /// rebalance)
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
 }
@@ -112,7 +115,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-/// Appends events of many keys.
+/// Appends events with many keys.
 async fn fill(server: &BenchServer, events: u64) -> anyhow::Result<()> {
     let payloads = Payloads::new();
     for first in (0..events).step_by(5_000) {
@@ -179,7 +182,8 @@ async fn until_at(server: &BenchServer, subscriber: &str, position: u64) -> anyh
     timeout(PATIENCE, there).await.context("events were not handled")?
 }
 
-/// From the kill of a process to an event of every key handled by the others, in milliseconds.
+/// Returns the median time in milliseconds from the kill of a process until the others have handled
+/// an event of every key.
 async fn rebalance(server: &BenchServer, options: &Options) -> anyhow::Result<Option<f64>> {
     let contender = Contender {
         name: "rebalance",
@@ -269,7 +273,7 @@ pub(crate) struct ChildOptions {
     sleep_ms: u64,
 }
 
-/// Takes its time for each event, once it may begin.
+/// Takes the given time for each event, once it may begin.
 struct Worker {
     subscriber: String,
     go: watch::Receiver<bool>,
@@ -292,7 +296,7 @@ impl EventObserver for Worker {
     }
 }
 
-/// Handles events until its stdin ends.
+/// Handles events until stdin ends.
 pub(crate) async fn run_child(options: ChildOptions) -> anyhow::Result<()> {
     let headwater = Headwater::connect(&options.url).await?;
     let namespace = headwater.namespace(NAMESPACE).await?;

@@ -1,4 +1,4 @@
-//! Handlers that do nothing, or too little.
+//! Handlers that do nothing, always fail or take too long.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl EventObserver for AlwaysFails {
     }
 }
 
-/// Takes a second for each event.
+/// Takes one second per event.
 pub(crate) struct Sleeps(pub(crate) String);
 
 impl EventObserver for Sleeps {

@@ -1,14 +1,16 @@
 //! Part of `headwater-bench catch-up`: what holes in the log cost a subscriber.
 //!
-//! The same subscriber is given the same number of events in each run, and each run is timed from the start of its node to the last
-//! of these events:
+//! Each run gives the same subscriber the same number of events. Each run is timed from the start
+//! of its node to the last of these events:
 //!
-//! - none: the events follow each other without a hole.
-//! - open: one transaction in flight has left a hole before each event. It commits when all visible events are handled, and its own
-//!   events are then delivered late, which is timed from the commit.
+//! - none: the events have no holes between them.
+//! - open: one transaction in flight has left a hole before each event. It commits when all visible
+//!   events are handled. Its own events are then delivered late; that part is timed from the
+//!   commit.
 //! - rolled back: each event follows a hole that will never be filled.
 //!
-//! Progress is written as the defaults say. The subscriber never waits for a hole (`hold_for` is zero): a wait takes time and no work.
+//! Checkpoints use the default settings. The subscriber never waits for a hole (`hold_for` is
+//! zero), because waiting takes time and no work.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -26,7 +28,7 @@ use crate::payload::Payloads;
 use crate::server::BenchServer;
 use crate::stats::Sample;
 
-/// Events that each run delivers, and holes between them.
+/// Events per run, and holes between them.
 const EVENTS: u64 = 100_000;
 const SUBSCRIBER: &str = "holes";
 
@@ -62,7 +64,7 @@ pub(crate) async fn measure(
     Ok(samples)
 }
 
-/// Delivers events that lie so far apart, where nothing else can still commit.
+/// Delivers events whose sequences are `apart` from each other. Nothing else can still commit.
 async fn settled(server: &BenchServer, name: &str, apart: u64) -> anyhow::Result<Sample> {
     let mut conn = server.connect().await?;
     let (namespace, sequence) = namespace(server, &mut conn, name).await?;
@@ -77,7 +79,7 @@ async fn settled(server: &BenchServer, name: &str, apart: u64) -> anyhow::Result
     Ok(sample)
 }
 
-/// Delivers events between the holes of a transaction that has not ended, and then that transaction's events.
+/// Delivers events between the holes of an open transaction, and then that transaction's events.
 async fn open(server: &BenchServer, name: &str) -> anyhow::Result<(Sample, Sample)> {
     let mut conn = server.connect().await?;
     let mut held = server.connect().await?;

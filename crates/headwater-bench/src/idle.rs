@@ -1,4 +1,4 @@
-//! `headwater-bench idle`: what a node asks of the server while nothing happens.
+//! `headwater-bench idle`: what a node asks the server while nothing happens.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::handlers::Idle;
 use crate::report::{Report, Target};
 use crate::server::{BenchServer, NAMESPACE};
 
-/// Before counting: everybody has taken its lease and looked around.
+/// Wait before counting, so that every subscriber has its lease and has read the log.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// Options of `idle`.
@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// Subscribers of the node
     #[arg(long, default_value_t = 20, value_name = "N")]
     subscribers: u32,
-    /// How long is counted
+    /// How long statements are counted
     #[arg(long, default_value_t = 30.0, value_name = "S")]
     seconds: f64,
 }
@@ -40,7 +40,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     if by_statement {
         sqlx::raw_sql("CREATE EXTENSION pg_stat_statements").execute(&mut monitor).await?;
     }
-    // Some events, as in any log.
+    // Append some events, as any log has.
     let namespace: &Namespace = &server.namespace;
     for number in 0..100 {
         namespace.emit(crate::payload::Payloads::new().event(number)).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-/// All statements but this program's own; also of each.
+/// Returns the rate of all statements except this program's own, and the calls of each statement.
 async fn statements(monitor: &mut PgConnection, seconds: f64) -> anyhow::Result<(f64, Vec<(String, i64)>)> {
     sqlx::query("SELECT pg_stat_statements_reset()").execute(&mut *monitor).await?;
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
@@ -78,12 +78,13 @@ async fn statements(monitor: &mut PgConnection, seconds: f64) -> anyhow::Result<
     Ok((calls as f64 / seconds, of_each))
 }
 
-/// The server counts a session's transactions when it has been idle for a second.
+/// Returns the rate of transactions. The server counts a session's transactions when the session
+/// has been idle for a second.
 async fn transactions(monitor: &mut PgConnection, seconds: f64) -> anyhow::Result<f64> {
     let count = include_str!("../sql/idle_transactions.sql");
     let before: i64 = sqlx::query_scalar(count).fetch_one(&mut *monitor).await?;
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
     let after: i64 = sqlx::query_scalar(count).fetch_one(monitor).await?;
-    // One is the first look itself.
+    // The first count is itself one transaction.
     Ok((after - before - 1).max(0) as f64 / seconds)
 }

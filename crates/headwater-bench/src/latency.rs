@@ -1,7 +1,8 @@
-//! `headwater-bench latency`: from the commit here to the handler in another process; and how long it takes when that process dies.
+//! `headwater-bench latency`: from the commit in this process to the handler in another process.
+//! Also how long a failover takes when that process dies.
 //!
-//! Both processes read the same clock (the machine's). The baselines are the least that could do the same: NOTIFY after the commit, LISTEN and one
-//! SELECT; and a poller that looks every 100 ms.
+//! Both processes read the same clock (the machine's). The baselines are the simplest that do the
+//! same: NOTIFY after the commit, with LISTEN and one SELECT; and a poller that looks every 100 ms.
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
@@ -29,7 +30,7 @@ use crate::torture::now_ns;
 
 const CHANNEL: &str = "bench_latency";
 const POLL: Duration = Duration::from_millis(100);
-/// What was appended is handled by then, or something is wrong.
+/// Appended events are handled within this time, or something is wrong.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SUBSCRIBER: &str = "latency";
 
@@ -39,31 +40,32 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// Events a second
+    /// Events per second
     #[arg(long, default_value_t = 200.0, value_name = "N")]
     rate: f64,
-    /// Seconds that each contender is measured for in a round
+    /// Seconds for which each contender is measured per round
     #[arg(long, default_value_t = 5.0, value_name = "S")]
     seconds_per_round: f64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
     /// How often the owner is killed
     #[arg(long, default_value_t = 7, value_name = "N")]
     kills: usize,
-    /// Runs only the contenders whose names contain one of these (headwater, notify, poller, failover)
+    /// Runs only the contenders whose names contain one of these texts (headwater, notify, poller,
+    /// failover)
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
 }
 
-/// Who waits for events in the other process.
+/// What waits for events in the other process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// A node.
     Headwater,
     /// A node that follows the WAL.
     Direct,
-    /// A node that has its events from an inbox.
+    /// A node that takes its events from an inbox.
     Inbox,
     /// LISTEN, then one SELECT.
     Notify,
@@ -161,7 +163,7 @@ pub(crate) async fn measure(
         let handled = timeout(PATIENCE, other.handled.recv()).await.context("events were not handled")?;
         let (sequence, at) = handled.context("the other process ended")?;
         if let Some(before) = committed.get(&sequence) {
-            // Handled before the answer was here: that is none at all.
+            // A handler can finish before the answer arrives here. That latency counts as zero.
             latencies.push(Duration::from_nanos(at.saturating_sub(*before)));
         }
     }
@@ -169,7 +171,8 @@ pub(crate) async fn measure(
     Ok(Sample::new(events, elapsed, latencies))
 }
 
-/// From the kill of the owner to the next event being handled elsewhere, in milliseconds.
+/// Returns the median time in milliseconds from the kill of the owner until another process handles
+/// the next event.
 async fn failover(server: &BenchServer, kills: usize) -> anyhow::Result<Option<f64>> {
     let start = async |name: &str| Other::start(server, Mode::Headwater, name, "failover").await;
     let mut nodes =
@@ -185,7 +188,8 @@ async fn failover(server: &BenchServer, kills: usize) -> anyhow::Result<Option<f
             }
             sleep(Duration::from_millis(20)).await;
         };
-        // Until the owner handles events, and for a while that has nothing to do with anybody's ticks.
+        // Wait until the owner handles events, and then for a time that matches no timer of the
+        // nodes.
         let first = server.namespace.emit(payloads.event(0)).await?.global_sequence();
         let handling = nodes.get_mut(owner).context("the owner is one of ours")?;
         handling.until(first).await?;
@@ -211,12 +215,12 @@ async fn failover(server: &BenchServer, kills: usize) -> anyhow::Result<Option<f
 /// The process that waits for events.
 pub(crate) struct Other {
     pub(crate) child: Child,
-    /// What it handled, and when.
+    /// The sequence and the time of each event that it handled.
     handled: mpsc::UnboundedReceiver<(u64, u64)>,
 }
 
 impl Other {
-    /// Starts it and waits until it is ready.
+    /// Starts the process and waits until it is ready.
     pub(crate) async fn start(server: &BenchServer, mode: Mode, node: &str, subscriber: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(env::current_exe()?)
             .args(["latency-child", "--url", &server.url, "--mode", mode.name(), "--node", node])
@@ -240,7 +244,7 @@ impl Other {
         Ok(Other { child, handled })
     }
 
-    /// Waits until it has handled an event, and says when.
+    /// Waits until the process has handled this event, and returns when that was.
     pub(crate) async fn until(&mut self, sequence: u64) -> anyhow::Result<u64> {
         loop {
             match timeout(PATIENCE, self.handled.recv()).await.context("the event was not handled")? {
@@ -265,7 +269,7 @@ pub(crate) struct ChildOptions {
     subscriber: String,
 }
 
-/// Says on stdout which event it handled when; ends with its stdin.
+/// Prints to stdout which event was handled when. Ends with stdin.
 pub(crate) async fn run_child(options: ChildOptions) -> anyhow::Result<()> {
     let work = async {
         match options.mode {

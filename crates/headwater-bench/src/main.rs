@@ -1,8 +1,11 @@
-//! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in turn.
+//! Benchmarks of Headwater against baselines, which run in the same process, on the same server, in
+//! turn.
 //!
-//! Each command starts a durable server of its own in a temporary folder. `append`, `read`, `catch-up`, `latency`, `cdc`, `fanout`, `groups`, `queue`, `nodes`, `schedules`, `idle`, `partitions`, `sql` and `tenants`
-//! print tables to stderr and, with `--json`, one JSON object to stdout. A missed target is printed, not an error:
-//! ratios are for people, and machines are noisy. `torture` measures nothing: it fails if a law is broken.
+//! Each command starts its own durable server in a temporary folder. `append`, `read`, `catch-up`,
+//! `latency`, `cdc`, `fanout`, `groups`, `queue`, `nodes`, `schedules`, `idle`, `partitions`, `sql`
+//! and `tenants` print tables to stderr and, with `--json`, one JSON object to stdout. A missed
+//! target is printed and is not an error: ratios are for people, and machines are noisy. `torture`
+//! measures nothing: it fails if a law is broken.
 
 // Numbers in benchmarks are small.
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
@@ -47,49 +50,54 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Appends, against pgmq, a NOTIFY trigger, a counter row and bare INSERTs
+    /// Measures appends against pgmq, a NOTIFY trigger, a counter row and bare INSERTs
     Append(append::Options),
-    /// Reads of the log, against a bare SELECT
+    /// Measures reads of the log against a bare SELECT
     Read(read::Options),
-    /// Subscribers with a backlog, against a bare SELECT and pgmq
+    /// Measures subscribers with a backlog against a bare SELECT and pgmq
     CatchUp(catch_up::Options),
-    /// From a commit to a handler in another process, against NOTIFY and a poller; and failover
+    /// Measures the time from a commit to a handler in another process, against NOTIFY and a
+    /// poller; and failover
     Latency(latency::Options),
-    /// Events from the WAL, against NOTIFY and a poller
+    /// Measures events from the WAL against NOTIFY and a poller
     Cdc(cdc::Options),
-    /// What many subscribers of a node read, against one
+    /// Measures what many subscribers of a node read, against one subscriber
     Fanout(fanout::Options),
-    /// A partitioned subscriber over several processes, against an exclusive one; and rebalancing
+    /// Measures a partitioned subscriber over several processes against an exclusive one; and
+    /// rebalancing
     Groups(groups::Options),
-    /// Workers that share a queue, against pgmq
+    /// Measures workers that share a queue, against pgmq
     Queue(queue::Options),
-    /// Messages from emit to a handler by event type, against a loop on pgmq
+    /// Measures messages from emit to a handler by event type, against a loop on pgmq
     Nodes(nodes::Options),
-    /// How late schedules are fired that are all due at once
+    /// Measures how late schedules fire when all are due at the same time
     Schedules(schedules::Options),
-    /// What an idle node asks of the server
+    /// Measures what an idle node asks the server
     Idle(idle::Options),
-    /// The tail of a log with 60 months, against one with one
+    /// Measures the tail of a log with 60 months against a log with one
     Partitions(partitions::Options),
-    /// A namespace among ten thousand, and one with 60 months, against one that is alone
+    /// Measures a namespace among ten thousand, or with 60 past months, against a namespace alone,
+    /// or with two past months
     Tenants(tenants::Options),
-    /// Appends, large transactions and ordered consuming by SQL, against a plain INSERT, small ones and Rust
+    /// Measures appends, large transactions and ordered consuming by SQL, against a plain INSERT,
+    /// small transactions and Rust
     Sql(sql::Options),
-    /// Producers, consumers and faults at random; then everything must add up
+    /// Runs producers, consumers and random faults; then checks that nothing was lost, reordered or
+    /// duplicated
     Torture(torture::Options),
-    /// A consumer of the torture
+    /// Runs one consumer of the torture
     #[command(hide = true)]
     TortureConsumer(torture::consumer::Options),
-    /// Catches up and says how much memory that took
+    /// Catches up and prints how much memory that took
     #[command(hide = true)]
     CatchUpChild(catch_up::ChildOptions),
-    /// Waits for events and says when each came
+    /// Waits for events and prints when each event came
     #[command(hide = true)]
     LatencyChild(latency::ChildOptions),
     /// Handles events of a group
     #[command(hide = true)]
     GroupsChild(groups::ChildOptions),
-    /// Reads the log once and says how much memory that took
+    /// Reads the log once and prints how much memory that took
     #[command(hide = true)]
     ReadChild(memory::Options),
 }

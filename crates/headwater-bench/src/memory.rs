@@ -1,4 +1,5 @@
-//! `headwater-bench read-child`: reads the log in a process of its own, whose memory nothing else uses.
+//! `headwater-bench read-child`: reads the log in its own process, so that nothing else uses that
+//! process's memory.
 
 use std::fs;
 
@@ -20,13 +21,13 @@ pub(crate) struct Options {
     namespace: String,
 }
 
-/// What reading took, in KiB of resident memory.
+/// What the read needed, in KiB of resident memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Growth {
     pub(crate) events: u64,
-    /// When connected, before the first read.
+    /// After connecting, before the first read.
     resident_before: u64,
-    /// The most there ever was.
+    /// The peak.
     peak: u64,
 }
 
@@ -50,7 +51,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line of `/proc/self/status`, in KiB.
+/// Returns a value from `/proc/self/status`, in KiB.
 pub(crate) fn status(name: &str) -> anyhow::Result<u64> {
     let text = fs::read_to_string("/proc/self/status").context("memory can be measured on Linux only")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

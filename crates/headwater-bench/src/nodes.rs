@@ -1,7 +1,9 @@
-//! `headwater-bench nodes`: messages from emit to a handler by event type, beside the loop on pgmq that does the same, in turn.
+//! `headwater-bench nodes`: messages from emit to a handler by event type, against a loop on pgmq
+//! that does the same, in turn.
 //!
-//! Both emit durably, log every message, and handle each in a transaction that holds one INSERT. The loop sends and logs in one transaction; a consumer reads 10
-//! messages, and for each begins a transaction, handles it, commits, and deletes the message.
+//! Both emit durably, log every message, and handle each message in a transaction with one INSERT.
+//! The loop sends and logs in one transaction. A consumer of the loop reads 10 messages. For each
+//! message it begins a transaction, handles the message, commits, and deletes the message.
 
 mod parties;
 
@@ -29,25 +31,26 @@ pub(crate) struct Options {
     /// Messages that are emitted while they are handled
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     messages: u64,
-    /// Nodes, or consumers of the loop
+    /// Number of nodes, or of consumers of the loop
     #[arg(long, default_value_t = 4, value_name = "N")]
     nodes: usize,
-    /// Emitters at once
+    /// Number of concurrent emitters
     #[arg(long, default_value_t = 64, value_name = "N")]
     emitters: usize,
     /// Messages whose latency is measured
     #[arg(long, default_value_t = 400, value_name = "N")]
     timed: u64,
-    /// How many of them a second
+    /// Messages per second in the latency part
     #[arg(long, default_value_t = 50, value_name = "N")]
     rate: u64,
-    /// Schedules that are due at once
+    /// Schedules that are due at the same time
     #[arg(long, default_value_t = 200, value_name = "N")]
     schedules: u32,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
-    /// Runs only the parts whose names contain one of these (throughput, latency, schedules); ratios that need others are left out
+    /// Runs only the parts whose names contain one of these texts (throughput, latency, schedules);
+    /// omits ratios that need other parts
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
 }
@@ -97,7 +100,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let over = |name: &str, base: &str| Some(rate(name)? / rate(base)?);
     let median = |name: &str| report.figure(name)?.median_ms;
     let p99 = |name: &str| report.figure(name)?.p99_ms;
-    // Those of the loop are there to compare with.
+    // The figures of the loop are there for comparison.
     let any = Target::AtLeast(0.0);
     let ratios = [
         ("handlers_vs_pgmq_loop", over("handlers", "pgmq_loop"), Target::AtLeast(4.0)),
@@ -124,7 +127,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Emits and handles at once, until all is handled.
+    /// Emits and handles at the same time, until all messages are handled.
     async fn throughput(&mut self, system: System) -> anyhow::Result<Sample> {
         let messages = self.options.messages;
         let consumers = Consumers::start(system, &self.server, self.options.nodes, Duration::from_millis(1)).await?;
@@ -149,7 +152,8 @@ impl Bench<'_> {
         Ok(sample)
     }
 
-    /// From the call that emits to the handler, at a modest rate, with the loop's pause of a second when there is nothing.
+    /// Measures the time from the emit call to the handler, at a modest rate. The loop pauses for a
+    /// second when it finds nothing.
     async fn latency(&mut self, system: System) -> anyhow::Result<Sample> {
         let consumers = Consumers::start(system, &self.server, self.options.nodes, Duration::from_secs(1)).await?;
         let emitters = Emitters::connect(system, &self.server, 1).await?;

@@ -1,4 +1,5 @@
-//! `headwater-bench partitions`: the tail of a log with many months against that of a log with one, in turn.
+//! `headwater-bench partitions`: the tail of a log with many months against the tail of a log with
+//! one, in turn.
 
 use std::time::Instant;
 
@@ -23,22 +24,22 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// Past months of the log that has many
+    /// Past months of the log with many months
     #[arg(long, default_value_t = 60, value_name = "N")]
     months: i32,
-    /// Events of a past month
+    /// Events per past month
     #[arg(long, default_value_t = 2_000, value_name = "N")]
     events_each: i64,
-    /// Events of this month, in both logs
+    /// Events of the current month, in both logs
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     events: i64,
-    /// Reads of a round
+    /// Reads per round
     #[arg(long, default_value_t = 500, value_name = "N")]
     reads: u64,
-    /// Events of a read
+    /// Events per read
     #[arg(long, default_value_t = 100, value_name = "N")]
     page: u32,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 9, value_name = "N")]
     rounds: usize,
 }
@@ -52,7 +53,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     sqlx::query(include_str!("../sql/checkpoint.sql")).execute(&mut conn).await?;
 
     let (mut of_many, mut of_one) = (Vec::new(), Vec::new());
-    // The first round of each warms up and is not counted.
+    // The first round of each log warms up and is not counted.
     for round in 0..=options.rounds {
         for turn in 0..2 {
             let (name, log, samples) =
@@ -71,7 +72,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-/// A namespace with so many past months, sealed, and as many events of this month as all.
+/// Makes a namespace with `months` sealed past months. All namespaces get equally many events in
+/// the current month.
 async fn fill(
     server: &BenchServer,
     conn: &mut PgConnection,
@@ -83,7 +85,8 @@ async fn fill(
     Ok(server.headwater.namespace(name).await?)
 }
 
-/// The same, with so many events in each past month, and in this one.
+/// Fills a new namespace: `events_each` events in each past month, and `events` in the current
+/// month.
 pub(crate) async fn fill_months(
     server: &BenchServer,
     conn: &mut PgConnection,
@@ -107,12 +110,12 @@ pub(crate) async fn fill_months(
             .execute(&mut *conn)
             .await?;
     }
-    let done = server.headwater.maintain(name, false).await?;
+    let done = server.headwater.admin().maintain(name, false).await?;
     ensure!(done.sealed == months as u32, "{} of {months} months were sealed", done.sealed);
     Ok(())
 }
 
-/// Reads from near the end, again and again, as whoever follows the log does.
+/// Reads from near the end, again and again, like a follower of the log.
 async fn tail(namespace: &Namespace, options: &Options) -> anyhow::Result<Sample> {
     let head = namespace.horizon().await?.head;
     let query = LogQuery::after(head - u64::from(options.page)).page_size(options.page);

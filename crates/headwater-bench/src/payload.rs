@@ -1,23 +1,23 @@
-//! What the events carry: the same for every contender.
+//! The payloads of the events, which are the same for every contender.
 
 use headwater::{Event, Json};
 use serde_json::value::RawValue;
 
-/// Their type.
+/// The type of the events.
 pub(crate) const EVENT_TYPE: &str = "OrderPlaced";
-/// Every second one's, where there are two.
+/// The type of every second event, in logs with two types.
 pub(crate) const OTHER_TYPE: &str = "OrderPaid";
-/// So many different ones, used in turn.
+/// Number of different payloads, which are used in turn.
 const DIFFERENT: u64 = 1024;
 
-/// About 200 bytes of JSON each.
+/// Payloads of about 200 bytes of JSON each.
 #[derive(Debug)]
 pub(crate) struct Payloads(Vec<Payload>);
 
 #[derive(Debug)]
 struct Payload {
     json: Json,
-    /// The same text, for sqlx.
+    /// The same text, in the type that sqlx needs.
     raw: Box<RawValue>,
 }
 
@@ -35,12 +35,12 @@ impl Payloads {
         self.get(number).json.as_str()
     }
 
-    /// For a jsonb parameter, which takes the text as it is.
+    /// Returns the payload for a jsonb parameter, which takes the text as it is.
     pub(crate) fn jsonb(&self, number: u64) -> sqlx::types::Json<&RawValue> {
         sqlx::types::Json(&self.get(number).raw)
     }
 
-    /// A new event.
+    /// Returns a new event.
     pub(crate) fn event(&self, number: u64) -> Event {
         Event::raw(EVENT_TYPE, self.get(number).json.clone())
     }

@@ -1,8 +1,12 @@
-//! `headwater-bench queue`: workers that share a queue, beside pgmq with as many workers, in turn.
+//! `headwater-bench queue`: workers that share a queue, against pgmq with as many workers, in turn.
 //!
-//! All handle nothing: what is measured is what it costs to take work and to finish it. A worker claims a batch, and finishes it with the call that
-//! takes the next; one of pgmq reads and deletes. Others ask for events by their types: for both that there are, or each for one of them. Beside that, a node with as many handlers, which claims for all of them at once; the same
-//! consumes while events are emitted.
+//! No handler does anything: this measures the cost to take work and to finish it.
+//!
+//! - A worker of Headwater claims a batch. Its next claim also finishes the batch before. A worker
+//!   of pgmq reads and deletes.
+//! - Some workers ask for events by type: for both types that exist, or each for one of them.
+//! - A node with as many handlers claims for all of them at once. The same node also consumes while
+//!   events are emitted.
 
 mod workers;
 
@@ -28,7 +32,7 @@ use crate::server::{BenchServer, Role};
 use crate::stats::{Sample, median};
 
 const BATCH: u32 = 100;
-/// What the server counts is seen by others within a second, or when a session ends.
+/// The server publishes a session's counts within a second, or when the session ends.
 const COUNTED: Duration = Duration::from_millis(1_200);
 
 /// Options of `queue`.
@@ -40,49 +44,51 @@ pub(crate) struct Options {
     /// Events that wait to be claimed
     #[arg(long, default_value_t = 300_000, value_name = "N")]
     events: u64,
-    /// Events that are emitted while they are claimed
+    /// Events that are emitted while workers claim
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     end_to_end_events: u64,
-    /// Workers of a queue
+    /// Workers per queue
     #[arg(long, default_value_t = 4, value_name = "N")]
     workers: usize,
-    /// Producers of a queue
+    /// Producers per queue
     #[arg(long, default_value_t = 64, value_name = "N")]
     producers: usize,
-    /// How long events are claimed one by one
+    /// Seconds for which events are claimed one by one, and length of each window around the held
+    /// snapshot
     #[arg(long, default_value_t = 5, value_name = "N")]
     seconds: u64,
-    /// How long a snapshot is held under load
+    /// Seconds for which a snapshot is held under load
     #[arg(long, default_value_t = 60, value_name = "N")]
     hold_seconds: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: usize,
-    /// Runs only the parts whose names contain one of these (types, batches, single, end_to_end, held); ratios that need others are left out
+    /// Runs only the parts whose names contain one of these texts (types, batches, single,
+    /// end_to_end, held); omits ratios that need other parts
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// As whom Headwater is called
+    /// Role that calls Headwater
     #[arg(long, value_enum, default_value_t = Role::Owner)]
     role: Role,
 }
 
-/// Whose queue.
+/// The queue that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum System {
     /// A node with a shared subscriber.
     Node,
-    /// Workers that claim by themselves.
+    /// Workers that claim directly.
     Claims,
-    /// The same, and each names all types that there are.
+    /// Workers that claim directly, and each asks for all types by name.
     Typed,
-    /// The same, and each names half of the types.
+    /// Workers that claim directly, and each asks for half of the types.
     HalfOfTypes,
     Pgmq,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Of two types, in turn.
+    /// Events of two types, in turn.
     Types,
     Batches,
     Single,
@@ -113,7 +119,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
     let mut dead: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-    // Those of types first: what is emitted later has one type.
+    // The parts with types run first: later parts emit only one type.
     for (of_types, round) in (0..options.rounds * 2).map(|turn| (turn < options.rounds, turn % options.rounds)) {
         let contenders = CONTENDERS.into_iter().filter(|(_, part, _)| (*part == Part::Types) == of_types);
         let mut contenders: Vec<_> = contenders.filter(|(name, ..)| wanted(name)).collect();
@@ -143,7 +149,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let rate = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
     let over = |name: &str, base: &str| Some(rate(name)? / rate(base)?);
     let dead = |name: &str| median(dead.get(name)?.iter().copied());
-    // Those of pgmq are there to compare with.
+    // The figures of pgmq are there for comparison.
     let any = Target::AtLeast(0.0);
     let ratios = [
         ("shared_claim_ack_vs_pgmq", over("claims_batches", "pgmq_batches"), Target::AtLeast(4.0)),
@@ -166,12 +172,12 @@ struct Bench<'a> {
     server: BenchServer,
     conn: PgConnection,
     options: &'a Options,
-    /// Counts subscribers, so that each is new.
+    /// Counts subscribers, so that each one is new.
     number: u32,
 }
 
 impl Bench<'_> {
-    /// What was done, and how many rows died of it.
+    /// Runs one contender. Returns its sample, and how many rows became dead.
     async fn turn(&mut self, part: Part, system: System) -> anyhow::Result<(Sample, i64)> {
         let waiting = if part == Part::EndToEnd { 0 } else { self.options.events };
         let id = self.fill(system, waiting).await?;
@@ -205,7 +211,8 @@ impl Bench<'_> {
         Ok((sample, dead_rows))
     }
 
-    /// What is handled in a second after a snapshot was held for a while, by what was before; it is held until the end.
+    /// Returns the throughput after a snapshot was held for a while, divided by the throughput
+    /// before. The snapshot is held until the end.
     async fn held(&mut self, system: System) -> anyhow::Result<f64> {
         let id = self.fill(system, 0).await?;
         let (window, hold) =
@@ -236,7 +243,7 @@ impl Bench<'_> {
         Ok(last as f64 / first.max(1) as f64)
     }
 
-    /// A queue in which so many wait.
+    /// Makes a queue in which `waiting` events wait.
     async fn fill(&mut self, system: System, waiting: u64) -> anyhow::Result<String> {
         self.number += 1;
         let subscriber_id = format!("queue-{}", self.number);
@@ -275,7 +282,7 @@ impl Bench<'_> {
         let mut workers = Vec::new();
         for nth in 0..self.options.workers {
             workers.push(match system {
-                // It starts when the time does.
+                // The node starts when the measurement starts.
                 System::Node => {
                     let handlers = self.options.workers.try_into()?;
                     return Ok(vec![Worker::node(&self.server, subscriber_id, handlers, batch)]);

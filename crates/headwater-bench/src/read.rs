@@ -18,7 +18,7 @@ use crate::report::{Figure, Report, Target};
 use crate::server::{BenchServer, NAMESPACE};
 use crate::stats::Sample;
 
-/// Rows that are loaded by one statement.
+/// Rows per loading statement.
 const LOAD: u64 = 50_000;
 const HEADWATER: &str = "headwater_read_log";
 const BARE: &str = "bare_select";
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Events in the log
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     events: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     load(&server, &mut conn, options.events, &[EVENT_TYPE]).await?;
 
     let (mut headwater, mut bare) = (Vec::new(), Vec::new());
-    // The first pass of each warms up and is not counted.
+    // The first pass of each reader warms up and is not counted.
     for round in 0..=options.rounds {
         for turn in 0..2 {
             let (name, samples) = if (round + turn) % 2 == 0 { (HEADWATER, &mut headwater) } else { (BARE, &mut bare) };
@@ -93,7 +93,7 @@ pub(crate) async fn load(
     Ok(())
 }
 
-/// Reads all and checks that it was all, in order.
+/// Times a read, and checks that it returned all events in order.
 pub(crate) async fn timed(events: u64, read: impl Future<Output = anyhow::Result<Seen>>) -> anyhow::Result<Sample> {
     let started = Instant::now();
     let seen = read.await?;
@@ -111,7 +111,7 @@ async fn read_log(server: &BenchServer) -> anyhow::Result<Seen> {
     Ok(seen)
 }
 
-/// What a reader looks at.
+/// What a reader has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) events: u64,
@@ -128,7 +128,7 @@ impl Seen {
     }
 }
 
-/// Peak growth of a process of its own that reads everything.
+/// Returns the memory growth of a child process that reads the whole log.
 async fn memory_of_a_reader(server: &BenchServer, events: u64) -> anyhow::Result<Growth> {
     let output = Command::new(env::current_exe()?)
         .args(["read-child", "--url", &server.url, "--namespace", NAMESPACE])

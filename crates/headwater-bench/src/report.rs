@@ -1,4 +1,4 @@
-//! Targets, tables for people (stderr), JSON for programs (stdout).
+//! Targets, tables for people (stderr) and JSON for programs (stdout).
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::server::ServerSettings;
 use crate::stats::{Sample, median};
 
-/// What a ratio must reach.
+/// The value that a ratio must reach.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
@@ -33,7 +33,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Medians over the rounds of one contender.
+/// One contender's medians over all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
     pub(crate) events_per_second: f64,
@@ -45,13 +45,13 @@ pub(crate) struct Figure {
     pub(crate) wal_bytes_per_event: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) events_per_commit: Option<f64>,
-    /// CPU time of the server, in microseconds.
+    /// CPU time of the server per event, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) server_cpu_us_per_event: Option<f64>,
-    /// CPU time of this program.
+    /// CPU time of this program per event, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_cpu_us_per_event: Option<f64>,
-    /// Rows that the server read from the log's tables for one event.
+    /// Rows that the server read from the log's tables, per event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rows_read_per_event: Option<f64>,
     /// Events per second, round by round.
@@ -75,14 +75,14 @@ impl Figure {
     }
 }
 
-/// Everything that one run found out.
+/// The results of one run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     ratios: BTreeMap<&'static str, f64>,
     figures: BTreeMap<&'static str, Figure>,
     targets: BTreeMap<&'static str, Target>,
     server: ServerSettings,
-    /// In the order in which they are printed.
+    /// The order of the ratios in the table.
     #[serde(skip)]
     order: Vec<&'static str>,
 }
@@ -98,12 +98,12 @@ impl Report {
         }
     }
 
-    /// The figure of a contender, if it ran.
+    /// Returns the figure of a contender, if the contender ran.
     pub(crate) fn figure(&self, name: &str) -> Option<&Figure> {
         self.figures.get(name)
     }
 
-    /// Adds a ratio; `None`: something that it needs did not run.
+    /// Adds a ratio. `None` means that a contender it needs did not run.
     pub(crate) fn ratio(&mut self, name: &'static str, value: Option<f64>, target: Target) {
         if let Some(value) = value {
             self.ratios.insert(name, value);
@@ -112,7 +112,7 @@ impl Report {
         }
     }
 
-    /// Tables to stderr; with `json`, the report to stdout.
+    /// Prints tables to stderr and, with `json`, the report to stdout.
     pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
         self.print_figures();
         self.print_ratios();

@@ -1,5 +1,5 @@
-//! Part of `headwater-bench cdc`: what a node reads of the log while transactions overlap and some of them are rolled back, with events from the WAL and
-//! without.
+//! Part of `headwater-bench cdc`: what a node reads of the log while transactions overlap and some
+//! of them are rolled back, with and without events from the WAL.
 
 use std::time::{Duration, Instant};
 
@@ -20,23 +20,23 @@ const APPLICATION: &str = "cdc-rollbacks";
 /// The load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// Connections that write, each one transaction of one event after the other.
+    /// Connections that write. Each runs transactions of one event, one after the other.
     pub(crate) writers: usize,
-    /// How many of these are rolled back, from 0 to 1.
+    /// Share of these transactions that is rolled back, from 0 to 1.
     pub(crate) rollbacks: f64,
     pub(crate) seconds: f64,
 }
 
-/// What a node did under it.
+/// What a node did under the load.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Followed {
     /// Events that were committed.
     pub(crate) events: u64,
-    /// Of these, how many were taken from the WAL.
+    /// Committed events that the node took from the WAL.
     pub(crate) taken: u64,
-    /// Rows that were read from the tables of events, by all sessions.
+    /// Rows that all sessions read from the tables of events.
     pub(crate) rows: i64,
-    /// Lookups in these tables and their indexes, by all sessions.
+    /// Lookups by all sessions in these tables and their indexes.
     pub(crate) looks: i64,
 }
 
@@ -57,7 +57,7 @@ impl Followed {
     }
 }
 
-/// A node with one subscriber follows the log until it has handled everything.
+/// Runs a node with one subscriber under the load until it has handled everything.
 pub(crate) async fn follow(
     server: &BenchServer,
     monitor: &mut PgConnection,
@@ -71,16 +71,17 @@ pub(crate) async fn follow(
     );
     ensure!(load.writers > 0, "invalid --writers 0: it is at least 1");
     let before = reads(monitor).await?;
-    // Whoever still has a handle listens.
+    // All handles are dropped when this returns. A handle that is left would keep a listening
+    // session open.
     let (events, taken) = handled(server, live, load).await?;
-    // A session passes its counts on when it ends.
+    // A session reports its counts when it ends.
     gone(monitor).await?;
     let after = reads(monitor).await?;
     ensure!(events > 0, "nothing was committed");
     Ok(Followed { events, taken, rows: after.0 - before.0, looks: after.1 - before.1 })
 }
 
-/// Events that were committed, and how many of these were taken from the WAL.
+/// Returns how many events were committed, and how many of these were taken from the WAL.
 async fn handled(server: &BenchServer, live: Live, load: Load) -> anyhow::Result<(u64, u64)> {
     let headwater = Headwater::builder().application_name(APPLICATION).connect(&server.url).await?;
     let builder = headwater.namespace(NAMESPACE).await?.node(APPLICATION).live(live);
@@ -112,7 +113,8 @@ fn streams(node: &Node) -> bool {
     node.status().live.is_none_or(|live| live.state == LiveState::Streaming)
 }
 
-/// One transaction after the other. Answers how many were committed, and the highest sequence of these.
+/// Runs one transaction after the other. Returns how many were committed, and the highest sequence
+/// among these.
 async fn write(
     namespace: headwater::Namespace,
     mut conn: PgConnection,
@@ -126,7 +128,7 @@ async fn write(
         let mut transaction = conn.begin().await?;
         let appended = namespace.emit_in(&mut transaction, payloads.event(number)).await?;
         number += 1;
-        // As many as the share says, evenly.
+        // Roll back the given share, evenly spread.
         if (number as f64 * rollbacks).floor() > ((number - 1) as f64 * rollbacks).floor() {
             transaction.rollback().await?;
         } else {
@@ -138,7 +140,7 @@ async fn write(
     Ok((committed, last))
 }
 
-/// Rows and lookups so far.
+/// Returns the rows and lookups so far.
 async fn reads(monitor: &mut PgConnection) -> anyhow::Result<(i64, i64)> {
     let statement = sqlx::query_as(include_str!("../sql/reads.sql")).fetch_one(monitor);
     statement.await.context("failed to read what was read of the tables of events")

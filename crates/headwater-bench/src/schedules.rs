@@ -1,4 +1,4 @@
-//! `headwater-bench schedules`: how late schedules are fired that are all due at once.
+//! `headwater-bench schedules`: how late schedules fire when all are due at the same time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::report::{Report, Target};
 use crate::server::{BenchServer, NAMESPACE};
 use crate::stats::{Sample, median};
 
-/// From the first schedule that is made to the time when all are due.
+/// Time from making the first schedule until all are due.
 const LEAD: TimeDelta = TimeDelta::seconds(20);
 /// An event that takes longer will not come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,13 +25,13 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// Schedules that are due at once
+    /// Schedules that are due at the same time
     #[arg(long, default_value_t = 200, value_name = "N")]
     schedules: u32,
-    /// Nodes that would fire them
+    /// Nodes that can fire the schedules
     #[arg(long, default_value_t = 2, value_name = "N")]
     nodes: u32,
-    /// How often
+    /// Number of rounds
     #[arg(long, default_value_t = 3, value_name = "N")]
     rounds: u32,
 }
@@ -41,9 +41,11 @@ pub(crate) struct Options {
 struct Jitter {
     /// From the due time until the event was appended, by the server's clock.
     recorded: Sample,
-    /// Until it was committed, if the server notes that (`track_commit_timestamp`).
+    /// From the due time until the commit, if the server records commit times
+    /// (`track_commit_timestamp`).
     committed: Option<Sample>,
-    /// Until a handler had it, by this machine's clock: one event after the other, with a checkpoint each.
+    /// From the due time until a handler got the event, by this machine's clock. The handler gets
+    /// one event after the other, with a checkpoint after each.
     handled: Sample,
 }
 
@@ -54,7 +56,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-/// From the due time to the commit, p99 in ms, in the median of some rounds; and the server that it was measured on.
+/// Returns the median over the rounds of the p99 from the due time to the commit, in ms. Also
+/// returns the server on which it was measured.
 pub(crate) async fn measure(schedules: u32, nodes: u32, rounds: u32) -> anyhow::Result<(BenchServer, Option<f64>)> {
     let server = BenchServer::start_with(&[("track_commit_timestamp", "on")]).await?;
     let mut measured = Vec::new();
@@ -73,7 +76,8 @@ pub(crate) async fn measure(schedules: u32, nodes: u32, rounds: u32) -> anyhow::
     Ok((server, p99))
 }
 
-/// Lets so many schedules be due at one time, with so many nodes to fire them, and says how late each event was.
+/// Makes `schedules` schedules due at the same time, runs `nodes` nodes to fire them, and returns
+/// how late each event was.
 async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> anyhow::Result<Jitter> {
     let namespace = &server.namespace;
     let due = (Utc::now() + LEAD).duration_round(TimeDelta::seconds(1))?;
@@ -88,7 +92,7 @@ async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> an
     let mut running = vec![namespace.node("jitter").run(Subscription::of(Arrivals(arrived))).start().await?];
     let mut elsewhere = Vec::new();
     for number in 1..nodes {
-        // As in a process of its own: with its own connections.
+        // A node with its own connections, as in another process.
         let headwater = Headwater::connect(&server.url).await?;
         let node = headwater.namespace(NAMESPACE).await?.node(format!("jitter-{number}"));
         running.push(node.run(Subscription::of(Idle(format!("jitter-{number}")))).start().await?);
@@ -129,7 +133,7 @@ async fn schedule_jitter(server: &BenchServer, schedules: u32, nodes: u32) -> an
     Ok(Jitter { recorded: sample(recorded), committed: committed.map(sample), handled: sample(handled) })
 }
 
-/// Says what came, and when.
+/// Reports which event came, and when.
 struct Arrivals(mpsc::UnboundedSender<(RecordedEvent, DateTime<Utc>)>);
 
 impl EventObserver for Arrivals {

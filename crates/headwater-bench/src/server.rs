@@ -1,4 +1,4 @@
-//! The server under test: disposable, but as durable as one that is not.
+//! The server under test: disposable, but as durable as a real one.
 
 use anyhow::{Context, ensure};
 use futures::future::try_join_all;
@@ -13,31 +13,32 @@ use sqlx::{ConnectOptions, FromRow, Row};
 /// The namespace that everything is appended to.
 pub(crate) const NAMESPACE: &str = "bench";
 
-/// A role that was granted the namespace; its password is the same.
+/// A role that was granted the namespace. Its password is the same as its name.
 const GRANTED: &str = "bench_granted";
 
-/// Stock settings, but for memory as any installation has it, and checkpoints only where this program asks for one.
+/// Stock settings, except for memory, which is set as in any real installation. Checkpoints run
+/// only where this program asks for one.
 const SETTINGS: [(&str, &str); 4] =
     [("wal_level", "replica"), ("shared_buffers", "256MB"), ("max_wal_size", "32GB"), ("checkpoint_timeout", "1h")];
 
-/// As whom Headwater is called; baselines always as the owner.
+/// The role that calls Headwater. Baselines always run as the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Role {
-    /// Who owns Headwater's schema
+    /// The owner of Headwater's schema
     Owner,
-    /// Who was granted a namespace, as producer and consumer
+    /// A role that was granted the namespace as producer and consumer
     Granted,
 }
 
 /// A running server with Headwater in it.
 #[derive(Debug)]
 pub(crate) struct BenchServer {
-    /// For Headwater, in its role.
+    /// The URL with which Headwater connects, in its role.
     pub(crate) url: String,
     pub(crate) settings: ServerSettings,
-    /// With default options, as an application has it, in its role.
+    /// Headwater with default options, as in an application, in its role.
     pub(crate) headwater: Headwater,
-    /// For baselines.
+    /// Headwater as the owner, for the baselines.
     pub(crate) owner: Headwater,
     pub(crate) namespace: Namespace,
     pub(crate) sequence: Oid,
@@ -45,7 +46,7 @@ pub(crate) struct BenchServer {
     server: Server,
 }
 
-/// What the figures depend on, as the server says.
+/// The server settings that the figures depend on, as the server reports them.
 #[derive(Debug, Clone, Serialize, FromRow)]
 pub(crate) struct ServerSettings {
     pub(crate) version: String,
@@ -63,12 +64,12 @@ impl BenchServer {
         BenchServer::start_as(Role::Owner, &[]).await
     }
 
-    /// With more settings.
+    /// Starts a server with additional settings.
     pub(crate) async fn start_with(settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         BenchServer::start_as(Role::Owner, settings).await
     }
 
-    /// In a role, with more settings.
+    /// Starts a server with additional settings, and connects in the given role.
     pub(crate) async fn start_as(role: Role, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
         let builder = SETTINGS
             .iter()
@@ -87,7 +88,7 @@ impl BenchServer {
             Role::Granted => {
                 sqlx::raw_sql(include_str!("../sql/granted_role.sql")).execute(&mut conn).await?;
                 for kind in [GrantKind::Producer, GrantKind::Consumer] {
-                    owner.grant(NAMESPACE, GRANTED, kind).await?;
+                    owner.admin().grant(NAMESPACE, GRANTED, kind).await?;
                 }
                 let (_, place) = url.split_once('@').context("a url has a place")?;
                 let url = format!("postgres://{GRANTED}:{GRANTED}@{place}");
@@ -110,12 +111,12 @@ impl BenchServer {
         Ok(self.options.connect().await?)
     }
 
-    /// Connections that each belong to one caller for good: no pool, no pings.
+    /// Connections that each belong to one caller: no pool, no pings.
     pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<PgConnection>> {
         Ok(try_join_all((0..count).map(|_| self.options.connect())).await?)
     }
 
-    /// The process of the postmaster.
+    /// The process id of the postmaster.
     pub(crate) fn pid(&self) -> u32 {
         self.server.pid()
     }
@@ -124,7 +125,7 @@ impl BenchServer {
         self.namespace.info().id
     }
 
-    /// The highest sequence handed out.
+    /// The highest sequence that was handed out.
     pub(crate) async fn head(&self) -> anyhow::Result<i64> {
         Ok(sequence(&mut self.connect().await?).await?.1)
     }

@@ -1,5 +1,6 @@
-//! `headwater-bench sql`: what SQL callers pay. Appends of arrays against a plain INSERT of the same rows, emits in one large transaction
-//! against emits in a small one, and ordered consuming against Rust.
+//! `headwater-bench sql`: what SQL callers pay. It compares appends of arrays with a plain INSERT
+//! of the same rows, emits in one large transaction with emits in a small one, and ordered
+//! consuming by SQL with Rust.
 
 use std::time::{Duration, Instant};
 
@@ -18,27 +19,27 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// Events of the array of small events
+    /// Events in the array of small events
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     events: i32,
-    /// Events of the array of 10 kB events
+    /// Events in the array of 10 kB events
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     large_events: i32,
-    /// Emits of the large transaction
+    /// Emits in the large transaction
     #[arg(long, default_value_t = 100_000, value_name = "N")]
     emits: i32,
-    /// Emits of the small transaction
+    /// Emits in the small transaction
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     few_emits: i32,
     /// Events to consume in order
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     ordered_events: u64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
 }
 
-/// A contender: its name, and its events of all rounds.
+/// Contenders: the name of each, and its samples of all rounds.
 struct Figures(Vec<(&'static str, Vec<Sample>)>);
 
 impl Figures {
@@ -57,7 +58,7 @@ impl Figures {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
-    // Before minutes of work, not after them.
+    // Check this before minutes of work, not after them.
     let python = sql_ordered::python().await?;
     let server = BenchServer::start().await?;
     let mut conn = server.connect().await?;
@@ -88,7 +89,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
             ("shop", "sequence_emits_large_tx", "sequence_emits_small_tx"),
             ("ledger", "gapless_emits_large_tx", "gapless_emits_small_tx"),
         ] {
-            // As many events in each round, in one transaction or in many.
+            // Small transactions run one after the other, at most 20 of them.
             let transactions = (options.emits / options.few_emits).clamp(1, 20);
             let started = Instant::now();
             for _ in 0..transactions {
@@ -105,7 +106,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let mut report =
         Report::new(server.settings.clone(), figures.0.iter().map(|(name, samples)| (*name, Figure::of(samples))));
     let rate = |name: &str| report.figure(name).map(|figure| figure.events_per_second);
-    // Time of the first over time of the second.
+    // The time of the first divided by the time of the second.
     let time = |ours: &str, other: &str| rate(other).zip(rate(ours)).map(|(other, ours)| other / ours);
     let ratios = [
         ("sql_append_10000_vs_insert", time("sql_append", "plain_insert"), 3.0),
@@ -126,7 +127,8 @@ async fn timed(conn: &mut PgConnection, statement: &'static str, given: &str) ->
     Ok(started.elapsed())
 }
 
-/// Emits one by one, a statement each, in one transaction, as a program in the database does.
+/// Emits events one by one, with a statement each, in one transaction, as a program in the database
+/// does.
 async fn emit(conn: &mut PgConnection, namespace: &str, events: i32) -> anyhow::Result<()> {
     let mut transaction = conn.begin().await?;
     let statement = sqlx::query(include_str!("../sql/sql_emits.sql"));

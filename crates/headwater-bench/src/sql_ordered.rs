@@ -1,4 +1,5 @@
-//! Ordered consuming by SQL, from Python, against the Rust node: both handle the same backlog in transactions of a hundred events, with one row as the effect of each event.
+//! Ordered consuming by SQL, from Python, against a Rust node. Both handle the same backlog in
+//! transactions of a hundred events, and write one row per event as its effect.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,13 +13,13 @@ use crate::report::{Report, Target};
 use crate::server::{BenchServer, NAMESPACE};
 use crate::stats::Sample;
 
-/// Events of a page, and of a transaction.
+/// Events per page and per transaction.
 const PAGE: u32 = 100;
 
-/// Medians by contender: `sql_ordered_python` and `sql_ordered_rust`.
+/// Samples by contender: `sql_ordered_python` and `sql_ordered_rust`.
 pub(crate) type Samples = BTreeMap<&'static str, Vec<Sample>>;
 
-/// Runs both, in turns.
+/// Runs both contenders in turn.
 pub(crate) async fn measure(server: &BenchServer, python: &str, events: u64, rounds: usize) -> anyhow::Result<Samples> {
     let mut conn = server.connect().await?;
     sqlx::query(include_str!("../sql/ordered_load.sql")).bind(NAMESPACE).bind(events as i64).execute(&mut conn).await?;
@@ -46,7 +47,7 @@ pub(crate) async fn measure(server: &BenchServer, python: &str, events: u64, rou
     Ok(samples)
 }
 
-/// Adds the ratio of the two.
+/// Adds the ratio of the two contenders.
 pub(crate) fn add_ratio(report: &mut Report) {
     let rate = |name: &str| Some(report.figure(name)?.events_per_second);
     let ratio = rate("sql_ordered_python").zip(rate("sql_ordered_rust")).map(|(python, rust)| python / rust);
@@ -90,7 +91,7 @@ async fn by_sql(server: &BenchServer, python: &str, subscriber: &str) -> anyhow:
     Ok(Sample::new(events.parse()?, Duration::from_secs_f64(seconds.parse()?), Vec::new()))
 }
 
-/// A Python that has psycopg2: Debian's package is for Debian's Python.
+/// Finds a Python with psycopg2. Debian's psycopg2 package works only with Debian's own Python.
 pub(crate) async fn python() -> anyhow::Result<String> {
     let named = std::env::var("PYTHON").ok();
     for python in named.iter().map(String::as_str).chain(["python3", "/usr/bin/python3"]) {

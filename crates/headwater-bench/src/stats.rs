@@ -1,4 +1,4 @@
-//! What one contender did in one round, and what that says over all rounds.
+//! What one contender did in one round, and statistics over all rounds.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::cpu::CpuTime;
 pub(crate) struct Sample {
     pub(crate) events: u64,
     pub(crate) seconds: f64,
-    /// Of each call, in order.
+    /// The latency of each call, sorted.
     latencies: Vec<Duration>,
     pub(crate) wal_bytes: Option<u64>,
     pub(crate) cpu: Option<CpuTime>,
     pub(crate) events_per_commit: Option<f64>,
-    /// From the log's tables, by the server.
+    /// Rows that the server read from the log's tables.
     pub(crate) rows_read: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ impl Sample {
         self.events as f64 / self.seconds
     }
 
-    /// In milliseconds.
+    /// Returns a quantile of the latencies, in milliseconds.
     pub(crate) fn latency(&self, quantile: f64) -> Option<f64> {
         let last = self.latencies.len().checked_sub(1)?;
         Some(self.latencies[(last as f64 * quantile).round() as usize].as_secs_f64() * 1000.0)
@@ -47,7 +47,7 @@ impl Sample {
     }
 }
 
-/// The middle one; of an even number, the mean of the two.
+/// Returns the middle value. For an even count, returns the mean of the two middle values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_unstable_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! `headwater-bench tenants`: a namespace among ten thousand against the only one of a database, and one with many past months against
-//! one with two. Each has a server of its own; they take turns.
+//! `headwater-bench tenants`: a namespace among ten thousand against the only one of a database, or
+//! a log with many past months against a log with two. Each has its own server; they run in turn.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::server::{BenchServer, NAMESPACE};
 use crate::stats::{Sample, median};
 
 const QUEUE: &str = "workers";
-/// Events of a claim, and of a page.
+/// Events per claim and per page.
 const BATCH: u32 = 100;
 const PRODUCERS: usize = 16;
-/// Connections that make namespaces.
+/// Connections that create namespaces.
 const MAKERS: usize = 4;
 
 /// Options of `tenants`.
@@ -28,16 +28,16 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// Namespaces of the database that has many
+    /// Namespaces of the database with many namespaces
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     namespaces: usize,
-    /// Past months of the log that has many; instead of many namespaces
+    /// Past months of the log with many months; compares months instead of namespaces
     #[arg(long, value_name = "N", conflicts_with = "namespaces")]
     months: Option<i32>,
-    /// Seconds of each kind of work in a round
+    /// Seconds for each kind of work per round
     #[arg(long, default_value_t = 2.0, value_name = "N")]
     seconds: f64,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
 }
@@ -50,7 +50,7 @@ struct Side {
     worker: PgConnection,
 }
 
-/// What is done in a round.
+/// The kinds of work in each round.
 const KINDS: [&str; 3] = ["append", "claim", "tail"];
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
@@ -59,7 +59,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         None => [of_namespaces("many", options.namespaces).await?, of_namespaces("one", 1).await?],
     };
     let mut samples: [[Vec<Sample>; 3]; 2] = Default::default();
-    // The first round of each warms up and is not counted.
+    // The first round of each database warms up and is not counted.
     for round in 0..=options.rounds {
         for turn in 0..2 {
             let at = (round + turn) % 2;
@@ -108,16 +108,17 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     report.print(options.json)
 }
 
-/// Names of figures live as long as the program.
+/// Makes a name that lives as long as the program, as figures need it.
 fn name_of(name: String) -> &'static str {
     name.leak()
 }
 
-/// A database with so many namespaces, each with events, a subscriber, a queue and a schedule. The one in the middle is measured.
+/// Makes a database with `namespaces` namespaces. Each of the others has events, a subscriber, a
+/// queue and a schedule. The namespace that was made first is measured.
 async fn of_namespaces(name: &'static str, namespaces: usize) -> anyhow::Result<Side> {
     let server = BenchServer::start().await?;
     let started = Instant::now();
-    // One of them is there already.
+    // The measured namespace exists already.
     let others: Vec<usize> = (1..namespaces).collect();
     let connections = server.connections(MAKERS).await?;
     let lots = others.chunks(others.len().div_ceil(MAKERS).max(1)).map(<[usize]>::to_vec);
@@ -147,7 +148,7 @@ async fn make(mut conn: PgConnection, numbers: Vec<usize>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A database whose namespace has so many past months.
+/// Makes a database whose namespace has `months` past months.
 async fn of_months(name: &'static str, months: i32) -> anyhow::Result<Side> {
     let server = BenchServer::start().await?;
     let mut conn = server.connect().await?;
@@ -176,7 +177,7 @@ impl Side {
         }
     }
 
-    /// Producers that each append one event after the other.
+    /// Runs producers that each append one event after the other.
     async fn append(&self, time: Duration) -> anyhow::Result<Sample> {
         let started = Instant::now();
         let producers = (0..PRODUCERS).map(|_| async {
@@ -192,7 +193,7 @@ impl Side {
         Ok(Sample::new(appended, started.elapsed(), Vec::new()))
     }
 
-    /// One worker that claims, and acks the claim before.
+    /// Runs one worker that claims, and acks the claim before.
     async fn claim(&mut self, time: Duration) -> anyhow::Result<Sample> {
         let claim = "SELECT claim_id, global_sequence FROM headwater.claim($1, $2, $3, '30 s', acks => $4)";
         let (mut acks, mut claimed) = (Vec::<uuid::Uuid>::new(), 0);
@@ -219,9 +220,9 @@ impl Side {
         Ok(())
     }
 
-    /// Reads the last page again and again, as whoever follows the log does.
+    /// Reads the last page again and again, like a follower of the log.
     async fn tail(&self, time: Duration) -> anyhow::Result<Sample> {
-        let end = self.server.headwater.log_end(NAMESPACE).await?;
+        let end = self.server.headwater.admin().log_end(NAMESPACE).await?;
         let query = LogQuery::after(end.saturating_sub(u64::from(BATCH))).page_size(BATCH);
         let (started, mut read) = (Instant::now(), 0);
         while started.elapsed() < time {
@@ -247,7 +248,7 @@ impl Side {
         Ok(locks as f64)
     }
 
-    /// The median time of a query.
+    /// Returns the median time of a query.
     async fn milliseconds(&mut self, query: &'static str) -> anyhow::Result<Option<f64>> {
         let mut times = Vec::new();
         for _ in 0..9 {

@@ -1,4 +1,5 @@
-//! Short tortures: the laws hold while processes are killed, servers are restarted, replaced and crashed, and enemies are about.
+//! Short tortures: the laws hold while processes are killed, servers are restarted, replaced and
+//! crashed, and enemies attack.
 
 use std::process::Command;
 

@@ -10,19 +10,19 @@ use uuid::Uuid;
 
 use crate::server;
 
-/// Serialises those who make the template.
+/// The advisory lock for making the template: one process makes it at a time.
 const TEMPLATE_LOCK: i64 = 0x4857_7465_7374;
 
-/// How many databases of earlier tests are removed before one is made. More than one, for tests
-/// that make several.
+/// How many databases of earlier tests are removed before one is made. More than one, because some
+/// tests make several.
 const REMOVED_AT_ONCE: usize = 3;
 
-/// A database of a test's own. A later test removes it, when the process of this one is gone.
+/// A test's own database. A later test removes it when the process of this test is gone.
 #[derive(Debug, Clone)]
 pub struct TestDatabase {
-    /// Where it is: what `Headwater::connect` takes.
+    /// The URL of the database, for `Headwater::connect`.
     pub url: String,
-    /// A pool of connections to it.
+    /// A pool of connections to the database.
     pub database: Database,
 }
 
@@ -31,8 +31,8 @@ impl TestDatabase {
     ///
     /// # Panics
     ///
-    /// If there is no server and none can be started, or if the server refuses: a test cannot go on
-    /// then.
+    /// If there is no server and none can be started, or if the server refuses. The test cannot
+    /// continue then.
     pub async fn create() -> Self {
         let server_url = server::url().await;
         let template = template(&server_url).await;
@@ -52,7 +52,7 @@ impl TestDatabase {
         let name = format!("test_{}_{}", std::process::id(), Uuid::now_v7().simple());
         let mut server = connect_to_server(server_url).await;
         remove_left(&mut server).await;
-        // Older servers know no other way; through the WAL it takes twice as long.
+        // Older servers always copy files. Copying through the WAL takes twice as long.
         let copy = if server.server_version_num() >= Some(150_000) { "STRATEGY file_copy" } else { "" };
         let create = format!("CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8' {copy}");
         sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut server).await.expect("failed to create the test's database");
@@ -71,14 +71,14 @@ impl TestDatabase {
         self.log_with(NamespaceConfig::new(namespace), LogOptions::default()).await
     }
 
-    /// Makes a namespace and opens its log.
+    /// Makes a namespace with this configuration and opens its log with these options.
     pub async fn log_with(&self, config: NamespaceConfig, options: LogOptions) -> PgLog {
         self.database.create_namespace(&config).await.expect("failed to create the namespace");
         self.database.open_log(&config.name, options).await.expect("failed to open the log")
     }
 
-    /// Hands out a namespace's sequences up to `up_to`, as appends do that are rolled back:
-    /// positions up to there can be written.
+    /// Hands out a namespace's sequences up to `up_to`, like appends that are rolled back.
+    /// Positions up to there can then be written.
     #[doc(hidden)]
     pub async fn hand_out(&self, namespace: &str, up_to: u64) {
         let set = "SELECT setval(n.sequence, $2) FROM headwater_private.namespaces n WHERE n.namespace = $1";
@@ -86,9 +86,8 @@ impl TestDatabase {
         set.execute(self.database.pool()).await.expect("failed to hand out sequences");
     }
 
-    /// Lets time pass for a namespace's leases, claims and retries, without waiting: all that its
-    /// rows say of times is moved
-    /// back instead.
+    /// Lets time pass for a namespace's leases, claims and retries, without waiting: it moves all
+    /// times in their rows back instead.
     pub async fn pass(&self, namespace: &str, by: Duration) {
         for (table, columns) in [
             ("subscribers", &["lease_until"][..]),
@@ -131,16 +130,15 @@ async fn connect_to_server(url: &str) -> PgConnection {
     PgConnection::connect(url).await.expect("failed to connect to the server for tests")
 }
 
-/// Removes a few databases of tests that are over: a thousand of them would fill a disk. A test is
-/// over if its process is
-/// gone and nobody is connected to its database.
+/// Removes a few databases of tests that are over, since a thousand of them would fill a disk. A
+/// test is over if its process is gone and nobody is connected to its database.
 async fn remove_left(server: &mut PgConnection) {
     let left = r"SELECT d.datname FROM pg_database d
                   WHERE d.datname LIKE 'test\_%' AND NOT d.datistemplate
                     AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)";
     let names: Vec<String> = sqlx::query_scalar(left).fetch_all(&mut *server).await.expect("failed to list databases");
     for name in names.iter().filter(|name| is_over(name)).take(REMOVED_AT_ONCE) {
-        // Another test may remove it at the same time.
+        // Another test may remove the same database at the same time.
         _ = sqlx::raw_sql(AssertSqlSafe(format!("DROP DATABASE IF EXISTS {name}"))).execute(&mut *server).await;
     }
 }
@@ -153,9 +151,8 @@ fn is_over(database: &str) -> bool {
         .is_some_and(|process| rustix::process::test_kill_process(process) == Err(rustix::io::Errno::SRCH))
 }
 
-/// The name of the migrated template, which the first test to come makes. The name tells which
-/// schema it has, since a
-/// server can outlive the build that made its template.
+/// Returns the name of the migrated template, which the first test makes. The name contains a
+/// fingerprint of the schema, because a server can outlive the build that made its template.
 async fn template(server_url: &str) -> String {
     let fingerprint = Database::schema_fingerprint();
     let name = format!("headwater_template_{}", &fingerprint[..16]);
@@ -184,7 +181,7 @@ async fn template(server_url: &str) -> String {
             sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut server).await.expect("failed to finish the template");
         }
     }
-    // The lock goes with the session.
+    // The end of the session releases the lock.
     server.close().await.expect("failed to close");
     name
 }

@@ -1,14 +1,13 @@
-//! Logs with a past, which no test can wait for. Tests of Headwater itself need them: they write to
-//! its tables.
+//! Logs with a past, because no test can wait for months. The tests of Headwater itself need them,
+//! and write to its tables.
 
 use sqlx::AssertSqlSafe;
 
 use crate::TestDatabase;
 
 impl TestDatabase {
-    /// Adds `months` months with `events_each` events each before this month, the oldest first, as
-    /// if the events had been
-    /// appended then. Their sequences follow those that the namespace has.
+    /// Adds `months` months before this month with `events_each` events each, the oldest first, as
+    /// if the events had been appended then. Their sequences follow the namespace's existing ones.
     #[doc(hidden)]
     pub async fn past_months(&self, namespace: &str, months: u32, events_each: u32) {
         let script = format!(
@@ -29,8 +28,8 @@ impl TestDatabase {
         self.script(&script).await;
     }
 
-    /// Moves events of this month to a past one, as if they had been appended `months_ago` months
-    /// ago.
+    /// Moves events of this month to an earlier one, as if they had been appended `months_ago`
+    /// months ago.
     #[doc(hidden)]
     pub async fn backdate(&self, namespace: &str, first_sequence: u64, last_sequence: u64, months_ago: u32) {
         let script = format!(

@@ -1,4 +1,4 @@
-//! A role of the database for one test.
+//! A database role for one test.
 
 use headwater_postgres::{Database, DatabaseOptions};
 use sqlx::postgres::PgConnection;
@@ -8,18 +8,17 @@ use uuid::Uuid;
 use crate::TestDatabase;
 
 /// A role that can log in to a test's database and has no grants. Roles belong to the server, so
-/// its name is unique there.
-/// [`TestDatabase::drop_role`] removes it.
+/// the name is unique there. [`TestDatabase::drop_role`] removes the role.
 #[derive(Debug, Clone)]
 pub struct TestRole {
     /// The role's name.
     pub name: String,
-    /// Where to connect to the test's database as this role.
+    /// The URL of the test's database for this role.
     pub url: String,
 }
 
 impl TestDatabase {
-    /// Makes a role. The server's role of the tests must be a superuser or have `CREATEROLE`.
+    /// Makes a role. The role that runs the tests must be a superuser or have `CREATEROLE`.
     pub async fn role(&self) -> TestRole {
         let name = format!("role_{}", Uuid::now_v7().simple());
         self.as_owner(format!("CREATE ROLE {name} LOGIN PASSWORD '{name}'")).await;
@@ -37,7 +36,7 @@ impl TestDatabase {
             .expect("failed to run a statement as the owner");
     }
 
-    /// Drops a role, which fails while something is granted to it.
+    /// Drops a role. This fails while the role has grants.
     pub async fn drop_role(&self, role: TestRole) {
         self.as_owner(format!("DROP ROLE {}", role.name)).await;
     }

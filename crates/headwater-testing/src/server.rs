@@ -1,16 +1,15 @@
-//! The server that test databases are made on.
+//! The server on which test databases are made.
 //!
-//! `HEADWATER_TEST_URL` names it. Without that variable, the process starts a disposable server of
-//! its own when a test
-//! first asks for a database. Nobody drops that server: its watchdog stops it and removes its
-//! folder when the process
-//! ends, however it ends.
+//! `HEADWATER_TEST_URL` names the server. Without that variable, the process starts its own
+//! disposable server when a test first asks for a database. Nobody drops that server. Its watchdog
+//! stops it and removes its folder when the process ends, however it ends.
 
 use std::sync::OnceLock;
 
 use headwater_embedded::Server;
 
-/// Names the server, with a database of it that a role with `CREATEDB` can connect to.
+/// The variable that names the server: the URL of a database to which a role with `CREATEDB` can
+/// connect.
 const GIVEN: &str = "HEADWATER_TEST_URL";
 
 /// Many tests run at the same time, each with a few pools.
@@ -20,18 +19,18 @@ const MAX_PREPARED_TRANSACTIONS: &str = "64";
 
 static OWN: OnceLock<Server> = OnceLock::new();
 
-/// The URL of a database on the server: one to connect to before a database is made.
+/// Returns the URL of a database on the server, to connect to before a test database is made.
 pub(crate) async fn url() -> String {
     match std::env::var(GIVEN) {
         Ok(url) => url,
-        // It takes about a second: other tests of this runtime go on meanwhile.
+        // Starting a server takes about a second; other tests of this runtime continue meanwhile.
         Err(_) => tokio::task::spawn_blocking(|| OWN.get_or_init(start).url("postgres"))
             .await
             .expect("failed to start a server for tests: set HEADWATER_TEST_URL to use one that runs"),
     }
 }
 
-/// The URL of another database on the server at `server`.
+/// Returns the URL of another database on the same server.
 pub(crate) fn url_of(server: &str, database: &str) -> String {
     let (before_query, query) = match server.split_once('?') {
         Some((url, query)) => (url, format!("?{query}")),

@@ -1,4 +1,5 @@
-//! Pages of the log by the same SELECT, on one connection, decoded into the same [`RecordedEvent`].
+//! Reads pages of the log with the same SELECT on one connection, and decodes them into the same
+//! [`RecordedEvent`].
 
 use headwater::log::StreamId;
 use headwater::{Event, Json, RecordedEvent};
@@ -11,7 +12,7 @@ use crate::server::BenchServer;
 
 const PAGE: i64 = 1_000;
 
-/// A reader that pages by sequence and proves nothing.
+/// A reader that pages by sequence and proves no holes.
 #[derive(Debug)]
 pub(crate) struct BareSelect<'a> {
     conn: &'a mut PgConnection,
@@ -42,7 +43,7 @@ impl<'a> BareSelect<'a> {
     }
 }
 
-/// jsonb as its text: one byte of version before it.
+/// jsonb as its text. One version byte precedes the text.
 struct Jsonb(Json);
 
 impl sqlx::Type<Postgres> for Jsonb {

@@ -18,7 +18,7 @@ use crate::stats::Sample;
 
 const EVENTS: u64 = 200_000;
 
-/// The program and what it imports.
+/// The program and the file that it imports.
 #[derive(Debug)]
 pub(crate) struct BulkImport {
     program: PathBuf,
@@ -65,7 +65,8 @@ impl Contender for BulkImport {
     }
 }
 
-/// `headwater` beside this program; made by cargo if cargo runs us.
+/// Finds `headwater` beside this program. If cargo runs this program, cargo builds `headwater`
+/// first.
 async fn find_program() -> anyhow::Result<PathBuf> {
     let here = env::current_exe()?;
     let folder = here.parent().context("this program is in no folder")?;
@@ -76,7 +77,7 @@ async fn find_program() -> anyhow::Result<PathBuf> {
             let profile = if profile == "debug" { "dev".as_ref() } else { profile };
             build.arg("--profile").arg(profile).arg("--target-dir").arg(target);
         }
-        // Cargo gives what it runs its own view of the workspace, from wherever it was called.
+        // Cargo gives its programs a view of the workspace that depends on the caller's folder.
         let status = build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).stdout(Stdio::null()).status().await?;
         ensure!(status.success(), "cargo could not build headwater-cli");
     }

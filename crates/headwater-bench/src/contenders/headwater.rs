@@ -1,4 +1,5 @@
-//! Headwater with default options: all producers share one [`Namespace`], as in one process of an application.
+//! Headwater with default options. All producers share one [`Namespace`], as in one process of an
+//! application.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::drive::{Caller, drive};
 use crate::payload::Payloads;
 use crate::stats::Sample;
 
-/// Producers that emit one event a call.
+/// Producers that emit one event per call.
 #[derive(Debug)]
 pub(crate) struct Emit {
     pub(crate) name: &'static str,
@@ -51,7 +52,7 @@ impl Contender for Emit {
     }
 }
 
-/// Producers that each append to a stream of their own, and say which version they expect.
+/// Producers that each append to their own stream with the expected version.
 #[derive(Debug)]
 pub(crate) struct AppendToStreams {
     pub(crate) producers: usize,

@@ -1,4 +1,4 @@
-//! Who appends: Headwater in several ways, and what it is measured against.
+//! The contenders that append: Headwater in several ways, and its baselines.
 
 pub(crate) mod bare_select;
 mod bulk_import;
@@ -36,9 +36,9 @@ pub(crate) struct Turn<'a> {
 /// A way to append.
 #[async_trait]
 pub(crate) trait Contender: Send + Sync {
-    /// As figures are named.
+    /// The name in the figures.
     fn name(&self) -> &'static str;
 
-    /// One turn.
+    /// Runs one turn.
     async fn run(&self, turn: Turn<'_>) -> anyhow::Result<Sample>;
 }

@@ -17,7 +17,7 @@ pub(crate) async fn install(pool: &PgPool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Callers of `pgmq.send`, each on a connection of its own.
+/// Callers of `pgmq.send`, each on its own connection.
 #[derive(Debug)]
 pub(crate) struct PgmqSend {
     pub(crate) callers: usize,

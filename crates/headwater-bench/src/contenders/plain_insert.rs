@@ -1,4 +1,5 @@
-//! Tables that applications make themselves: one with a trigger that NOTIFYs, one numbered from a counter row.
+//! Tables that applications make themselves: one with a trigger that calls NOTIFY, one with numbers
+//! from a counter row.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::drive::{Caller, drive};
 use crate::payload::{EVENT_TYPE, Payloads};
 use crate::stats::Sample;
 
-/// Writers of one row a call, each on a connection of its own.
+/// Writers of one row per call, each on its own connection.
 #[derive(Debug)]
 pub(crate) struct PlainInsert {
     name: &'static str,
@@ -20,7 +21,7 @@ pub(crate) struct PlainInsert {
 }
 
 impl PlainInsert {
-    /// A statement-level trigger NOTIFYs. Nobody listens, which is in its favour.
+    /// A statement-level trigger calls NOTIFY. Nobody listens, which favours this contender.
     pub(crate) fn trigger_notify(writers: usize) -> Self {
         PlainInsert { name: "trigger_notify_64", statement: include_str!("../../sql/trigger_notify.sql"), writers }
     }

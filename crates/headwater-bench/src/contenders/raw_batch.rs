@@ -1,4 +1,5 @@
-//! Bare INSERTs of many rows a statement into Headwater's own table: what the server takes at most.
+//! Bare INSERTs into Headwater's own table, many rows per statement: the most that the server can
+//! take.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::stats::Sample;
 
 const ROWS: u64 = 1_000;
 
-/// Writers, each on a connection of its own.
+/// Writers, each on its own connection.
 #[derive(Debug)]
 pub(crate) struct RawBatch {
     pub(crate) name: &'static str,

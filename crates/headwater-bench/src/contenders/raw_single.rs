@@ -1,4 +1,5 @@
-//! Bare single-row INSERTs into Headwater's own table, by prepared statement on held connections.
+//! Bare single-row INSERTs into Headwater's own table: a prepared statement on connections that
+//! stay open.
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use crate::drive::{Caller, drive};
 use crate::payload::{EVENT_TYPE, Payloads};
 use crate::stats::Sample;
 
-/// Writers, each on a connection of its own.
+/// Writers, each on its own connection.
 #[derive(Debug)]
 pub(crate) struct RawSingle {
     pub(crate) name: &'static str,
     pub(crate) writers: usize,
-    /// Each writes to a stream of its own, whose versions it counts itself.
+    /// Whether each writer writes to its own stream. The writer counts the versions itself.
     pub(crate) in_streams: bool,
 }
 

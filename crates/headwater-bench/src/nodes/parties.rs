@@ -1,4 +1,4 @@
-//! Who emits messages, and who handles them: nodes, and the loop on pgmq.
+//! The emitters and consumers of messages: nodes, and the loop on pgmq.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::server::{BenchServer, NAMESPACE};
 
 const EVENT_TYPE: &str = "user.created";
 
-/// By what messages come to handlers.
+/// What carries messages to handlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum System {
     Headwater,
@@ -30,7 +30,7 @@ fn payload(number: u64) -> Value {
             "plan": "standard", "referrer": "https://example.com/campaigns/autumn", "newsletter": number.is_multiple_of(2) })
 }
 
-/// What was handled, and when each message first was.
+/// How many messages were handled, and when each message was first handled.
 #[derive(Debug)]
 struct Seen {
     count: watch::Sender<u64>,
@@ -65,7 +65,7 @@ impl Consumers {
         for number in 0..count {
             match system {
                 System::Headwater => {
-                    // Of its own, as another process has it.
+                    // Each node has its own connection pool, as in another process.
                     let headwater = Headwater::connect(&server.url).await?;
                     let options = NodeOptions::new(format!("node-{number}")).concurrency(2);
                     let node = headwater.namespace(NAMESPACE).await?.register_node(options).await?;
@@ -95,11 +95,11 @@ impl Consumers {
     }
 
     pub(super) async fn handled(&self, messages: u64) {
-        // The sender lives as long as this.
+        // This cannot fail: the sender lives as long as `self`.
         _ = self.seen.count.subscribe().wait_for(|count| *count >= messages).await;
     }
 
-    /// When each message was first handled.
+    /// Stops all consumers. Returns when each message was first handled.
     pub(super) async fn stop(mut self) -> anyhow::Result<HashMap<u64, Instant>> {
         for (headwater, node) in self.nodes {
             node.shutdown().await?;
@@ -113,7 +113,7 @@ impl Consumers {
     }
 }
 
-/// The loop, as it is described.
+/// The loop on pgmq: reads messages, handles each in a transaction, and deletes it.
 async fn consume(
     mut conn: PgConnection,
     seen: Arc<Seen>,
@@ -189,7 +189,7 @@ impl Emitters {
         Ok(())
     }
 
-    /// All emitters side by side, until so many are emitted.
+    /// Runs all emitters side by side until `messages` are emitted.
     pub(super) async fn emit_all(self: Arc<Self>, messages: u64) -> anyhow::Result<()> {
         let count = match &*self {
             Emitters::Headwater { count, .. } => *count,

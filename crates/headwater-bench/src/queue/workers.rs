@@ -1,4 +1,4 @@
-//! Who takes work, and who gives it: through Headwater, and through pgmq as its clients call it.
+//! Workers and producers: through Headwater, and through pgmq as its clients call it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep};
 use crate::payload::Payloads;
 use crate::server::BenchServer;
 
-/// How long a worker that found nothing waits.
+/// How long a worker waits after it found nothing.
 const IDLE: Duration = Duration::from_millis(1);
 
-/// A worker that does nothing with what it takes, or a node with several.
+/// A worker that does nothing with its events, or a node with several workers.
 pub(super) enum Worker {
     Node(Box<NodeBuilder>, Arc<AtomicU64>),
     Claims { conn: QueueConnection, queue: PgQueue, request: Box<ClaimRequest> },
@@ -37,7 +37,8 @@ impl Worker {
         Worker::Node(Box::new(server.namespace.node("bench").run(queue)), taken)
     }
 
-    /// With a connection of its own. Asks for events of these types; none: of all.
+    /// A worker with its own connection. It asks for events of these types, or of all types if
+    /// `types` is empty.
     pub(super) fn claims(server: &BenchServer, subscriber_id: &str, batch: u32, types: &[&str]) -> Self {
         let database = Database::from_pool(server.headwater.pool().clone());
         let queue = PgQueue::new(database, server.namespace.info().clone(), subscriber_id);
@@ -50,7 +51,7 @@ impl Worker {
         Ok(Worker::Pgmq { conn: server.connect().await?, batch: batch.try_into()? })
     }
 
-    /// Works until it is time to stop, and counts what it has done.
+    /// Works until it is time to stop, and counts the handled events.
     async fn work(mut self, until: Until, handled: &AtomicU64) -> anyhow::Result<()> {
         if let Worker::Node(node, taken) = self {
             let node = node.start().await?;
@@ -69,7 +70,8 @@ impl Worker {
         self.end().await
     }
 
-    /// Takes a batch and finishes it; one that claims, with the next call. Answers how much there was.
+    /// Takes a batch and finishes it. A worker that claims finishes the batch with its next call.
+    /// Returns how many events there were.
     async fn step(&mut self) -> anyhow::Result<u64> {
         match self {
             Worker::Node(..) => Ok(0),
@@ -123,7 +125,7 @@ impl Until {
     }
 }
 
-/// Lets all work side by side, and counts what they have done.
+/// Runs all workers side by side, and counts the handled events.
 pub(super) fn work(workers: Vec<Worker>, until: Until, handled: &Arc<AtomicU64>) -> JoinSet<anyhow::Result<()>> {
     let mut tasks = JoinSet::new();
     for worker in workers {
@@ -133,7 +135,7 @@ pub(super) fn work(workers: Vec<Worker>, until: Until, handled: &Arc<AtomicU64>)
     tasks
 }
 
-/// Sends one message a call.
+/// Sends one message per call.
 pub(super) enum Producer {
     Headwater(Namespace),
     Pgmq(PgConnection),
@@ -152,7 +154,7 @@ impl Producer {
     }
 }
 
-/// Lets all send side by side, until so many are sent or the time is over.
+/// Runs all producers side by side, until enough messages are sent or the time is over.
 pub(super) fn produce(producers: Vec<Producer>, until: Until) -> JoinSet<anyhow::Result<()>> {
     let (payloads, sent) = (Arc::new(Payloads::new()), Arc::new(AtomicU64::new(0)));
     let mut tasks = JoinSet::new();
@@ -175,7 +177,7 @@ pub(super) fn produce(producers: Vec<Producer>, until: Until) -> JoinSet<anyhow:
     tasks
 }
 
-/// Waits for all, and fails with the first that did.
+/// Waits for all tasks. Fails with the first failure.
 pub(super) async fn all(mut tasks: JoinSet<anyhow::Result<()>>) -> anyhow::Result<()> {
     while let Some(done) = tasks.join_next().await {
         done??;

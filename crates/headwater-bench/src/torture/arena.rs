@@ -27,11 +27,11 @@ use super::producers::{self, Known};
 use super::subscribers::{ALL, Subscriber};
 use super::{NAMESPACE, Options, crash, failover};
 
-/// After the faults, everything must be handled within this.
+/// After the faults, everything must be handled within this time.
 pub(crate) const DRAIN: Duration = Duration::from_secs(120);
-/// What is open when the producers are told to stop ends within this.
+/// Transactions that are open when the producers are told to stop end within this time.
 const PRODUCERS_END: Duration = Duration::from_secs(60);
-/// Consumers have registered their subscribers within this.
+/// Consumers register their subscribers within this time.
 const START: Duration = Duration::from_secs(60);
 
 pub(crate) type SharedServer = Arc<Mutex<Server>>;
@@ -46,14 +46,15 @@ enum Stage {
 pub(crate) struct Arena {
     pub(crate) seed: u64,
     pub(crate) seconds: u64,
-    /// Whether servers may lose nothing that they acknowledged.
+    /// Whether servers must never lose what they acknowledged.
     pub(crate) safe: bool,
     pub(crate) mode: Mode,
     pub(crate) folder: PathBuf,
     pub(crate) places: Vec<SharedPlace>,
-    /// As producers connect.
+    /// How producers connect.
     clients: PgConnectOptions,
-    /// As whoever makes faults and mends them connects: nothing is lost on the way.
+    /// How the code that makes and repairs faults connects: directly, so that the network loses
+    /// nothing.
     pub(crate) control: PgConnectOptions,
     headwater: Headwater,
     pub(crate) namespace: Namespace,
@@ -130,7 +131,7 @@ impl Arena {
 
     pub(crate) async fn go(mut self, with_faults: bool) -> anyhow::Result<Outcome> {
         let mut violations = Violations::default();
-        // Dropped last: servers go when everybody else has gone.
+        // The servers are dropped last, when all others have ended.
         let Some(mut stage) = self.stage.take() else { anyhow::bail!("an arena is used once") };
         for place in &self.places {
             place.lock().await.start()?;
@@ -141,7 +142,7 @@ impl Arena {
         let mut producers =
             producers::start(&self.namespace, &self.clients, self.mode.pause(), self.seed, &self.known, &stopped);
         let resizes = match self.mode {
-            // It has its own.
+            // The hostile mode makes its own resizes.
             Mode::Hostile => None,
             _ => Some(tokio::spawn(resize(self.namespace.clone(), self.seed, stopped.clone()))),
         };
@@ -192,7 +193,7 @@ impl Arena {
         Ok(outcome)
     }
 
-    /// A session of whoever makes faults. A server may be about to start.
+    /// Opens a session for making faults. The server may be starting, so this tries again.
     pub(crate) async fn connect(&self) -> anyhow::Result<PgConnection> {
         let deadline = Instant::now() + START;
         loop {
@@ -206,7 +207,7 @@ impl Arena {
         }
     }
 
-    /// A consumer ends only when it is told to.
+    /// Checks that no consumer has ended without being told to.
     pub(crate) async fn check_alive(&self) -> anyhow::Result<()> {
         for place in &self.places {
             place.lock().await.check_alive()?;
@@ -214,7 +215,8 @@ impl Arena {
         Ok(())
     }
 
-    /// A node hears broadcasts from its first start on, so nothing is produced before all have started.
+    /// Waits until all consumers have registered. A node gets broadcasts only from its first start
+    /// on, so nothing is produced before all have started.
     async fn wait_for_registration(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + START;
         while self.namespace.subscribers().subscribers().await?.len() < ALL.len() + self.places.len() {
@@ -229,13 +231,15 @@ impl Arena {
         self.known.lock().expect("no holder of this lock panics").ended.contains(name)
     }
 
-    /// Rolls back what is prepared and `which` says nobody ends any more: a server that lost its end has it again.
+    /// Rolls back the prepared transactions that `which` names, because their producers will not
+    /// end them. A server that lost the end of its log can have a prepared transaction again that
+    /// had already ended.
     pub(crate) async fn end_prepared(&self, which: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         let mut conn = self.connect().await?;
         let names: Vec<String> = sqlx::query_scalar("SELECT gid FROM pg_prepared_xacts").fetch_all(&mut conn).await?;
         for name in names.iter().filter(|name| which(name)) {
             let end = sqlx::AssertSqlSafe(format!("ROLLBACK PREPARED '{name}'"));
-            // Its producer may have ended it meanwhile.
+            // Its producer may have ended it in the meantime.
             if let Err(error) = sqlx::raw_sql(end).execute(&mut conn).await {
                 eprintln!("prepared transaction {name} was not rolled back: {error}");
             }
@@ -257,7 +261,7 @@ impl Arena {
             }
         };
         let subscribers = self.namespace.subscribers();
-        // Slow is not stuck: on a busy machine, whoever gets on has time.
+        // Slow is not stuck: as long as subscribers make progress, the deadline moves.
         let (mut stood, mut deadline) = (Vec::new(), deadline);
         loop {
             let infos = subscribers.subscribers().await;
@@ -290,14 +294,16 @@ impl Arena {
     }
 }
 
-/// Changes the number of partitions of the groups, again and again, as soon as the last change is done.
+/// Changes the number of partitions of the groups again and again, as soon as the last change is
+/// done.
 async fn resize(namespace: Namespace, seed: u64, mut stopped: watch::Receiver<bool>) -> u64 {
     let mut dice = rand::rngs::StdRng::seed_from_u64(seed);
     let store = namespace.subscribers();
     let mut resizes = 0;
     while !*stopped.borrow_and_update() {
         for subscriber in [Subscriber::Partitioned, Subscriber::PerKey] {
-            // Not yet registered, or still being changed, or the server is away: the next time.
+            // If it fails, the group is not yet registered, is still being changed, or the server
+            // is down. The next round tries again.
             resizes += u64::from(store.resize(subscriber.id(), dice.random_range(1..=9)).await.is_ok());
         }
         _ = tokio::time::timeout(Duration::from_secs(3), stopped.changed()).await;

@@ -1,8 +1,10 @@
 //! The laws, checked against what the log holds and what consumers wrote down.
 //!
-//! Order is checked on first deliveries. Every instance begins at a checkpoint at the latest and goes on in order, so whichever of
-//! them handles an event first (the owner, or one that was replaced and does not know it yet), all before it have been begun by
-//! then. An event whose first delivery began after that of a later event is late: allowed only if its gap was passed.
+//! Order is checked on first deliveries. Every instance begins at or before the checkpoint and
+//! continues in order. So when any instance handles an event for the first time (the owner, or an
+//! instance that was replaced and does not know it yet), all earlier events have already begun. An
+//! event is late if its first delivery began after that of a later event. That is allowed only if
+//! its gap was passed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -15,9 +17,10 @@ use super::losses::Losses;
 use super::producers::{Fate, Told};
 use super::subscribers::Subscriber;
 
-/// The clock of the commit is read before the commit is seen, and the record's after its sequence is taken.
+/// Tolerance for comparing times. The commit time is read before the commit becomes visible, and
+/// the recorded time after the sequence was taken.
 const SLACK: Duration = Duration::from_millis(100);
-/// Most violations of one kind that are spelled out.
+/// Number of violations of one kind that are printed in full.
 const SPELLED_OUT: usize = 4;
 
 /// An event of the log.
@@ -27,7 +30,7 @@ pub(crate) struct Logged {
     pub(crate) stream: Option<String>,
     pub(crate) version: Option<u64>,
     pub(crate) key: Option<String>,
-    /// Whether it is for every node.
+    /// Whether the event is for every node.
     pub(crate) broadcast: bool,
     pub(crate) recorded_ns: u64,
     pub(crate) committed_ns: u64,
@@ -46,10 +49,10 @@ impl Logged {
 /// The log, by sequence.
 pub(crate) type Log = BTreeMap<u64, Logged>;
 
-/// What became of a subscriber.
+/// The counts of one subscriber.
 #[derive(Debug, Default, Clone, serde::Serialize)]
 pub(crate) struct Tally {
-    /// Different events.
+    /// Different events that were handled.
     pub(crate) handled: u64,
     /// Events handled more than once.
     pub(crate) duplicates: u64,
@@ -57,13 +60,14 @@ pub(crate) struct Tally {
     pub(crate) dead_letters: u64,
     /// Events that were overtaken: their gaps were passed.
     pub(crate) late: u64,
-    /// Of these, those whose writer was not open for as long as the subscriber waits: passed in ignorance, during a fault.
+    /// Late events whose writer was open for a shorter time than the subscriber waits. Their gaps
+    /// were passed during a fault, when the writer was not known.
     pub(crate) passed_in_ignorance: u64,
     /// Events that were begun and that the server lost afterwards.
     pub(crate) lost_by_the_server: u64,
 }
 
-/// What must not be.
+/// Violations of the laws.
 #[derive(Debug, Default)]
 pub(crate) struct Violations(BTreeMap<(&'static str, &'static str), Vec<String>>);
 
@@ -80,7 +84,7 @@ impl Violations {
         self.0.is_empty()
     }
 
-    /// Everything, but not too much of one kind.
+    /// Returns all violations, with a limit per kind.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for ((law, subscriber), details) in &self.0 {
@@ -95,8 +99,8 @@ impl Violations {
     }
 }
 
-/// What producers were told must be what the log holds, except what the server may have lost; and streams count from 1 without a
-/// hole. Returns how many events the server lost.
+/// Checks that the log holds what producers were told, except what the server may have lost. Also
+/// checks that streams count from 1 without a hole. Returns how many events the server lost.
 pub(crate) fn check_log(log: &Log, told: &[Told], losses: &Losses, violations: &mut Violations) -> u64 {
     let ids: HashMap<Uuid, u64> = log.iter().map(|(sequence, event)| (event.id, *sequence)).collect();
     let mut lost = 0;
@@ -125,22 +129,22 @@ pub(crate) fn check_log(log: &Log, told: &[Told], losses: &Losses, violations: &
     lost
 }
 
-/// What is known of one subscriber.
+/// All that is known of one subscriber.
 pub(crate) struct Evidence<'a> {
     pub(crate) subscriber: Subscriber,
-    /// Whose, if each node has one.
+    /// The node, if each node has its own subscriber of this kind.
     pub(crate) node: Option<&'a str>,
     pub(crate) log: &'a Log,
-    /// Its lines, by instance, in the order in which each wrote them.
+    /// The lines of all consumers, by instance, in the order in which each instance wrote them.
     pub(crate) books: &'a [Vec<Line>],
     /// The events of its dead letters.
     pub(crate) dead: &'a HashSet<Uuid>,
-    /// How many effects each event had; of a transactional subscriber.
+    /// The number of effects of each event, for a transactional subscriber.
     pub(crate) effects: Option<&'a HashMap<Uuid, u64>>,
     pub(crate) told: &'a HashMap<Uuid, Fate>,
     pub(crate) faults: &'a [Fault],
     pub(crate) losses: &'a Losses,
-    /// Whether the server's clock is that of the consumers: else it tells nothing.
+    /// Whether the server's clock is also the consumers' clock. If not, its times prove nothing.
     pub(crate) one_clock: bool,
 }
 
@@ -154,17 +158,17 @@ impl Evidence<'_> {
         self.books.iter().flatten().filter(|line| self.is_mine(line))
     }
 
-    /// Whether the log still holds what the line is about.
+    /// Whether the log still holds the event of this line.
     fn is_logged(&self, line: &Line) -> bool {
         self.log.get(&line.sequence).is_some_and(|event| event.id == line.event)
     }
 
-    /// The events that are meant for it.
+    /// The events that this subscriber must get.
     fn meant(&self) -> impl Iterator<Item = (&u64, &Logged)> {
         self.log.iter().filter(|(_, event)| event.broadcast || self.subscriber != Subscriber::Broadcast)
     }
 
-    /// Checks everything.
+    /// Checks all laws for this subscriber.
     pub(crate) fn check(&self, violations: &mut Violations) -> Tally {
         let mut tally = Tally { dead_letters: self.dead.len() as u64, ..Tally::default() };
         let mut first: HashMap<u64, &Line> = HashMap::new();
@@ -199,7 +203,8 @@ impl Evidence<'_> {
         violations.add_of(law, self.subscriber.id(), detail);
     }
 
-    /// Only what was committed is handled; the server may have lost it since, and then nobody handles it for long.
+    /// Judges a line whose event is not in the log. Only committed events may be handled. If the
+    /// server lost the event later, consumers may handle it only for a short time.
     fn judge_unlogged(&self, line: &Line, lost: &mut HashSet<Uuid>, violations: &mut Violations) {
         match self.told.get(&line.event) {
             Some(Fate::Committed | Fate::Unknown) if self.losses.may_be_handled(line.ns) => _ = lost.insert(line.event),
@@ -222,7 +227,9 @@ impl Evidence<'_> {
     }
 
     fn check_order(&self, first: &HashMap<u64, &Line>, tally: &mut Tally, violations: &mut Violations) {
-        // From the end: the earliest delivery of any later event, of the stream or of all that stands in one order.
+        // Go from the end of the log to its start. Keep the earliest delivery of any later event:
+        // per stream, and per order (the key, or the whole log for a subscriber that is not ordered
+        // by key).
         let (mut of_stream, mut of_order) = (HashMap::new(), HashMap::new());
         for (sequence, event) in self.log.iter().rev() {
             let Some(begun) = first.get(sequence).copied() else { continue };
@@ -268,8 +275,9 @@ impl Evidence<'_> {
         self.faults.iter().any(|fault| fault.from_ns <= until_ns && from_ns <= fault.until_ns)
     }
 
-    /// An instance does not begin an event while it handles an earlier one (of the same key, when it handles keys side by side). What
-    /// it was told to drop is begun again from the checkpoint, thus with the same or an earlier event.
+    /// Checks that an instance does not begin an event while it handles an earlier one (with the
+    /// same key, if it handles keys side by side). Events that it had to drop begin again at the
+    /// checkpoint, thus with the same or an earlier event.
     fn check_one_at_a_time(&self, violations: &mut Violations) {
         if self.subscriber.is_unordered() {
             return;
@@ -308,8 +316,9 @@ impl Evidence<'_> {
                 }
             }
         }
-        // With a checkpoint after each event, a fault costs the event at hand: of the owner, and of one that was replaced. A server that
-        // loses its end loses checkpoints, too.
+        // With a checkpoint after each event, a fault repeats at most two events: the current one
+        // of the owner, and the current one of an instance that was replaced. A server that loses
+        // the end of its log loses checkpoints, too.
         if self.subscriber == Subscriber::Synchronous
             && self.losses.is_empty()
             && tally.duplicates > 2 * self.faults.len() as u64
@@ -362,7 +371,7 @@ impl Evidence<'_> {
     }
 }
 
-/// The earliest delivery so far, if it is before this one.
+/// Returns the earliest delivery so far, if it was before this one.
 fn overtaken<'a>(earliest: &mut HashMap<&'a str, &'a Line>, order: &'a str, line: &'a Line) -> Option<&'a Line> {
     let kept = earliest.entry(order).or_insert(line);
     let by = *kept;
@@ -390,10 +399,10 @@ mod tests {
         }
     }
 
-    /// An event that the log does not hold has this id.
+    /// The id of an event that is not in the log.
     const UNLOGGED: Uuid = Uuid::nil();
 
-    /// The laws that are broken when the events are handled in this order.
+    /// Returns the laws that are broken when the events are handled in this order.
     fn broken(subscriber: Subscriber, log: &Log, order: &[u64], faults: &[Fault]) -> Vec<&'static str> {
         broken_with_losses(subscriber, log, order, faults, &Losses::default())
     }

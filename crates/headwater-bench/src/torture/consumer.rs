@@ -1,4 +1,5 @@
-//! `headwater-bench torture-consumer`: a process with a node, as an application has it, that writes down what it handles.
+//! `headwater-bench torture-consumer`: a process with a node, like an application, that writes down
+//! what it handles.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use super::live::Source;
 use super::subscribers::Subscriber;
 use super::{EVENT_TYPE, NAMESPACE};
 
-/// Connections of the pool: few, so that using them all up is easy.
+/// Connections of the pool. There are few, so that they are easy to use up.
 const CONNECTIONS: u32 = 6;
-/// For how long the pool is used up when that is asked for.
+/// How long the pool stays used up when that is requested.
 const EXHAUSTED: Duration = Duration::from_secs(3);
 
-/// How long a worker that hangs keeps its events: shorter than it hangs.
+/// Visibility timeout of claims. Some pauses of a worker are longer.
 const VISIBILITY: Duration = Duration::from_secs(2);
 
 /// Options of `torture-consumer`.
@@ -43,13 +44,13 @@ pub(crate) struct Options {
     live: Source,
     #[arg(long)]
     lease_ms: u64,
-    /// Partitions of those that have some, at first
+    /// Initial number of partitions of the partitioned subscribers
     #[arg(long)]
     partitions: u32,
-    /// How often handlers fail by chance
+    /// Probability that a handler fails by chance
     #[arg(long)]
     failures: f64,
-    /// Looks after the months every second
+    /// Maintains the months every second
     #[arg(long)]
     maintain: bool,
     /// Handlers take 10 ms
@@ -58,7 +59,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
-    // Whoever ends the torture from outside shall not leave us behind, not even stopped.
+    // If the torture is ended from outside, the kernel also ends this process, even if it is
+    // stopped.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "headwater=info,warn".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
@@ -178,11 +180,11 @@ async fn open(
     Ok((headwater, node.start().await?))
 }
 
-/// Holds every connection of the pool for a while.
+/// Takes every connection of the pool and keeps them for a while.
 async fn exhaust(headwater: Headwater) {
     let mut held = Vec::new();
     for _ in 0..CONNECTIONS {
-        // Whoever has one gives it back soon; if not, it is used up all the same.
+        // Connections in use come back soon. If one does not, the pool is used up anyway.
         if let Ok(Ok(conn)) = tokio::time::timeout(EXHAUSTED, headwater.pool().acquire()).await {
             held.push(conn);
         }
@@ -192,7 +194,7 @@ async fn exhaust(headwater: Headwater) {
     eprintln!("the pool is free again");
 }
 
-/// Writes down what it is told.
+/// Writes down each event that it gets.
 struct Writer {
     subscriber: Subscriber,
     instance: String,
@@ -202,7 +204,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Handlers take a moment, some of them a longer one.
+    /// Handlers take a short time, and some of them a longer one.
     async fn linger(&self) {
         let dice: f64 = rand::rng().random();
         if self.slow {

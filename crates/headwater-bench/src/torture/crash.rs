@@ -1,7 +1,9 @@
-//! Crashes: backends and the postmaster are killed with -9, in turn with `synchronous_commit` on and off.
+//! Crashes: backends and the postmaster are killed with -9, in turn with `synchronous_commit` on
+//! and off.
 //!
-//! When a backend is killed, the postmaster ends all others and recovers in place: its start time and the timeline stay the same. With
-//! `synchronous_commit` off, what was acknowledged since the WAL was last written is gone then, and its sequences are handed out again.
+//! When a backend is killed, the postmaster ends all other backends and recovers in place. Its
+//! start time and the timeline stay the same. With `synchronous_commit` off, the crash loses what
+//! was acknowledged since the last WAL write, and the sequences are handed out again.
 
 use std::time::Duration;
 
@@ -20,19 +22,20 @@ use super::line::now_ns;
 use super::losses::Window;
 use super::producers;
 
-/// The WAL of asynchronous commits is written within three of these.
+/// The WAL of asynchronous commits is written within three times this delay.
 const WAL_WRITER_DELAY: Duration = Duration::from_secs(2);
-/// The server takes connections again within this.
+/// The server accepts connections again within this time.
 const RECOVERY: Duration = Duration::from_secs(60);
 
-/// Lets asynchronous commits be lost for longer than usual, so that there is something to lose.
+/// Makes the time longer in which asynchronous commits can be lost, so that there is something to
+/// lose.
 pub(crate) fn configured(builder: ServerBuilder) -> ServerBuilder {
     builder
         .setting("wal_writer_delay", format!("{}ms", WAL_WRITER_DELAY.as_millis()))
         .setting("wal_writer_flush_after", "1GB")
 }
 
-/// Crashes the server until `end`. Returns how often.
+/// Crashes the server until `end`. Returns the number of crashes.
 pub(crate) async fn run(arena: &Arena, server: &SharedServer, end: Instant) -> anyhow::Result<u64> {
     let mut dice = StdRng::seed_from_u64(arena.seed);
     let mut rounds = 0;
@@ -47,10 +50,11 @@ pub(crate) async fn run(arena: &Arena, server: &SharedServer, end: Instant) -> a
             break;
         }
         let from_ns = now_ns().saturating_sub((3 * WAL_WRITER_DELAY + Duration::from_secs(1)).as_nanos() as u64);
-        // Nothing is written then but by those who wait for it, so that there is something to lose.
+        // While the WAL writer is stopped, only sessions that wait for the WAL write it. So there
+        // is something to lose.
         let writer = if synchronous { None } else { Some(stop_wal_writer(arena).await?) };
         producers::burst(&arena.namespace, &arena.known, dice.random_range(20..200)).await;
-        // Some of it is handled by then.
+        // Let consumers handle some of the events first.
         sleep(Duration::from_millis(dice.random_range(0..400))).await;
         if dice.random_bool(0.7) {
             kill_backend(arena, &mut dice, writer).await?;
@@ -63,14 +67,14 @@ pub(crate) async fn run(arena: &Arena, server: &SharedServer, end: Instant) -> a
         }
         rounds += 1;
         arena.end_prepared(|name| arena.has_ended(name)).await?;
-        // What is new is handed the lost sequences.
+        // These new events get the lost sequences again.
         producers::burst(&arena.namespace, &arena.known, 40).await;
     }
     commit_safely(arena, true).await?;
     Ok(rounds)
 }
 
-/// Sets `synchronous_commit` for all sessions: those that are open are ended.
+/// Sets `synchronous_commit` for all sessions. Ends the sessions that are open.
 async fn commit_safely(arena: &Arena, on: bool) -> anyhow::Result<()> {
     {
         let mut known = arena.known.lock().expect("no holder of this lock panics");
@@ -83,7 +87,7 @@ async fn commit_safely(arena: &Arena, on: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The processes of the server, with what they are for.
+/// Returns the processes of the server, with the type of each.
 async fn server_processes(conn: &mut PgConnection) -> anyhow::Result<Vec<(Pid, String)>> {
     let query = sqlx::query_as::<_, (i32, String)>(include_str!("../../sql/torture_processes.sql"));
     let processes = query.fetch_all(conn).await?.into_iter();
@@ -98,17 +102,18 @@ async fn stop_wal_writer(arena: &Arena) -> anyhow::Result<Pid> {
     Ok(pid)
 }
 
-/// A writer that was stopped goes, too, before it writes anything.
+/// Kills a random process of the server. A stopped WAL writer is killed, too, before it writes
+/// anything.
 async fn kill_backend(arena: &Arena, dice: &mut StdRng, writer: Option<Pid>) -> anyhow::Result<()> {
     let mut conn = arena.connect().await?;
     let processes = server_processes(&mut conn).await?;
     let (pid, name) = &processes[dice.random_range(0..processes.len())];
     arena.faults.begin(Kind::CrashBackend, format!("{name} (pid {pid:?})"), Duration::from_secs(3));
     for pid in [Some(*pid), writer].into_iter().flatten() {
-        // It may have ended by itself since; then nothing crashes.
+        // The process may already have ended; then nothing crashes.
         _ = kill_process(pid, Signal::KILL);
     }
-    // Ours is ended with all others: only then has the crash begun.
+    // The crash ends this session with all others. Only then has the crash begun.
     _ = timeout(Duration::from_secs(2), sqlx::query("SELECT pg_sleep(10)").execute(&mut conn)).await;
     Ok(())
 }
@@ -119,7 +124,8 @@ async fn kill_postmaster(arena: &Arena, server: &SharedServer, writer: Option<Pi
     let restarted = tokio::task::spawn_blocking(move || {
         let mut server = server.lock().expect("no holder of this lock panics");
         let pid = Pid::from_raw(server.pid() as i32);
-        // The postmaster first, or it would recover. A writer that is stopped would not notice.
+        // Kill the postmaster first, or it would recover. A stopped WAL writer would not notice its
+        // end.
         for pid in [pid, writer].into_iter().flatten() {
             _ = kill_process(pid, Signal::KILL);
         }

@@ -1,8 +1,10 @@
-//! Failover: the primary is killed with -9, its standby takes its place behind the same address, and gets a standby of its own.
+//! Failover: the primary is killed with -9. Its standby takes over behind the same address, and
+//! gets its own standby.
 //!
-//! In turn with synchronous replication, where nothing that was acknowledged may be lost, and with asynchronous replication, where
-//! the link to the standby stalls first, so that it lacks the end of the log: then whatever the new primary has must be
-//! delivered, though sequences are handed out again.
+//! Rounds use synchronous and asynchronous replication in turn. With synchronous replication,
+//! nothing that was acknowledged may be lost. With asynchronous replication, the link to the
+//! standby stalls first, so that the standby lacks the end of the log. All that the new primary has
+//! must then be delivered, although sequences are handed out again.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,12 +26,13 @@ use super::losses::Window;
 use super::producers::{self, Fate};
 use super::proxy::Proxy;
 
-/// A standby has caught up within this.
+/// A standby catches up within this time.
 const CATCH_UP: Duration = Duration::from_secs(30);
 const SYNCHRONOUS: &str = "ALTER SYSTEM SET synchronous_standby_names = 'headwater_standby'";
 const ASYNCHRONOUS: &str = "ALTER SYSTEM SET synchronous_standby_names = ''";
 
-/// A primary, its standby, and what is in between. Dropped in this order: a primary waits for its standby when it ends.
+/// A primary, its standby, and the proxies between them. The fields are dropped in this order,
+/// because a primary waits for its standby when it ends.
 pub(crate) struct Pair {
     standby: Arc<Mutex<Server>>,
     primary: Arc<Mutex<Server>>,
@@ -49,19 +52,19 @@ impl Pair {
         Ok(Pair { standby, primary, address, link })
     }
 
-    /// Where clients connect, whichever server is the primary.
+    /// The address for clients, whichever server is the primary.
     pub(crate) fn url(&self) -> String {
         let port = |port: u16| format!("127.0.0.1:{port}/");
         let server = self.primary.lock().expect("no holder of this lock panics");
         server.url("headwater").replace(&port(server.port()), &port(self.address.port()))
     }
 
-    /// Kills the primary and promotes the standby. Everybody who was connected is cut off.
+    /// Kills the primary and promotes the standby. This closes all connections.
     async fn fail_over(&mut self) -> anyhow::Result<()> {
         let (primary, standby) = (self.primary.clone(), self.standby.clone());
         let killed = blocking(move || primary.lock().expect("no holder of this lock panics").kill()).await?;
         killed.context("failed to kill the primary")?;
-        // What the link still holds never arrives.
+        // Data that is still in the link never arrives.
         self.link.switch(0);
         let promoted = blocking(move || standby.lock().expect("no holder of this lock panics").promote()).await?;
         promoted.context("failed to promote the standby")?;
@@ -72,7 +75,7 @@ impl Pair {
         Ok(())
     }
 
-    /// In the place of the server that was killed.
+    /// Starts a standby in the place of the server that was killed.
     async fn replace_standby(&mut self) -> anyhow::Result<()> {
         self.standby = standby_of(&self.primary, self.link.port()).await?;
         Ok(())
@@ -89,11 +92,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     Ok(tokio::task::spawn_blocking(work).await?)
 }
 
-/// Replaces the primary until `end`. Returns how often.
+/// Replaces the primary until `end`. Returns the number of rounds.
 pub(crate) async fn run(arena: &Arena, pair: &mut Pair, end: Instant) -> anyhow::Result<u64> {
     let mut dice = StdRng::seed_from_u64(arena.seed);
     let mut rounds = 0;
-    // Since then, what is acknowledged may not be on the standby.
+    // What was acknowledged after this time may be missing on the standby.
     let mut unsafe_since = now_ns();
     while Instant::now() < end {
         let synchronous = arena.safe || rounds % 2 == 1;
@@ -111,7 +114,7 @@ pub(crate) async fn run(arena: &Arena, pair: &mut Pair, end: Instant) -> anyhow:
             pair.link.stall();
         }
         producers::burst(&arena.namespace, &arena.known, dice.random_range(50..300)).await;
-        // Some of it is handled by then.
+        // Let consumers handle some of the events first.
         sleep(Duration::from_millis(dice.random_range(0..800))).await;
         let kind = if synchronous { Kind::FailOverSynchronous } else { Kind::FailOverAsynchronous };
         arena.faults.begin(kind, format!("round {rounds}"), Duration::from_secs(8));
@@ -126,7 +129,7 @@ pub(crate) async fn run(arena: &Arena, pair: &mut Pair, end: Instant) -> anyhow:
         unsafe_since = until_ns;
         rounds += 1;
         arena.end_prepared(|name| arena.has_ended(name)).await?;
-        // What is new is handed the lost sequences.
+        // These new events get the lost sequences again.
         producers::burst(&arena.namespace, &arena.known, 100).await;
         let copying = Instant::now();
         pair.replace_standby().await?;
@@ -141,10 +144,11 @@ pub(crate) async fn run(arena: &Arena, pair: &mut Pair, end: Instant) -> anyhow:
     Ok(rounds)
 }
 
-/// Directly, since through the address nobody may be answered while commits wait for a standby.
+/// Changes the replication setting. It connects to the server directly: through the proxy, no one
+/// may get an answer while commits wait for a standby.
 async fn replicate(arena: &Arena, pair: &Pair, setting: &'static str) -> anyhow::Result<()> {
     let mut conn = direct(arena, pair).connect().await.context("failed to connect to the primary")?;
-    // Its own commit must not wait for a standby.
+    // The commit of this change must not wait for a standby.
     sqlx::raw_sql("SET synchronous_commit = local").execute(&mut conn).await?;
     sqlx::raw_sql(setting).execute(&mut conn).await?;
     sqlx::raw_sql("SELECT pg_reload_conf()").execute(&mut conn).await?;
@@ -156,7 +160,8 @@ fn direct(arena: &Arena, pair: &Pair) -> PgConnectOptions {
     arena.control.clone().port(port)
 }
 
-/// Waits until the standby confirms commits, and an event shows that it has all before.
+/// Waits until the standby confirms commits, and until a confirmed event shows that the standby has
+/// everything before it.
 async fn prove_synchronous(arena: &Arena, pair: &Pair) -> anyhow::Result<()> {
     let mut conn = direct(arena, pair).connect().await?;
     let deadline = Instant::now() + CATCH_UP;

@@ -1,4 +1,4 @@
-//! Faults: chosen and timed by the seed, each written down with when it began and when it was over.
+//! Faults: the seed chooses and times them. Each fault is recorded with its start and its end.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,7 +16,8 @@ use super::arena::{Arena, SharedServer};
 use super::line::now_ns;
 use super::processes::SharedPlace;
 
-/// After a fault has ended, its consequences take so long: a lease that runs out, a keeper that asks again, a call that times out.
+/// How long the consequences of a fault last after it has ended: a lease expires, a lease keeper
+/// asks again, a call times out.
 const AFTERMATH: Duration = Duration::from_secs(12);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,10 +76,10 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
-    /// To whom.
+    /// What the fault hits.
     pub(crate) target: String,
     pub(crate) from_ns: u64,
-    /// When it was over, its aftermath included.
+    /// The end of the fault, including its aftermath.
     pub(crate) until_ns: u64,
 }
 
@@ -104,13 +105,13 @@ impl Faults {
     }
 }
 
-/// Makes faults until `end`, then mends everything: nothing is stopped, nobody is missing.
+/// Makes faults until `end`, then repairs everything: no process stays stopped or missing.
 pub(crate) async fn run(arena: &Arena, server: &SharedServer, end: Instant) -> anyhow::Result<()> {
     let mut dice = StdRng::seed_from_u64(arena.seed);
     let faults = &arena.faults;
     let mut mending = JoinSet::new();
     loop {
-        // Some pauses are long enough for a quiet time, in which nothing may be delivered twice.
+        // Some pauses are long enough for a quiet time in which nothing may be delivered twice.
         let pause = if dice.random_bool(0.1) { dice.random_range(5.0..9.0) } else { dice.random_range(0.2..2.0) };
         let until = Instant::now() + Duration::from_secs_f64(pause);
         if until >= end {
@@ -195,13 +196,14 @@ pub(crate) async fn stop(
     mending.spawn(async move {
         sleep(pause).await;
         let held = place.lock().await;
-        // It may have been killed meanwhile.
+        // The process may have been killed in the meantime.
         if held.runs() && held.run == run { held.signal(Signal::CONT) } else { Ok(()) }
     });
     Ok(())
 }
 
-/// Does something to a consumer now and then until `end`, while somebody else does something to the server.
+/// Kills, stops or cuts off a consumer now and then until `end`, while other code attacks the
+/// server.
 pub(crate) async fn harass(arena: &Arena, dice: &mut StdRng, end: Instant) -> anyhow::Result<()> {
     let mut mending = JoinSet::new();
     loop {
@@ -229,7 +231,8 @@ pub(crate) async fn harass(arena: &Arena, dice: &mut StdRng, end: Instant) -> an
     Ok(())
 }
 
-/// Ends a few sessions of consumers and producers. While the server restarts there are none to end.
+/// Ends a few sessions of consumers and producers. While the server restarts there are no sessions
+/// to end.
 async fn terminate(arena: &Arena, dice: &mut StdRng) {
     let deadline = Instant::now() + Duration::from_secs(3);
     let work = async {

@@ -1,4 +1,5 @@
-//! What a consumer says of each event: one line in a file of its own, written at once, so that a kill leaves whole lines only.
+//! The record of what happened to each event: one line in the instance's own file, written with one
+//! call. So a kill leaves only whole lines.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -15,13 +16,13 @@ use uuid::Uuid;
 pub(crate) enum Mark {
     /// The handler was called.
     Begun,
-    /// It is about to say that it is done.
+    /// The handler is about to report success.
     Handled,
-    /// It is about to say that it failed.
+    /// The handler is about to report failure.
     Failed,
 }
 
-/// One line.
+/// One line of the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) mark: Mark,
@@ -29,11 +30,12 @@ pub(crate) struct Line {
     /// The node and its run.
     pub(crate) instance: String,
     pub(crate) sequence: u64,
-    /// The event's id: a server that lost its end hands a sequence out again.
+    /// The event's id. A server that lost the end of its log hands out a sequence again, so the
+    /// sequence alone is not enough.
     pub(crate) event: Uuid,
-    /// What keeps events in order: the key, else the stream, else `-`.
+    /// The order key of the event: its key, else its stream, else `-`.
     pub(crate) key: String,
-    /// When, since 1970.
+    /// The time in nanoseconds since 1970.
     pub(crate) ns: u64,
 }
 
@@ -75,12 +77,12 @@ impl FromStr for Line {
     }
 }
 
-/// Nanoseconds since 1970, by the clock that all processes share.
+/// Returns the nanoseconds since 1970, by the clock that all processes share.
 pub(crate) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The file of one instance.
+/// The record file of one instance.
 #[derive(Debug)]
 pub(crate) struct Book(File);
 
@@ -95,7 +97,7 @@ impl Book {
     }
 }
 
-/// All lines of all instances: by instance, in the order in which each wrote them.
+/// Reads the lines of all instances: per instance, in the order in which it wrote them.
 pub(crate) fn read_all(folder: &Path) -> anyhow::Result<Vec<Vec<Line>>> {
     let mut books = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -5,12 +5,12 @@ use headwater::cdc::{CdcMode, CdcOptions, Live};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Source {
-    /// Wake-ups, and reads of the log
+    /// Wake-ups and reads of the log
     #[default]
     Notify,
-    /// The WAL, each consumer from a slot of its own
+    /// The WAL; each consumer has its own slot
     CdcDirect,
-    /// The WAL, from one slot for all, by way of the inbox
+    /// The WAL through the inbox; all consumers share one slot
     CdcInbox,
 }
 
@@ -31,7 +31,7 @@ impl Source {
         }
     }
 
-    /// How many slots consumers with these sources read.
+    /// Returns how many slots the consumers with these sources read.
     pub(crate) fn slots(sources: &[Source]) -> i64 {
         let direct = sources.iter().filter(|source| **source == Source::CdcDirect).count() as i64;
         direct + i64::from(sources.contains(&Source::CdcInbox))

@@ -1,21 +1,24 @@
-//! What a server may lose: what it acknowledged without having it safe, shortly before it was lost itself.
+//! What a server may lose: transactions that it acknowledged shortly before its end, but that were
+//! not yet durable.
 //!
-//! A standby that is replicated to asynchronously lacks the end of the log when it takes over; a server with
-//! `synchronous_commit` off lacks it after a crash. Outside of these windows nothing that was acknowledged may be missing.
+//! A standby with asynchronous replication lacks the end of the log when it takes over. A server
+//! with `synchronous_commit` off lacks it after a crash. Outside of these windows, nothing that was
+//! acknowledged may be missing.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A producer writes down an answer a moment after it came.
+/// A producer records an answer a moment after it came.
 const SLACK: Duration = Duration::from_secs(2);
-/// For so long after the loss, consumers may still handle what they have in memory and the server no longer has.
+/// For this long after the loss, consumers may still handle events that they have in memory and
+/// that the server lost.
 const MEMORY: Duration = Duration::from_secs(12);
 
-/// What was acknowledged in this time may be lost.
+/// A time in which acknowledged transactions may be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) from_ns: u64,
-    /// When the server that lost it took writes again.
+    /// When the server that lost them accepted writes again.
     pub(crate) until_ns: u64,
 }
 
@@ -32,12 +35,12 @@ impl Losses {
         self.0.lock().expect("no holder of this lock panics").iter().any(test)
     }
 
-    /// Whether an event may be missing that a producer was told of at this time.
+    /// Whether an event may be missing whose commit a producer learned of at this time.
     pub(crate) fn may_lack(&self, told_ns: u64) -> bool {
         self.any(|window| (window.from_ns..=window.until_ns + ns(SLACK)).contains(&told_ns))
     }
 
-    /// Whether a consumer may have handled at this time what the log lacks now.
+    /// Whether a consumer may have handled an event at this time that the log now lacks.
     pub(crate) fn may_be_handled(&self, handled_ns: u64) -> bool {
         self.any(|window| (window.from_ns..=window.until_ns + ns(MEMORY)).contains(&handled_ns))
     }

@@ -1,10 +1,14 @@
-//! `headwater-bench torture`: producers, consumers in processes of their own, faults at random; then everything must add up.
+//! `headwater-bench torture`: runs producers, consumers in their own processes, and random faults.
+//! Then it checks that everything adds up.
 //!
-//! The seed decides what the faults are, when they come and what producers do; the machine decides the rest, so a seed repeats a kind of run,
-//! not a run. After the time, faults and producers stop, everything must drain within a bound, and `check` compares what the consumers wrote
-//! down with the log. Everything is on the loopback; only processes that this program started are ended, by their ids.
+//! The seed decides which faults happen and when, and what producers do. The machine decides the
+//! rest, so a seed repeats a kind of run, not an exact run. When the time is over, faults and
+//! producers stop, and consumers must handle everything within a time limit. Then `check` compares
+//! the consumers' records with the log. Everything runs on the loopback interface. Only processes
+//! that this program started are ended, by their ids.
 //!
-//! Faults by kind: `faults` (consumers, sessions, restarts), `failover`, `crash`, and `hostile` with a file for each enemy.
+//! Faults by kind: `faults` (consumers, sessions, restarts), `failover`, `crash`, and `hostile`
+//! with a file for each enemy.
 
 mod arena;
 mod check;
@@ -35,7 +39,7 @@ use self::live::Source;
 use self::mode::Mode;
 
 const NAMESPACE: &str = "torture";
-/// The type of all events but the last.
+/// The type of all events except the last.
 const EVENT_TYPE: &str = "Tortured";
 
 /// Options of `torture`.
@@ -44,35 +48,39 @@ pub(crate) struct Options {
     /// Prints one JSON object to stdout
     #[arg(long)]
     json: bool,
-    /// How long events are produced and faults are made
+    /// Seconds for which events are produced and faults are made
     #[arg(long, default_value_t = 60, value_name = "N")]
     seconds: u64,
-    /// What decides the faults
+    /// Seed of the faults and of what producers do; a random one by default
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Keeps the consumers' lines and logs here; without it they are kept only if something is wrong
+    /// Keeps the consumers' records and logs in this folder; by default they are kept only after a
+    /// violation or an error
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
     /// Makes no faults
     #[arg(long)]
     no_faults: bool,
-    /// Where the consumers' new events come from; without it wake-ups, and with --failover, --crash or --hostile one of each
+    /// Source of the consumers' new events; by default wake-ups, and with --failover, --crash or
+    /// --hostile one of each
     #[arg(long, value_enum)]
     live: Option<Source>,
-    /// Kills the primary again and again, and lets its standby take over: in turn with synchronous and with asynchronous replication
+    /// Kills the primary again and again, and lets its standby take over; synchronous and
+    /// asynchronous replication in turn
     #[arg(long, group = "mode")]
     failover: bool,
-    /// Kills backends and the postmaster with -9: in turn with synchronous_commit on and off
+    /// Kills backends and the postmaster with -9; synchronous_commit on and off in turn
     #[arg(long, group = "mode")]
     crash: bool,
-    /// Strangers' locks, tenants that lock tables, clock steps, months that end, prepared transactions over restarts, resizes with a
-    /// held gap, lost answers
+    /// Attacks with strangers' locks, tenants that lock tables, clock steps, ends of months,
+    /// prepared transactions over restarts, resizes with a held gap, and lost answers
     #[arg(long, group = "mode")]
     hostile: bool,
-    /// Only with synchronous replication, or synchronous_commit on: nothing that was acknowledged is lost
+    /// Uses only synchronous replication, or synchronous_commit on: no acknowledged event may be
+    /// lost
     #[arg(long)]
     safe: bool,
-    /// Only these enemies; without it, all
+    /// Runs only these enemies; by default all
     #[arg(long, value_enum, value_delimiter = ',', requires = "hostile", value_name = "ENEMY")]
     only: Vec<Enemy>,
 }
@@ -111,7 +119,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string(&outcome)?);
     }
     if !outcome.violations.is_empty() {
-        // Everything is told, and what was started is gone: no error to tell once more.
+        // All is printed, and all processes are gone. Returning an error would only print it twice.
         std::process::exit(1);
     }
     Ok(())

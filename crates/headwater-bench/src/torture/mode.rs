@@ -1,11 +1,12 @@
-//! The kinds of torture, and in what they differ.
+//! The kinds of torture, and how they differ.
 
 use std::time::Duration;
 
 use super::live::Source;
 use super::processes::ConsumerOptions;
 
-/// Short, so that stops that outlive it are short, too; long enough for a keeper on a busy machine.
+/// Short, so that pauses that outlive a lease are also short. Long enough for a lease keeper on a
+/// busy machine.
 const SHORT_LEASE: Duration = Duration::from_secs(4);
 const LONG_LEASE: Duration = Duration::from_secs(20);
 
@@ -17,7 +18,7 @@ pub(crate) enum Mode {
     Failover,
     /// Backends and the postmaster are killed, with `synchronous_commit` on and off.
     Crash,
-    /// Strangers, tenants, the clock and the network do their worst.
+    /// Strangers, tenants, the clock and the network attack.
     Hostile,
 }
 
@@ -31,7 +32,8 @@ impl Mode {
         }
     }
 
-    /// Of the four places. Plain ones are alike; else there is one of each kind.
+    /// The options of the four consumers. In plain mode they are the same; in other modes they
+    /// differ.
     pub(crate) fn manners(self) -> [ConsumerOptions; 4] {
         let manner = |live, lease, slow| ConsumerOptions { live, lease, slow };
         match self {
@@ -45,7 +47,7 @@ impl Mode {
         }
     }
 
-    /// Partitions at first.
+    /// Initial number of partitions.
     pub(crate) fn partitions(self) -> u32 {
         match self {
             Mode::Hostile => 4,
@@ -53,8 +55,9 @@ impl Mode {
         }
     }
 
-    /// How often handlers fail that do so by chance. A failure is written down safely, and everything before it with it: where a
-    /// crash is to find something to lose, failures are rare.
+    /// Probability of chance failures, for handlers that have them. Writing a failure makes
+    /// everything before it durable. So failures are rare in modes in which a crash should find
+    /// something to lose.
     pub(crate) fn failures(self) -> f64 {
         match self {
             Mode::Plain | Mode::Hostile => 0.1,
@@ -62,16 +65,16 @@ impl Mode {
         }
     }
 
-    /// Whether months begin and end, so that nodes look after them often.
+    /// Whether months begin and end, so that nodes must maintain them often.
     pub(crate) fn maintains(self) -> bool {
         self == Mode::Hostile
     }
 
-    /// Between events of one producer, on average.
+    /// Average pause between the events of one producer.
     pub(crate) fn pause(self) -> Duration {
         match self {
             Mode::Plain => Duration::from_millis(40),
-            // Slow handlers are to keep up.
+            // Slow handlers must keep up.
             Mode::Failover | Mode::Crash | Mode::Hostile => Duration::from_millis(200),
         }
     }

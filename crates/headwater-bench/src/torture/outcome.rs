@@ -1,4 +1,4 @@
-//! What happened, for people and as JSON.
+//! The result of a run, for people and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::check::Tally;
 
-/// What happened.
+/// The result of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) seed: u64,
     pub(crate) mode: &'static str,
     pub(crate) seconds: u64,
     pub(crate) events: u64,
-    /// Events that were acknowledged, and that a server lost that was allowed to.
+    /// Acknowledged events that were lost by a server that was allowed to lose them.
     pub(crate) lost_by_the_server: u64,
     pub(crate) unknown_outcomes: u64,
     pub(crate) transactions: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Outcome {
     pub(crate) processes_started: u32,
     pub(crate) resizes: u64,
     pub(crate) drained_in_seconds: f64,
-    /// Servers lost or crashed, or rounds of whatever the kind of torture repeats.
+    /// Servers that were lost or crashed, or rounds of what this kind of torture repeats.
     pub(crate) rounds: u64,
     pub(crate) subscribers: BTreeMap<String, Tally>,
     pub(crate) faults: BTreeMap<&'static str, u64>,

@@ -1,4 +1,5 @@
-//! The consumers: processes that this program starts, stops, kills and starts again, each by its id and never by its name.
+//! The consumers: processes that this program starts, stops, kills and starts again. It addresses
+//! each by its id, never by its name.
 
 use std::env;
 use std::fs::File;
@@ -19,19 +20,19 @@ use super::subscribers::{ALL, Subscriber};
 
 /// How long a consumer may take to end when it is asked to.
 const LEAVE: Duration = Duration::from_secs(45);
-/// Before that, a signal that it is to handle might end it.
+/// A younger process may not handle its signals yet, and a signal could end it.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// How a consumer is.
+/// The options of a consumer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConsumerOptions {
     pub(crate) live: Source,
     pub(crate) lease: Duration,
-    /// Handlers take their time.
+    /// Whether handlers are slow.
     pub(crate) slow: bool,
 }
 
-/// A place for a consumer: the process in it changes, the node does not.
+/// A place for a consumer. The process in it changes; the node stays the same.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) node: String,
@@ -46,11 +47,11 @@ pub(crate) struct Place {
     pub(crate) run: u32,
 }
 
-/// Shared by those who do something to the process.
+/// Shared by all code that acts on the process.
 pub(crate) type SharedPlace = Arc<Mutex<Place>>;
 
-/// Two places with all subscribers, two with half of them each: three processes a subscriber, and not all of a process change hands
-/// together.
+/// Makes two places with all subscribers, and two with half of them each. So each subscriber has
+/// three processes, and the subscribers of one process do not all change hands together.
 pub(crate) fn places(url: &str, folder: &Path, mode: Mode, live: Option<Source>) -> Vec<SharedPlace> {
     let half = |odd: usize| ALL.into_iter().enumerate().filter(move |(at, _)| at % 2 == odd).map(|(_, one)| one);
     let sets: [Vec<Subscriber>; 4] = [ALL.to_vec(), ALL.to_vec(), half(0).collect(), half(1).collect()];
@@ -98,7 +99,7 @@ impl Place {
         Ok(())
     }
 
-    /// Whether it is old enough to know its signals.
+    /// Whether the process is old enough to handle its signals.
     pub(crate) fn knows_signals(&self) -> bool {
         self.runs() && self.started.elapsed() > SETTLING
     }
@@ -107,7 +108,8 @@ impl Place {
         self.child.is_some()
     }
 
-    /// A process that nobody waited for keeps its id, so that the signal reaches no other.
+    /// Sends a signal. A process that was not yet waited for keeps its id, so the signal reaches no
+    /// other process.
     pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let id = self.child.as_ref().and_then(Child::id).context("the consumer is gone")?;
         let pid = Pid::from_raw(id as i32).context("a process has an id")?;
@@ -121,7 +123,7 @@ impl Place {
         Ok(())
     }
 
-    /// A consumer ends only when it is told to.
+    /// Checks that the consumer has not ended without being told to.
     pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
         if let Some(child) = &mut self.child
             && let Some(status) = child.try_wait()?
@@ -132,7 +134,7 @@ impl Place {
         Ok(())
     }
 
-    /// Asks it to leave, and waits until it has.
+    /// Asks the process to leave, and waits until it has.
     pub(crate) async fn leave(&mut self) -> anyhow::Result<()> {
         self.check_alive()?;
         if self.child.is_none() {

@@ -1,4 +1,5 @@
-//! Producers: emits, streams with exact versions, transactions of their own that dawdle, roll back, use savepoints or are prepared.
+//! Producers: emits; streams with exact versions; and the producers' own transactions, which wait,
+//! roll back, use savepoints or are prepared.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -20,21 +21,22 @@ use super::line::now_ns;
 use super::{EVENT_TYPE, NAMESPACE};
 
 const KEYS: u32 = 12;
-/// A transaction of a producer's own ends within this: on a connection that lost its answers it would not.
+/// Time limit of a producer's own transaction. On a connection that loses answers it would never
+/// end.
 const TRANSACTION: Duration = Duration::from_secs(15);
 
 /// What a producer knows of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It must be in the log.
+    /// The event must be in the log.
     Committed,
-    /// It must not be.
+    /// The event must not be in the log.
     RolledBack,
     /// The answer was lost.
     Unknown,
 }
 
-/// What a producer was told of an event, and when.
+/// What a producer learned of an event, and when.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Told {
     pub(crate) id: Uuid,
@@ -50,9 +52,10 @@ pub(crate) struct Known {
     pub(crate) ended: HashSet<String>,
     /// Whether a server may have lost what it acknowledged.
     pub(crate) lossy: bool,
-    /// Whether no transactions are prepared for now: each would make all before it safe.
+    /// Whether producers prepare no transactions for now. Each would make all commits before it
+    /// durable.
     pub(crate) unprepared: bool,
-    /// What must not have happened.
+    /// Events that must not happen.
     pub(crate) violations: Vec<String>,
     pub(crate) transactions: u64,
     pub(crate) rollbacks: u64,
@@ -67,7 +70,7 @@ impl Known {
     }
 }
 
-/// Emits so many events, one after the other, as fast as it goes.
+/// Emits `count` events, one after the other, as fast as possible. Stops at the first error.
 pub(crate) async fn burst(namespace: &Namespace, known: &Mutex<Known>, count: u32) {
     for number in 0..count {
         let event = Event { key: Some(format!("key-{}", number % KEYS)), ..Event::raw(EVENT_TYPE, Json::null()) };
@@ -91,7 +94,7 @@ enum Kind {
     Prepared,
 }
 
-/// Starts all producers; they end when told to stop.
+/// Starts all producers. They end when told to stop.
 pub(crate) fn start(
     namespace: &Namespace,
     connect: &PgConnectOptions,
@@ -140,7 +143,7 @@ impl Producer {
                 Kind::Prepared if self.ask(|known| known.unprepared) => {}
                 Kind::Prepared => self.prepare().await,
             }
-            // A wait that ends early ends the loop.
+            // If the wait ends early, the loop ends.
             _ = timeout(pause, self.stop.wait_for(|stop| *stop)).await;
         }
     }
@@ -180,7 +183,7 @@ impl Producer {
         self.note(&ids, fate);
     }
 
-    /// To a stream of its own, whose version it knows.
+    /// Appends to a stream that only this producer writes, so that it knows the version.
     async fn append(&mut self, versions: &mut [u64; 4]) {
         let at = self.dice.random_range(0..versions.len());
         let stream = format!("own-{}-{at}", self.number);
@@ -203,7 +206,7 @@ impl Producer {
                 }
             }
             Err(error) => {
-                // A server that lost the stream's end knows a lower version.
+                // A server that lost the end of the stream knows a lower version.
                 let lost = |known: &Known| known.lossy && matches!(error, AppendError::Conflict { .. });
                 if !self.ask(lost) {
                     self.count(|known| {
@@ -217,7 +220,8 @@ impl Producer {
         }
     }
 
-    /// Mostly short; some longer than any `hold_for` but the longest.
+    /// Returns how long a transaction stays open. Most times are short. Some are longer than every
+    /// `hold_for` except the longest.
     fn dawdle(&mut self) -> Duration {
         let seconds = match self.dice.random_range(0..20) {
             0..10 => self.dice.random_range(0.0..0.05),
@@ -228,7 +232,7 @@ impl Producer {
         Duration::from_secs_f64(seconds)
     }
 
-    /// In a transaction of its own, to streams of its own or without one.
+    /// Runs a transaction that writes to the producer's own streams, or without a stream.
     async fn transaction(&mut self) {
         self.count(|known| known.transactions += 1);
         let stream = self.dice.random_bool(0.7).then(|| format!("tx-{}-{}", self.number, self.dice.random_range(0..3)));
@@ -236,13 +240,14 @@ impl Producer {
         let commit = self.dice.random_bool(0.75);
         let mut committing = false;
         let work = self.try_transaction(stream.as_deref(), commit, &mut committing, &mut kept, &mut taken_back);
-        // Dropped, it closes its connection, and is rolled back unless the commit was sent.
+        // After the timeout the work is dropped. That closes its connection, and the transaction is
+        // rolled back unless the commit was sent.
         let outcome = timeout(TRANSACTION, work).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         self.note(&taken_back, Fate::RolledBack);
         match outcome {
             Ok(()) if commit => {
                 self.note(&kept, Fate::Committed);
-                // The stream's next event may overtake the last, if anybody lets it.
+                // The stream's next event could overtake the last one, if a reader allowed it.
                 if let Some(stream) = stream {
                     self.follow(&stream).await;
                 }
@@ -265,7 +270,7 @@ impl Producer {
         self.note(&[id], fate);
     }
 
-    /// Says in `committing` whether the commit was sent.
+    /// Runs the transaction. Sets `committing` just before it sends the commit.
     async fn try_transaction(
         &mut self,
         stream: Option<&str>,
@@ -295,7 +300,7 @@ impl Producer {
         }
         sleep(self.dawdle()).await;
         if !commit {
-            // A rollback that fails is one all the same.
+            // If the rollback fails, the transaction is rolled back anyway.
             return tx.rollback().await;
         }
         *committing = true;
@@ -324,7 +329,7 @@ impl Producer {
         }
     }
 
-    /// A prepared transaction outlives its session, and the server.
+    /// Prepares a transaction, which then outlives its session and the server.
     async fn prepare(&mut self) {
         let (id, key) = (Uuid::now_v7(), format!("key-{}", self.dice.random_range(0..KEYS)));
         let name = format!("torture-{id}");
@@ -338,7 +343,8 @@ impl Producer {
                 .execute(&mut *tx)
                 .await?;
             sqlx::raw_sql(sqlx::AssertSqlSafe(format!("PREPARE TRANSACTION '{name}'"))).execute(&mut *tx).await?;
-            // To the driver it is still open; a rollback of nothing is only a warning.
+            // For the driver the transaction is still open. A ROLLBACK outside of a transaction is
+            // only a warning.
             tx.rollback().await
         };
         let prepared = timeout(TRANSACTION, prepare).await.is_ok_and(|prepared| prepared.is_ok());
@@ -354,7 +360,7 @@ impl Producer {
             let end = timeout(TRANSACTION, sqlx::raw_sql(end).execute(&mut conn)).await;
             match end.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
                 Ok(_) => break,
-                // It never was, or an earlier try got through.
+                // It was never prepared, or an earlier try succeeded.
                 Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42704") => {
                     if !sure || self.ask(|known| known.lossy) {
                         fate = Fate::Unknown;

@@ -1,5 +1,6 @@
-//! A proxy on the loopback between clients and a server: one address for servers that change, and a network that can be cut,
-//! can stall, or can lose answers on connections that stay open.
+//! A proxy on the loopback interface between clients and a server. It keeps one address while
+//! servers change. It can cut connections, stall them, or lose answers on connections that stay
+//! open.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,20 +14,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Most connections whose answers are lost at a time: each takes a session of the server.
+/// The maximum number of connections whose answers are lost at the same time. Each one takes a
+/// session of the server.
 const MUTED_AT_MOST: u64 = 60;
 
-/// Where connections go now, and what becomes of them.
+/// Where connections go now, and how they behave.
 #[derive(Debug, Clone, Copy)]
 struct Route {
     port: u16,
-    /// Connections of an earlier one are closed.
+    /// Connections of an earlier generation are closed.
     generation: u64,
-    /// Nothing passes, in either direction.
+    /// Whether nothing passes, in either direction.
     stalled: bool,
 }
 
-/// Dropping it closes everything.
+/// A proxy. Dropping it closes all its connections.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     port: u16,
@@ -38,7 +40,7 @@ pub(crate) struct Proxy {
 #[derive(Debug, Default)]
 struct Shared {
     links: Mutex<Vec<Weak<Link>>>,
-    /// The answers to so many more COMMITs are lost.
+    /// Number of further COMMITs whose answers are lost.
     commits: AtomicU64,
     muted: AtomicU64,
 }
@@ -46,7 +48,8 @@ struct Shared {
 /// One connection.
 #[derive(Debug, Default)]
 struct Link {
-    /// What the server says is thrown away, and its end of the connection is never told to the client.
+    /// Whether the server's answers are dropped. The client then does not learn when the server
+    /// closes the connection.
     muted: AtomicBool,
 }
 
@@ -64,7 +67,7 @@ impl Proxy {
         self.port
     }
 
-    /// Closes all connections; new ones go to this port.
+    /// Closes all connections. New ones go to this port.
     pub(crate) fn switch(&self, port: u16) {
         self.route.send_modify(|route| *route = Route { port, generation: route.generation + 1, stalled: false });
     }
@@ -74,7 +77,8 @@ impl Proxy {
         self.route.send_modify(|route| route.stalled = true);
     }
 
-    /// Loses all further answers on some of the connections, by chance. Returns on how many.
+    /// Loses all further answers on a random part of the connections. Returns the number of these
+    /// connections.
     pub(crate) fn mute_some(&self, dice: &mut StdRng, probability: f64) -> u64 {
         let links: Vec<_> = {
             let mut links = self.shared.links.lock().expect("no holder of this lock panics");
@@ -84,12 +88,12 @@ impl Proxy {
         links.iter().filter(|_| dice.random_bool(probability)).filter(|link| link.mute(&self.shared)).count() as u64
     }
 
-    /// Loses the answers to the next COMMITs, and all after them on these connections.
+    /// Loses the answers to the next `count` COMMITs, and all later answers on these connections.
     pub(crate) fn mute_commits(&self, count: u64) {
         self.shared.commits.fetch_add(count, Relaxed);
     }
 
-    /// No more answers are lost, except on connections where some were.
+    /// Stops losing answers, except on connections that have already lost some.
     pub(crate) fn spare_commits(&self) {
         self.shared.commits.store(0, Relaxed);
     }
@@ -103,7 +107,7 @@ impl Drop for Proxy {
 }
 
 impl Link {
-    /// Whether it was not muted before, and may be.
+    /// Mutes the link, unless it is muted already or too many are. Returns whether it did.
     fn mute(&self, shared: &Shared) -> bool {
         let may = || shared.muted.fetch_update(Relaxed, Relaxed, |n| (n < MUTED_AT_MOST).then_some(n + 1)).is_ok();
         if self.muted.load(Relaxed) || !may() {
@@ -119,7 +123,7 @@ impl Link {
 
 async fn accept(listener: TcpListener, routes: watch::Receiver<Route>, shared: Arc<Shared>) {
     loop {
-        // Out of descriptors: the next one may find some.
+        // The process has no free file descriptors: the next try may find some.
         let Ok((client, _)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             continue;
@@ -147,7 +151,7 @@ async fn serve(client: TcpStream, mut routes: watch::Receiver<Route>, shared: Ar
             done = answers => done,
         }
     };
-    // Whatever failed, both sides see the connection end.
+    // Whatever fails, both sides see the end of the connection.
     tokio::select! {
         _ = pass => {}
         () = cut => {}
@@ -157,7 +161,7 @@ async fn serve(client: TcpStream, mut routes: watch::Receiver<Route>, shared: Ar
     }
 }
 
-/// Waits until what was read may pass. After a switch it never may.
+/// Waits until data that was read may pass. After a switch it never may.
 async fn unstalled(routes: &mut watch::Receiver<Route>, generation: u64) -> std::io::Result<()> {
     match routes.wait_for(|route| !route.stalled).await {
         Ok(route) if route.generation == generation => Ok(()),
@@ -185,7 +189,7 @@ async fn requests(
             link.mute(shared);
         }
         match to.write_all(&buffer[..read]).await {
-            // The server may have gone; the client is not to know.
+            // The server may be gone; the client must not notice.
             Err(_) if link.muted.load(Relaxed) => {}
             written => written?,
         }
@@ -205,7 +209,7 @@ async fn answers(
         if link.muted.load(Relaxed) {
             match read {
                 Ok(1..) => continue,
-                // Until the client goes.
+                // Wait until the client goes.
                 _ => std::future::pending::<()>().await,
             }
         }

@@ -17,21 +17,21 @@ pub(crate) enum Subscriber {
     Eager,
     /// Eight keys at once.
     Keyed,
-    /// Writes its effects in the transaction of the checkpoint.
+    /// Writes its effects in the transaction that also writes the checkpoint.
     Transactional,
-    /// Fails at random, and for some events always.
+    /// Fails at random, and always fails for some events.
     Failing,
-    /// Over partitions, whose number changes now and then.
+    /// Has partitions, whose number changes now and then.
     Partitioned,
-    /// Over partitions, with a transaction for the events of a key.
+    /// Has partitions, and handles the events of a key in one transaction.
     PerKey,
-    /// Claimed by workers, which fail now and then.
+    /// A queue with workers that fail now and then.
     Shared,
-    /// Given every broadcast, in each node: one subscriber a node, which every consumer has.
+    /// Gets every broadcast in every node: each node has its own subscriber.
     Broadcast,
 }
 
-/// Those that consumers are told to have.
+/// The subscribers that consumers are told to run.
 pub(crate) const ALL: [Subscriber; 10] = [
     Subscriber::Synchronous,
     Subscriber::Batched,
@@ -78,11 +78,12 @@ impl Subscriber {
         let batched = |batch_size, max_delay_ms| CheckpointMode::Batched { batch_size, max_delay_ms };
         match self {
             Subscriber::Synchronous | Subscriber::Eager | Subscriber::Failing | Subscriber::Keyed => common,
-            // Handlers fail with the database: long enough to outlive a restart of it.
+            // These handlers fail when the database does. Enough retries to outlive a restart of
+            // the server.
             Subscriber::Transactional | Subscriber::PerKey | Subscriber::Broadcast => {
                 ReliableDeliveryConfig { max_retries: 200, ..common }
             }
-            // Each fault costs attempts of what it interrupts.
+            // Each fault uses up attempts of the events that it interrupts.
             Subscriber::Shared => ReliableDeliveryConfig { max_retries: 200, ..common },
             Subscriber::Batched | Subscriber::Partitioned => {
                 ReliableDeliveryConfig { checkpoint_mode: batched(100, 200), ..common }
@@ -91,7 +92,7 @@ impl Subscriber {
         }
     }
 
-    /// How long it waits for a gap.
+    /// How long the subscriber waits for a gap.
     pub(crate) fn hold_for(self) -> Duration {
         match self {
             Subscriber::Strict => Duration::MAX,
@@ -106,27 +107,27 @@ impl Subscriber {
         }
     }
 
-    /// Whether events of different keys stand in no order.
+    /// Whether only events of the same key have an order.
     pub(crate) fn is_by_key(self) -> bool {
         matches!(self, Subscriber::Keyed | Subscriber::Partitioned | Subscriber::PerKey)
     }
 
-    /// Whether its effects are in the transaction of its checkpoint.
+    /// Whether its effects are in the transaction that writes its checkpoint.
     pub(crate) fn is_transactional(self) -> bool {
         matches!(self, Subscriber::Transactional | Subscriber::PerKey)
     }
 
-    /// Whether events come to it in no order.
+    /// Whether its events have no order.
     pub(crate) fn is_unordered(self) -> bool {
         self == Subscriber::Shared
     }
 
-    /// Whether a dead letter of it may be an accident: its handlers fail with the database.
+    /// Whether a dead letter may be an accident, because the handlers fail when the database does.
     pub(crate) fn fails_with_the_database(self) -> bool {
         self.is_transactional() || self == Subscriber::Broadcast
     }
 
-    /// Whether the handler never succeeds with this event.
+    /// Whether the handler always fails for this event.
     pub(crate) fn always_fails(self, sequence: u64) -> bool {
         self == Subscriber::Failing && sequence.is_multiple_of(31)
     }

@@ -1,4 +1,4 @@
-//! The verdict: what everybody left behind, what the log holds, and what the audit says.
+//! The verdict: what the processes left behind, what the log holds, and what the audit finds.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -19,11 +19,11 @@ use super::producers::Fate;
 use super::subscribers::{ALL, Subscriber};
 use super::{NAMESPACE, faults, line};
 
-/// The server needs a moment to see that a client has gone.
+/// The server needs some time to notice that a client has gone.
 const SESSIONS_END: Duration = Duration::from_secs(10);
 
 impl Arena {
-    /// What is left in the server when everybody has gone.
+    /// Checks that nothing is left in the server when all processes have ended.
     pub(crate) async fn check_rest(&self, violations: &mut Violations) -> anyhow::Result<()> {
         for info in self.namespace.subscribers().subscribers().await? {
             if let Some(owner) = &info.owner {
@@ -59,7 +59,7 @@ impl Arena {
         Ok(())
     }
 
-    /// After the faults, everybody follows the WAL again.
+    /// Checks that after the faults all consumers follow the WAL again.
     pub(crate) async fn check_live(&self, violations: &mut Violations) -> anyhow::Result<()> {
         let mut sources = Vec::new();
         for place in &self.places {
@@ -81,7 +81,7 @@ impl Arena {
         }
     }
 
-    /// How many somebody reads, and how many are temporary.
+    /// Returns the number of slots that are read, and the number of temporary slots.
     async fn slots(&self, conn: &mut PgConnection) -> anyhow::Result<(i64, i64)> {
         Ok(sqlx::query_as(include_str!("../../sql/torture_slots.sql")).fetch_one(conn).await?)
     }

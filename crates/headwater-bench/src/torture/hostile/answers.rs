@@ -1,4 +1,5 @@
-//! The network loses the server's answers, also that to a COMMIT, on connections that stay open.
+//! The network loses the server's answers, including answers to COMMIT, on connections that stay
+//! open.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use super::super::arena::Arena;
 use super::super::faults::Kind;
 use super::super::proxy::Proxy;
 
-/// Until a client gives up waiting, and what it held is free.
+/// Time until a client stops waiting and its resources are free.
 const GIVES_UP: Duration = Duration::from_secs(30);
 
-/// Loses answers until `end`. Returns how often.
+/// Loses answers until `end`. Returns the number of rounds.
 pub(crate) async fn run(arena: &Arena, proxy: &Proxy, mut dice: StdRng, end: Instant) -> anyhow::Result<u64> {
     let mut rounds = 0;
     loop {

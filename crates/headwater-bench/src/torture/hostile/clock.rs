@@ -1,5 +1,6 @@
-//! The server's clock is stepped, forwards and back, and months end under load. libfaketime gives the server a clock of its own:
-//! it adds what stands in a file to the time, in all of the server's processes at once.
+//! The server's clock steps forwards and back, and months end under load. libfaketime gives the
+//! server its own clock: it adds the offset in a file to the time, in all of the server's processes
+//! at once.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use super::super::arena::Arena;
 use super::super::faults::Kind;
 
-/// How long before a month's end the clock is set to, when it is to end under load.
+/// Seconds before the end of a month to which the clock is set, so that the month ends under load.
 const BEFORE_THE_END: i64 = 4;
 
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Gives the server this clock.
+    /// Makes the server use this clock.
     pub(crate) fn install(&self, builder: ServerBuilder) -> ServerBuilder {
         let Some(library) = &self.library else { return builder };
         builder
@@ -57,7 +58,7 @@ impl Clock {
     }
 
     fn set(&mut self, ahead: i64) -> anyhow::Result<()> {
-        // Whole or not at all: it is read at any moment.
+        // Replace the file as a whole: the server can read it at any moment.
         let unfinished = self.folder.path().join("ahead.new");
         fs::write(&unfinished, format!("{ahead:+}\n")).context("failed to write the clock's file")?;
         fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o644))?;
@@ -66,7 +67,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Steps the clock until `end`. Returns how often.
+    /// Steps the clock until `end`. Returns the number of steps.
     pub(crate) async fn run(&mut self, arena: &Arena, mut dice: StdRng, end: Instant) -> anyhow::Result<u64> {
         let mut steps = 0;
         if self.library.is_none() {

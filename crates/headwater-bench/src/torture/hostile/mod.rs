@@ -1,5 +1,5 @@
-//! Enemies: whoever can connect, whoever was granted something elsewhere, the clock, the network, and bad timing. Each has a
-//! file; all do their worst at the same time.
+//! Enemies: logins without a grant, tenants of other namespaces, the clock, the network, and bad
+//! timing. Each enemy has a file. All act at the same time.
 
 mod answers;
 mod clock;
@@ -37,24 +37,26 @@ const ELSEWHERE: &str = "elsewhere";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Enemy {
-    /// Take advisory locks of every shape
+    /// Strangers take advisory locks of every kind
     Strangers,
-    /// Lock tables, and leave transactions open in another namespace
+    /// Tenants lock tables, and leave transactions open in another namespace
     Tenants,
-    /// Steps forwards and back; months end
+    /// The clock steps forwards and back, and months end
     Clock,
-    /// Prepared transactions stay over restarts
+    /// Prepared transactions stay open over restarts
     Prepared,
-    /// Groups are resized behind a held gap, with a member stopped
+    /// Groups are resized behind a held gap, while a member is stopped
     Resizes,
     /// The network loses answers
     Answers,
 }
 
-/// Whatever an enemy does in one session is over after this. Clocks that are stepped stop the server's own timeouts.
+/// Time limit for what an enemy does in one session. The limit is kept here, because clock steps
+/// stop the server's own timeouts.
 const ONE_ACT: Duration = Duration::from_secs(4);
 
-/// Lets an enemy act, and ends its sessions then, also those that wait for a lock. Returns whether it was done.
+/// Lets an enemy act, then ends its sessions, including sessions that wait for a lock. Returns
+/// whether the act completed.
 async fn act(arena: &Arena, name: &str, act: impl Future<Output = sqlx::Result<()>>) -> bool {
     let done = timeout(ONE_ACT, act).await.is_ok_and(|done| done.is_ok());
     let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
@@ -67,12 +69,12 @@ async fn act(arena: &Arena, name: &str, act: impl Future<Output = sqlx::Result<(
     done
 }
 
-/// The server among them.
+/// The enemies and the server that they attack.
 pub(crate) struct Enemies {
-    /// Those that come; if there are none, all.
+    /// The selected enemies; if empty, all.
     only: Vec<Enemy>,
     server: SharedServer,
-    /// Between clients and the server.
+    /// The proxy between clients and the server.
     proxy: Proxy,
     clock: Clock,
 }
@@ -80,20 +82,21 @@ pub(crate) struct Enemies {
 impl Enemies {
     pub(crate) async fn start(builder: ServerBuilder, only: &[Enemy]) -> anyhow::Result<Self> {
         let clock = Clock::new()?;
-        // A server that is to stop waits that long for one who follows the WAL and whose answers are lost.
+        // A server that stops waits for each follower of the WAL. This limits the wait when the
+        // answers on such a connection are lost.
         let builder = clock.install(builder).setting("wal_sender_timeout", "5s");
         let server = tokio::task::spawn_blocking(|| builder.start()).await?.context("failed to start a server")?;
         let proxy = Proxy::start(server.port()).await?;
         Ok(Enemies { only: only.to_vec(), server: Arc::new(Mutex::new(server)), proxy, clock })
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub(crate) fn url(&self) -> String {
         let (url, port) = self.address();
         url.replace(&format!("127.0.0.1:{port}/"), &format!("127.0.0.1:{}/", self.proxy.port()))
     }
 
-    /// The server itself.
+    /// The address of the server itself, without the proxy.
     pub(crate) fn control_url(&self) -> String {
         self.address().0
     }
@@ -103,18 +106,20 @@ impl Enemies {
         (server.url("headwater"), server.port())
     }
 
-    /// Lets the others in, and lets the log come to where the low half of a sequence begins anew.
+    /// Creates the enemies' roles and namespace. Moves the log to just before the low 32 bits of
+    /// its sequences wrap.
     pub(crate) async fn invade(&self, headwater: &Headwater, conn: &mut PgConnection) -> anyhow::Result<()> {
         sqlx::raw_sql(include_str!("../../../sql/torture_roles.sql")).execute(&mut *conn).await?;
         headwater.create_namespace(NamespaceConfig::new(ELSEWHERE)).await?;
         for kind in [GrantKind::Producer, GrantKind::Consumer] {
-            headwater.grant(ELSEWHERE, TENANT, kind).await?;
+            headwater.admin().grant(ELSEWHERE, TENANT, kind).await?;
         }
         sqlx::query(include_str!("../../../sql/torture_near_wrap.sql")).bind(NAMESPACE).execute(conn).await?;
         Ok(())
     }
 
-    /// Does its worst until `end`, then mends everything. Returns how many rounds all of them made, and how many resizes.
+    /// Runs all selected enemies until `end`, then repairs everything. Returns the number of rounds
+    /// of all enemies, and the number of resizes.
     pub(crate) async fn run(
         &mut self,
         arena: &Arena,
@@ -123,7 +128,7 @@ impl Enemies {
     ) -> anyhow::Result<(u64, u64)> {
         let dice = |number: u64| StdRng::seed_from_u64(arena.seed.wrapping_mul(100).wrapping_add(number));
         let Enemies { only, server, proxy, clock } = self;
-        // Who does not come has nothing to do until the end, which is now.
+        // An enemy that is not selected ends at once.
         let until = |enemy| if only.is_empty() || only.contains(&enemy) { end } else { Instant::now() };
         let (strangers, tenants, clock, prepared, resizes, answers) = tokio::join!(
             strangers::run(arena, dice(0), until(Enemy::Strangers)),

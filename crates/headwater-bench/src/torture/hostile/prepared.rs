@@ -1,4 +1,4 @@
-//! Transactions that are prepared before the server goes down, and committed long after it came back.
+//! Transactions that are prepared before the server goes down, and committed long after it is back.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::super::arena::{Arena, SharedServer};
 use super::super::faults::{Kind, restart};
 use super::super::producers::Fate;
 
-/// The first comes soon, so that short runs have one.
+/// The first restart comes soon, so that short runs have one.
 const FIRST: Duration = Duration::from_secs(4);
 
-/// Restarts the server until `end`. Returns how often.
+/// Restarts the server until `end`. Returns the number of restarts.
 pub(crate) async fn run(arena: &Arena, server: &SharedServer, mut dice: StdRng, end: Instant) -> anyhow::Result<u64> {
     let mut rounds = 0;
     let mut next = Instant::now() + FIRST;
@@ -30,7 +30,7 @@ pub(crate) async fn run(arena: &Arena, server: &SharedServer, mut dice: StdRng, 
         sleep(Duration::from_millis(dice.random_range(200..3000))).await;
         let fate = match prepared {
             Ok(()) => commit(arena, &name).await?,
-            // It may have got through.
+            // The transaction may have been prepared or not.
             Err(_) => Fate::Unknown,
         };
         {
@@ -54,7 +54,8 @@ async fn prepare(arena: &Arena, id: Uuid, name: &str) -> sqlx::Result<()> {
         .execute(&mut *tx)
         .await?;
     sqlx::raw_sql(sqlx::AssertSqlSafe(format!("PREPARE TRANSACTION '{name}'"))).execute(&mut *tx).await?;
-    // To the driver it is still open; a rollback of nothing is only a warning.
+    // For the driver the transaction is still open. A ROLLBACK outside of a transaction is only a
+    // warning.
     tx.rollback().await
 }
 

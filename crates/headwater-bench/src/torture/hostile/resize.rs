@@ -1,5 +1,5 @@
-//! Groups change their number of partitions, 4 → 7 → 3 → 4, while a writer holds a gap where the barrier comes to lie, and a
-//! member is stopped for longer than its lease.
+//! Groups change their number of partitions, 4 → 7 → 3 → 4. Meanwhile a writer holds a gap at the
+//! place of the barrier, and a member is stopped for longer than its lease.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use super::super::subscribers::Subscriber;
 
 const SIZES: [u32; 3] = [7, 3, 4];
 const GROUPS: [Subscriber; 2] = [Subscriber::Partitioned, Subscriber::PerKey];
-/// A change is done within this, unless the end comes first.
+/// A change is done within this time, unless the run ends first.
 const CHANGE: Duration = Duration::from_secs(30);
 
-/// Resizes until `end`. Returns how often.
+/// Resizes until `end`. Returns the number of resizes.
 pub(crate) async fn run(arena: &Arena, mut dice: StdRng, end: Instant) -> anyhow::Result<u64> {
     let mut mending = JoinSet::new();
     let mut resizes = 0;
@@ -33,7 +33,7 @@ pub(crate) async fn run(arena: &Arena, mut dice: StdRng, end: Instant) -> anyhow
         let gap = hold_gap(arena, &mut dice, size, &mut mending);
         match gap.await {
             Ok(asked) => resizes += asked,
-            // The server went away.
+            // The server was down.
             Err(error) => eprintln!("no resize to {size}: {error:#}"),
         }
         let deadline = (Instant::now() + CHANGE).min(end);
@@ -48,7 +48,7 @@ pub(crate) async fn run(arena: &Arena, mut dice: StdRng, end: Instant) -> anyhow
     Ok(resizes)
 }
 
-/// Asks for the change while an event is not committed.
+/// Requests the change while an event is not committed.
 async fn hold_gap(
     arena: &Arena,
     dice: &mut StdRng,
@@ -63,7 +63,7 @@ async fn hold_gap(
     arena.faults.begin(Kind::ResizeBehindGap, size.to_string(), Duration::from_secs(10));
     let mut asked = 0;
     for group in GROUPS {
-        // Still being changed: the next time.
+        // If the group is still being changed, the next round tries again.
         asked += u64::from(arena.namespace.subscribers().resize(group.id(), size).await.is_ok());
     }
     // The places with a short lease.

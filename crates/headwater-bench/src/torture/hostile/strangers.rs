@@ -1,5 +1,7 @@
-//! Strangers take advisory locks of every shape: the keys of writers with any sequence, of queues, of subscribers and of Headwater's
-//! own classes; shared and exclusive, for the session and for a transaction. Waiting for one counts, too: others queue behind it.
+//! Strangers take advisory locks of every kind: keys like a writer's with any sequence, keys with
+//! the id of a queue or a subscriber, pairs with a class of 0x4857…, and random keys. The locks are
+//! shared and exclusive, for the session and for a transaction. A stranger that waits for a lock
+//! also matters: others queue behind it.
 
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use super::super::faults::Kind;
 use super::super::subscribers::ALL;
 use super::{STRANGER, act};
 
-/// Takes locks until `end`. Returns how often.
+/// Takes locks until `end`. Returns the number of rounds.
 pub(crate) async fn run(arena: &Arena, mut dice: StdRng, end: Instant) -> anyhow::Result<u64> {
     let connect = arena.control.clone().username(STRANGER).password("stranger").application_name("stranger");
     let mut rounds = 0;
@@ -35,18 +37,18 @@ async fn once(arena: &Arena, connect: &sqlx::postgres::PgConnectOptions, dice: &
     let locks: Vec<String> = (0..dice.random_range(1..12)).map(|_| lock(dice, namespace, last)).collect();
     arena.faults.begin(Kind::StrangersLock, locks.join("; "), Duration::from_secs(2));
     for lock in locks {
-        // One that somebody else has is waited for in vain.
+        // The wait for a lock that somebody else holds times out.
         let lock = format!("SAVEPOINT s; {lock}; RELEASE s");
         if sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut conn).await.is_err() {
             sqlx::raw_sql("ROLLBACK TO s").execute(&mut conn).await?;
         }
     }
     sleep(Duration::from_millis(dice.random_range(0..2000))).await;
-    // Its session ends, and its locks with it.
+    // The session ends here, and so do its locks.
     Ok(())
 }
 
-/// A statement that takes one.
+/// Returns a statement that takes one lock.
 fn lock(dice: &mut StdRng, namespace: i32, last: i64) -> String {
     let tries = if dice.random_bool(0.7) { "try_" } else { "" };
     let scope = if dice.random_bool(0.5) { "xact_" } else { "" };
@@ -62,14 +64,14 @@ fn lock(dice: &mut StdRng, namespace: i32, last: i64) -> String {
             let half = |from: u32| format!("('x' || substr(md5('{NAMESPACE}:{id}'), {from}, 8))::bit(32)::int");
             format!("{}, {}", half(1), half(9))
         }
-        // 0x48570001 and on: classes of Headwater's own.
+        // Pairs with a class from 0x48570001 on.
         8 => format!("{}, {}", 1_213_661_185 + dice.random_range(0..8), dice.random_range(0..3)),
         _ => dice.random::<i64>().to_string(),
     };
     format!("SELECT pg_{tries}advisory_{scope}lock{mode}({key})")
 }
 
-/// As a writer's, with a sequence that may be anything.
+/// Returns a key like a writer's, with any sequence.
 fn writers_key(dice: &mut StdRng, namespace: i32, last: i64) -> String {
     let namespace = if dice.random_bool(0.8) { i64::from(namespace) } else { dice.random_range(0..65_536) };
     let low = match dice.random_range(0..6) {

@@ -1,5 +1,5 @@
-//! A tenant has grants in another namespace. It tries to lock tables that all share, which it must not be able to, and leaves
-//! transactions open, which must hold up nobody else.
+//! A tenant has grants in another namespace. It tries to lock shared tables, which must fail. It
+//! leaves transactions open, which must delay nobody else.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::super::check::Violations;
 use super::super::faults::Kind;
 use super::{ELSEWHERE, TENANT, act};
 
-/// Those that hold somebody up.
+/// Lock modes that block others.
 const MODES: [&str; 5] = ["SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"];
 
-/// Locks and dawdles until `end`. Returns how often.
+/// Locks tables and leaves transactions open until `end`. Returns the number of rounds.
 pub(crate) async fn run(
     arena: &Arena,
     mut dice: StdRng,
@@ -64,13 +64,13 @@ async fn lock(
             sleep(hold).await;
             Ok(())
         }
-        // As it should be, or somebody else was there.
+        // The lock was refused as it must be, or somebody else held it.
         Err(sqlx::Error::Database(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// An event of its own stays uncommitted.
+/// Keeps an event of the tenant's own namespace uncommitted.
 async fn dawdle(arena: &Arena, connect: &PgConnectOptions, hold: Duration) -> sqlx::Result<()> {
     let mut conn = connect.connect().await?;
     arena.faults.begin(Kind::TenantsTransaction, ELSEWHERE.into(), hold);
