@@ -1,7 +1,8 @@
 //! Lists the SQL files for `src/sql.rs`, so that a new file needs no second entry anywhere.
 //!
-//! `sql/migrations/NNNN_name.sql` are migrations, `sql/ROOM/name.query.sql` are statements that Rust runs, and every
-//! other `sql/ROOM/name.sql` is a function. A statement that Rust does not use is a compiler warning.
+//! `sql/migrations/NNNN_name.sql` are migrations, `sql/ROOM/name.query.sql` are statements that
+//! Rust runs, and every other `sql/ROOM/name.sql` is a function. A statement that Rust does not use
+//! is a compiler warning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! The command line: what can be typed.
+//! The command line: its commands and global options.
 
 use clap::{Parser, Subcommand};
 
@@ -15,15 +15,17 @@ Exit codes:
     1  unexpected failure
     2  usage or invalid input
     3  the database cannot be reached
-    4  not found: the namespace, the event, the subscriber, the dead letter, the node, the schedule
-    5  conflict: the stream is not at the version expected; the subscriber is in use, or no group; the node is alive
-    6  the database's schema is not migrated, or too new
-    7  the audit or the doctor found something, a dead letter failed again, or a due event could not be appended
+    4  not found: a namespace, event, subscriber, dead letter, node or schedule
+    5  conflict: the stream has another version; the subscriber is in use or has another mode;
+       the node is alive; somebody else holds what the command needs
+    6  the database's schema is not migrated, or is too new
+    7  the audit or the doctor found something, a dead letter failed again, or a due event could
+       not be appended
   130  interrupted
 
 First steps:
-  headwater up                                         a PostgreSQL of your own, in this terminal
-  headwater namespace create shop                      in another one: a namespace, then
+  headwater up                                         starts a PostgreSQL in this terminal
+  headwater namespace create shop                      in a second terminal: creates a namespace
   headwater emit --namespace shop OrderPlaced '{\"total\": 5}'
   headwater read --namespace shop
   headwater consume --namespace shop --subscriber mailer";
@@ -35,7 +37,8 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 
-    /// What to log on stderr: error, warn, info, debug, trace, or a filter as headwater_postgres=debug
+    /// What to log on stderr: error, warn, info, debug, trace, or a filter such as
+    /// headwater_postgres=debug
     #[arg(long, global = true, env = "RUST_LOG", default_value = logging::DEFAULT, value_name = "FILTER")]
     #[arg(help_heading = GLOBAL, hide_env_values = true)]
     pub(crate) log: String,
@@ -97,7 +100,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// What stands in blocks of shell in the README and in the guides can be typed.
+    /// Every command in a shell block of the README, the guides and the error pages is valid.
     #[test]
     fn documented_commands_are_understood() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -110,7 +113,7 @@ mod tests {
         assert!(commands.len() > 20, "{commands:#?}");
         for (page, command) in commands {
             let mut words = words(&command);
-            // A file has what is required.
+            // The required options may be in the file.
             if words.iter().any(|word| word == "--config") {
                 words.extend(["--namespace=shop", "--subscriber=mailer"].map(String::from));
             }
@@ -127,7 +130,7 @@ mod tests {
         lines.map(|line| (page.clone(), line.to_owned())).collect()
     }
 
-    /// The words of a command, as a shell takes them, up to where something else begins.
+    /// Splits a command into words as a shell does, up to a comment, a pipe or a redirection.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut quote = None;

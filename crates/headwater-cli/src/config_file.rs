@@ -1,6 +1,6 @@
 //! `consume --config`: options from a file, as if they had been typed.
 //!
-//! What was typed, or is set by a variable of the environment, goes before what the file says.
+//! Options on the command line and in environment variables take precedence over the file.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::failure::Failure;
 const COMMAND: &str = "consume";
 /// The option that names the file.
 const CONFIG: &str = "config";
-/// Options that do not belong into a file.
+/// Options that must not be in the file.
 const NOT_IN_FILES: [&str; 3] = [CONFIG, "help", "version"];
 
-/// The command line, with the options of its file.
+/// Returns the command line, followed by the options from its file.
 pub(crate) fn with_file(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    // What is required may be in the file.
+    // Required options may be missing here: they may be in the file.
     let lenient = Cli::command().ignore_errors(true).try_get_matches_from(&typed);
     let Some(matches) = lenient.as_ref().ok().and_then(|matches| matches.subcommand_matches(COMMAND)) else {
         return Ok(typed);
@@ -36,12 +36,12 @@ fn read(path: &Path, typed: &ArgMatches) -> Result<Vec<String>, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::invalid(format!("failed to read the configuration {name}: {error}")))?;
     let table: Table = text.parse().map_err(|error| {
-        Failure::invalid(format!("{name} is no TOML: {error}"))
-            .help("options stand in it by their names, as lease = \"10s\"")
+        Failure::invalid(format!("{name} is not valid TOML: {error}"))
+            .help("write each option by its name, for example lease = \"10s\"")
     })?;
     let mut command = Cli::command();
     command.build();
-    let options = command.find_subcommand(COMMAND).expect("it is one of ours");
+    let options = command.find_subcommand(COMMAND).expect("consume is one of our commands");
     let mut words = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (key, value) in &table {
@@ -50,9 +50,9 @@ fn read(path: &Path, typed: &ArgMatches) -> Result<Vec<String>, Failure> {
             let known = options.get_arguments().filter_map(may_be_in_file).collect::<Vec<_>>().join(", ");
             wrong(format!("there is no key {key:?}")).help(format!("keys are {known}"))
         })?;
-        let long = may_be_in_file(option).expect("it was found by that");
+        let long = may_be_in_file(option).expect("the option was found by its name");
         if seen.contains(&long) {
-            return Err(wrong(format!("key {key:?} stands there twice")));
+            return Err(wrong(format!("key {key:?} is given twice")));
         }
         seen.push(long);
         let said =
@@ -66,18 +66,18 @@ fn read(path: &Path, typed: &ArgMatches) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// The name of an option that may be in a file.
+/// Returns an option's name if the option may be in a file.
 fn may_be_in_file(option: &Arg) -> Option<&str> {
     option.get_long().filter(|long| !NOT_IN_FILES.contains(long))
 }
 
-/// The option that a key means: its name, with - or _.
+/// Returns the option that a key names. A key may be written with - or _.
 fn option<'c>(options: &'c Command, key: &str) -> Option<&'c Arg> {
     let name = key.replace('_', "-");
     options.get_arguments().find(|option| may_be_in_file(option) == Some(name.as_str()))
 }
 
-/// A value as it would be typed.
+/// Returns the words that set this value on the command line.
 fn said(option: &Arg, value: &Value) -> Result<Vec<String>, &'static str> {
     let long = option.get_long().unwrap_or_default();
     let with = |value: &Value| -> Result<String, &'static str> {
@@ -98,7 +98,7 @@ fn said(option: &Arg, value: &Value) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// Checks values by themselves: whether they go together is seen when all are there.
+/// Checks the values of one option. Whether options conflict is checked later, with all of them.
 fn check(said: &[String]) -> Result<(), String> {
     let required = ["headwater", COMMAND, "--namespace=n", "--subscriber=s"].map(String::from);
     let others = required.into_iter().filter(|word| !said.iter().any(|said| same_option(said, word)));
@@ -122,7 +122,7 @@ fn same_option(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What the command line would be with this file.
+    /// Returns the words that this file adds to the command line.
     fn with(typed: &[&str], file: &str) -> Result<Vec<String>, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("headwater.toml");
@@ -171,8 +171,8 @@ mod tests {
             ("shared = 'yes'", "invalid value of key \"shared\": it is true or false"),
             ("namespace = true", "invalid value of key \"namespace\": it is a text or a number"),
             ("live = 'sometimes'", "invalid value of key \"live\""),
-            ("batch-size = 1\nbatch_size = 2", "key \"batch_size\" stands there twice"),
-            ("lease = ", "headwater.toml is no TOML"),
+            ("batch-size = 1\nbatch_size = 2", "key \"batch_size\" is given twice"),
+            ("lease = ", "headwater.toml is not valid TOML"),
         ];
         for (file, expected) in cases {
             let said = with(&[], file).unwrap_err();

@@ -1,4 +1,4 @@
-//! Asking before something that cannot be taken back.
+//! Asks for confirmation before a change that cannot be undone.
 
 use std::io::{IsTerminal, Write};
 
@@ -8,13 +8,14 @@ use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfirmArgs {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
 
 impl ConfirmArgs {
-    /// Says what will happen, and asks; without a terminal to ask on, it does not happen unless --yes was given.
+    /// Says what will happen and asks for confirmation. Without a terminal, this fails unless --yes
+    /// was given.
     pub(crate) async fn confirm(&self, what: &str) -> Result<(), Failure> {
         if self.yes {
             return Ok(());
@@ -24,7 +25,7 @@ impl ConfirmArgs {
         }
         eprint!("{what}\ngo on? [y/N] ");
         _ = std::io::stderr().flush();
-        // On a thread, so that Ctrl-C ends us while we wait for the answer.
+        // Read on another thread, so that Ctrl-C can end the process while it waits for the answer.
         let answer = tokio::task::spawn_blocking(|| {
             let mut answer = String::new();
             std::io::stdin().read_line(&mut answer).map(|_| answer)

@@ -6,28 +6,29 @@ use headwater::admin::{AdminError, HeadwaterBuilder};
 
 use crate::failure::{Exit, Failure};
 
-/// Where `headwater up` listens unless told otherwise.
+/// The default port of `headwater up`.
 pub(crate) const LOCAL_PORT: u16 = 54320;
-/// Where the options of all commands stand in the help.
+/// The heading in the help of the options that all commands have.
 pub(crate) const GLOBAL: &str = "Global options";
-/// What the sessions call themselves, where they hold others back.
+/// The `application_name` of the sessions, which is shown where they hold others back.
 const APPLICATION_NAME: &str = "headwater-cli";
 
 #[derive(Debug, Args)]
 pub(crate) struct ConnectionArgs {
-    /// The database, as postgres://user:password@host:port/database, or with several hosts as host:port,host:port, of which the
-    /// one that takes writes is used; without it, that of a local `headwater up`, whose data
-    /// folder is HEADWATER_DATA or the default
+    /// The database: postgres://user:password@host:port/database. It may name several hosts, as
+    /// host:port,host:port: the one that accepts writes is used [default: the database of a local
+    /// `headwater up`, whose data folder is HEADWATER_DATA or the default folder]
     #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     #[arg(help_heading = GLOBAL)]
     database_url: Option<String>,
-    /// The url leads to a pooler in transaction mode, as PgBouncer has it
+    /// The URL points to a pooler in transaction mode, such as PgBouncer
     #[arg(long, global = true, env = "HEADWATER_TRANSACTION_POOLER", help_heading = GLOBAL)]
     transaction_pooler: bool,
 }
 
 impl ConnectionArgs {
-    /// The url that was given. An empty one, as a variable that was emptied, is none.
+    /// Returns the given URL. An empty URL, for example from an empty variable, counts as not
+    /// given.
     pub(crate) fn given(&self) -> Option<&str> {
         self.database_url.as_deref().filter(|url| !url.is_empty())
     }
@@ -44,14 +45,14 @@ impl ConnectionArgs {
             AdminError::InvalidInput(message) => {
                 Failure::invalid(message).help("it looks like postgres://user:password@host:port/database")
             }
-            // What to do is said already.
+            // The message already says what to do.
             AdminError::Unavailable(fault) if fault.message.contains("--transaction-pooler") => {
                 Failure::new(Exit::Unreachable, fault.message)
             }
             AdminError::Unavailable(fault) => Failure::new(Exit::Unreachable, fault.message).help(match self.given() {
                 None => {
-                    "start a database with `headwater up`, or name yours with --database-url or DATABASE_URL; one that runs \
-                     with another --data-dir is found if HEADWATER_DATA names that folder"
+                    "start a database with `headwater up`, or name yours with --database-url or DATABASE_URL; if \
+                     `headwater up` runs with another --data-dir, set HEADWATER_DATA to that folder"
                 }
                 Some(_) => "check that the server runs, and --database-url or DATABASE_URL",
             }),
@@ -60,7 +61,8 @@ impl ConnectionArgs {
     }
 }
 
-/// The database of the `headwater up` that runs in the data folder, with its password; else where one listens by default.
+/// Returns the URL, with the password, of the `headwater up` that runs in the data folder. If none
+/// runs there, returns the URL on the default port.
 fn local() -> String {
     #[cfg(feature = "up")]
     if let Some(folder) = crate::data_dir::folder()
@@ -71,7 +73,7 @@ fn local() -> String {
     format!("postgres://headwater@127.0.0.1:{LOCAL_PORT}/headwater")
 }
 
-/// The url without the password, for places that are read by more than those who connect, as logs.
+/// Returns the URL without its password, for logs and other places that more people can read.
 #[cfg(any(feature = "up", test))]
 pub(crate) fn without_password(url: &str) -> String {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));

@@ -1,11 +1,12 @@
-//! Where a local `headwater up` keeps its data.
+//! The folder in which a local `headwater up` keeps its data.
 
 use std::path::PathBuf;
 
-/// Says where that is, for whoever starts a server and whoever looks for one.
+/// The variable that names the folder, both to start a server there and to find one.
 pub(crate) const ENV: &str = "HEADWATER_DATA";
 
-/// The folder that the environment names, or else the user's own; `None`: there is no home to put it in.
+/// Returns the folder that the environment names, or the user's default folder. Returns `None` if
+/// the user has no home folder.
 pub(crate) fn folder() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(ENV).filter(|named| !named.is_empty()) {
         return Some(named.into());

@@ -4,23 +4,26 @@ use std::time::Duration;
 
 const UNITS: [(&str, u64); 5] = [("w", 7 * 86_400), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
-/// Reads a whole number with its unit.
+/// Parses a whole number with a unit.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a duration: it is a whole number with s, m, h, d or w, as 180d");
+    let wrong = || format!("{text:?} is not a duration: it is a whole number with s, m, h, d or w, such as 180d");
     let (unit, seconds) = UNITS.iter().find(|(unit, _)| text.ends_with(unit)).ok_or_else(wrong)?;
     let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| wrong())?;
     number.checked_mul(*seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// As [`parse`], with months too: of 31 days, so that nothing goes sooner than was asked.
+/// Like [`parse`], but accepts months too. A month counts as 31 days, so that no event is dropped
+/// earlier than asked.
 pub(crate) fn parse_retention(text: &str) -> Result<Duration, String> {
     let Some(number) = text.strip_suffix("mo") else { return parse(text) };
     let months: Option<u64> = number.parse().ok();
     let seconds = months.and_then(|months| months.checked_mul(31 * 86_400));
-    seconds.map(Duration::from_secs).ok_or_else(|| format!("{text:?} is not a duration: it is as 6mo or 180d"))
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("{text:?} is not a duration: it is a whole number with a unit, such as 6mo or 180d"))
 }
 
-/// As [`parse`], with milliseconds too.
+/// Like [`parse`], but accepts milliseconds too.
 pub(crate) fn parse_short(text: &str) -> Result<Duration, String> {
     match text.strip_suffix("ms") {
         Some(number) => number.parse().map(Duration::from_millis).map_err(|_| not_short(text)),
@@ -29,10 +32,11 @@ pub(crate) fn parse_short(text: &str) -> Result<Duration, String> {
 }
 
 fn not_short(text: &str) -> String {
-    format!("{text:?} is not a duration: it is a whole number with ms, s, m, h, d or w, as 200ms")
+    format!("{text:?} is not a duration: it is a whole number with ms, s, m, h, d or w, such as 200ms")
 }
 
-/// Writes a duration in the largest unit that gives a whole number, weeks aside: people count retention in days.
+/// Formats a duration in the largest unit that gives a whole number. Weeks are not used, because
+/// people count retention in days.
 pub(crate) fn format(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if duration.subsec_nanos() > 0 && seconds < 60 {
@@ -43,7 +47,7 @@ pub(crate) fn format(duration: Duration) -> String {
     format!("{}{unit}", seconds / size)
 }
 
-/// Writes an age: the two largest units that matter.
+/// Formats an age in its two largest units, or in seconds if it is shorter than a minute.
 pub(crate) fn format_age(age: Duration) -> String {
     let seconds = age.as_secs();
     match UNITS[1..].windows(2).find(|pair| seconds >= pair[0].1) {

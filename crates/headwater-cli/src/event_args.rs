@@ -11,31 +11,32 @@ use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct EventArgs {
-    /// Partition key: subscribers handle events of one key in order
+    /// The event's key: subscribers handle events with the same key in order
     #[arg(long)]
     key: Option<String>,
-    /// Who caused it
+    /// Who caused the event
     #[arg(long)]
     actor_id: Option<String>,
-    /// What all events of one first cause share (a UUID)
+    /// The id that all events with the same first cause share (a UUID)
     #[arg(long, value_name = "UUID")]
     correlation_id: Option<Uuid>,
     /// The event or command that led to this one (a UUID)
     #[arg(long, value_name = "UUID")]
     causation_id: Option<Uuid>,
-    /// A header to pass on, as traceparent=00-…; may be repeated
+    /// A header to pass on with the event, such as traceparent=00-…; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The event's id (a UUID); sent again with the same id, it is stored once. Without it, a new one
+    /// The event's id (a UUID). An event that is sent again with the same id is stored only once
+    /// [default: a new id]
     #[arg(long, value_name = "UUID")]
     id: Option<Uuid>,
-    /// The version of the data's shape [default: 1]
+    /// The schema version of the event's data [default: 1]
     #[arg(long, value_name = "N")]
     schema_version: Option<u32>,
 }
 
 impl EventArgs {
-    /// The event, with its data as typed: JSON, `@file`, or `-` for standard input.
+    /// Builds the event. `data` is what the user typed: JSON, `@file`, or `-` for standard input.
     pub(crate) fn event(self, event_type: &str, data: Option<&str>) -> Result<Event, Failure> {
         let mut event = Event::builder().event_type(event_type).headers(self.headers);
         if let Some(data) = data {
@@ -70,7 +71,7 @@ fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// JSON from an argument: itself, `@file`, or `-` for standard input.
+/// Reads JSON from an argument: the JSON itself, `@file`, or `-` for standard input.
 pub(crate) fn json(argument: &str) -> Result<Json, Failure> {
     let (text, origin) = if argument == "-" {
         let mut text = String::new();
@@ -85,8 +86,8 @@ pub(crate) fn json(argument: &str) -> Result<Json, Failure> {
     };
     Json::parse(text).map_err(|error| match origin {
         Some(origin) => Failure::from(error).at(origin),
-        None => Failure::from(error)
-            .at("DATA")
-            .help("DATA is JSON in single quotes, as '{\"total\": 5}' or '\"text\"', @FILE, or - for standard input"),
+        None => Failure::from(error).at("DATA").help(
+            "DATA is JSON in single quotes, such as '{\"total\": 5}' or '\"text\"', @FILE, or - for standard input",
+        ),
     })
 }

@@ -1,4 +1,4 @@
-//! Why a command ended without success: an exit code for scripts, and for people what is wrong and what to do.
+//! Failures of commands: an exit code for scripts, and for people what is wrong and what to do.
 
 use std::fmt::Display;
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) enum Exit {
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
-    /// The page in `docs/errors/`.
+    /// The error's code, which is also the name of its page in `docs/errors/`.
     code: Option<&'static str>,
     help: Option<String>,
 }
@@ -52,13 +52,13 @@ impl Failure {
         Failure::new(Exit::Interrupted, "interrupted")
     }
 
-    /// What to do about it, in place of what was said before.
+    /// Sets what the user can do about the failure. Replaces what was set before.
     pub(crate) fn help(mut self, help: impl Display) -> Self {
         self.help = Some(help.to_string());
         self
     }
 
-    /// Says where it happened, in front of the message.
+    /// Puts the place of the failure in front of the message.
     pub(crate) fn at(mut self, place: impl Display) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
@@ -74,7 +74,7 @@ impl Failure {
         self
     }
 
-    /// Tells the user, unless there is nothing to tell: whoever closes our pipe knows.
+    /// Prints the failure. Prints nothing for [`Exit::Done`]: the reader has closed our pipe.
     pub(crate) fn report(self) -> ExitCode {
         if self.exit != Exit::Done {
             let code = self.code.map(|code| format!(" [{code}]")).unwrap_or_default();
@@ -87,7 +87,8 @@ impl Failure {
     }
 }
 
-/// Standard output that cannot be written. A reader that has seen enough (`| head`) is no error.
+/// Turns a failed write to standard output into a failure. A reader that has read enough (`| head`)
+/// is not an error.
 pub(crate) fn output_failed(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::new(Exit::Done, "the output was closed"),
@@ -169,7 +170,7 @@ impl From<AppendError> for Failure {
             )
             .help("read the stream again, decide again, append again"),
             AppendError::Unavailable(unavailable) => fault("failed to append: ", unavailable).help(
-                "it may be stored all the same: append again with the same event ids, which stores nothing twice",
+                "the events may be stored all the same: append them again with the same ids, nothing is stored twice",
             ),
             _ => Failure::unexpected(&error),
         };
@@ -215,7 +216,7 @@ impl From<SubscriberError> for Failure {
             SubscriberError::NotGranted(message) => Failure::unexpected(message),
             SubscriberError::InvalidInput(message) => Failure::invalid(message),
             SubscriberError::NotFound(id) => Failure::new(Exit::NotFound, format!("subscriber {id:?} does not exist"))
-                .help("see which there are with `headwater subscribers list --namespace NAME`"),
+                .help("list the subscribers with `headwater subscribers list --namespace NAME`"),
             SubscriberError::InUse(message) => Failure::new(Exit::Conflict, message),
             SubscriberError::Unavailable(unavailable) => fault("", &unavailable),
             error => Failure::unexpected(error),
@@ -235,7 +236,7 @@ impl From<ScheduleError> for Failure {
             ScheduleError::PayloadTooLarge { .. } => Failure::invalid(&error)
                 .help("keep large data elsewhere and refer to it, or allow more with `headwater namespace set`"),
             ScheduleError::NotFound(name) => Failure::new(Exit::NotFound, format!("schedule {name:?} does not exist"))
-                .help("see which there are with `headwater schedules list --namespace NAME`"),
+                .help("list the schedules with `headwater schedules list --namespace NAME`"),
             ScheduleError::NotGranted(message) => Failure::unexpected(message),
             ScheduleError::Unavailable(unavailable) => fault("", unavailable),
             _ => Failure::unexpected(&error),
@@ -264,7 +265,7 @@ impl From<ImportError> for Failure {
                 Failure::new(Exit::Findings, error).help("remove what is left of it with --stop-following")
             }
             ImportError::Mismatch { .. } => Failure::new(Exit::Findings, error)
-                .help("stop those who write to the source, and import it anew under another --name"),
+                .help("stop all writers of the source, and import it again under another --name"),
             error => Failure::unexpected(error),
         }
     }

@@ -1,4 +1,4 @@
-//! Who holds appends and deliveries back, as every command that shows progress names them.
+//! Names who holds appends and deliveries back, for every command that shows progress.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,40 +9,40 @@ use headwater::admin::Holder;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, printable};
 
-/// Transactions that are open for less, and for which nobody waits, hold nothing back that anybody would notice.
+/// A holder that is younger than this, and for which nobody waits, is not shown.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// How the output names what concerns all namespaces.
+/// The name in the output for what concerns all namespaces.
 pub(crate) const ALL: &str = "the database";
 
-/// Who holds all namespaces back: locks on tables, standbys that commits wait for.
+/// Returns who holds all namespaces back: locks on tables, and standbys that commits wait for.
 pub(crate) async fn holders_of_all(headwater: &Headwater) -> Result<Vec<Holder>, Failure> {
-    let mut holders = headwater.holders(None).await?;
+    let mut holders = headwater.admin().holders(None).await?;
     holders.retain(|holder| holder.is_lasting(LASTING));
     Ok(holders)
 }
 
-/// Who holds a namespace back.
+/// Returns who holds a namespace back.
 pub(crate) async fn holders(headwater: &Headwater, namespace: &str) -> Result<Vec<Holder>, Failure> {
-    let mut holders = headwater.holders(Some(namespace)).await?;
+    let mut holders = headwater.admin().holders(Some(namespace)).await?;
     holders.retain(|holder| holder.is_lasting(LASTING));
     Ok(holders)
 }
 
-/// Who holds namespaces back, by the name of the namespace.
+/// The holders of one namespace or of all.
 pub(crate) struct Holders {
     by_namespace: BTreeMap<String, Vec<Holder>>,
-    /// Who holds all of them back.
+    /// Holders of all namespaces.
     of_all: Vec<Holder>,
 }
 
-/// Who holds one namespace back, or each of all. Of all, only those that somebody holds are asked
-/// by whom.
+/// Finds who holds one namespace back, or all namespaces. Among all, only namespaces that are held
+/// are asked for their holders.
 pub(crate) async fn look(headwater: &Headwater, namespace: Option<&str>) -> Result<Holders, Failure> {
     let held: Vec<String> = match namespace {
         Some(name) => vec![name.to_owned()],
         None => {
-            let statuses = headwater.namespace_statuses().await?;
+            let statuses = headwater.admin().namespace_statuses().await?;
             statuses.into_iter().filter(|status| status.is_held).map(|status| status.name).collect()
         }
     };
@@ -56,31 +56,32 @@ pub(crate) async fn look(headwater: &Headwater, namespace: Option<&str>) -> Resu
 }
 
 impl Holders {
-    /// Those of a namespace.
+    /// Returns the holders of a namespace. If it has none of its own, returns the holders of all
+    /// namespaces.
     pub(crate) fn of(&self, namespace: &str) -> &[Holder] {
         self.by_namespace.get(namespace).filter(|holders| !holders.is_empty()).unwrap_or(&self.of_all)
     }
 
-    /// Prints those for which `concerns` holds, of each namespace, each with the statement that
-    /// ends it.
+    /// Prints the holders of each namespace that `concerns` accepts. Each is printed with the
+    /// statement that ends it.
     pub(crate) fn print(&self, output: &mut Output, concerns: impl Fn(&str, &Holder) -> bool) -> Result<(), Failure> {
         for (namespace, holders) in &self.by_namespace {
             print(output, namespace, holders.iter().filter(|holder| concerns(namespace, holder)))?;
         }
         if self.by_namespace.values().any(|holders| !holders.is_empty()) {
-            // The session that holds all of them was named there.
+            // The session that holds all namespaces is named there already.
             return Ok(());
         }
         print(output, ALL, &self.of_all)
     }
 }
 
-/// Those of them that a subscriber is held by.
+/// Returns the holders that hold this subscriber back.
 pub(crate) fn of_subscriber<'h>(holders: &'h [Holder], subscriber_id: &str) -> Vec<&'h Holder> {
     holders.iter().filter(|holder| holder.concerns(subscriber_id)).collect()
 }
 
-/// A namespace's holders, each with the statement that ends it.
+/// Prints the holders of a namespace, each with the statement that ends it.
 pub(crate) fn print<'h>(
     output: &mut Output,
     namespace: &str,
@@ -96,12 +97,13 @@ pub(crate) fn print<'h>(
     })
 }
 
-/// Does the work of a command. If it takes long because somebody has locked a table, says who, instead of waiting with it.
+/// Runs the work of a command. If it waits for a table that somebody has locked, this ends the wait
+/// and fails with the name of the holder.
 pub(crate) async fn unless_locked<T>(
     headwater: &Headwater,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    match headwater.unless_locked(work).await {
+    match headwater.admin().unless_locked(work).await {
         Ok(done) => done,
         Err(holder) => {
             let message = format!("what this command reads is locked: {}", printable(&holder.to_string()));

@@ -7,10 +7,10 @@ use headwater::cdc::{CdcMode, CdcOptions, Plugin};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LiveKind {
-    /// Wake-ups say that there is something, and the log is read
+    /// Read the log when a wake-up says that there are new events
     #[default]
     Wake,
-    /// From the WAL, by logical replication; while that cannot be had, as with wake
+    /// Read the WAL by logical replication. While that is not possible, work as with wake
     #[cfg(feature = "cdc")]
     Cdc,
 }
@@ -26,10 +26,11 @@ pub(crate) enum PluginKind {
 #[cfg(feature = "cdc")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeKind {
-    /// Each process, from a temporary slot of its own
+    /// Each process reads the WAL from its own temporary slot
     #[default]
     Direct,
-    /// One process at a time, from a durable slot, into a table that all read
+    /// One process at a time reads the WAL from a durable slot into a table, which all processes
+    /// read
     Inbox,
 }
 
@@ -42,15 +43,15 @@ pub(crate) struct LiveArgs {
     #[cfg(feature = "cdc")]
     #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
     cdc_mode: ModeKind,
-    /// With --live cdc: replicate from here, as past PgBouncer
+    /// With --live cdc: the URL to replicate from, for example to bypass PgBouncer
     #[cfg(feature = "cdc")]
     #[arg(long, value_name = "URL", help_heading = super::commands::consume::OWNERSHIP)]
     cdc_url: Option<String>,
-    /// With --live cdc: who turns the WAL into messages, in the server
+    /// With --live cdc: the output plugin, which decodes the WAL in the server
     #[cfg(feature = "cdc")]
     #[arg(long, value_enum, default_value_t, help_heading = super::commands::consume::OWNERSHIP)]
     cdc_plugin: PluginKind,
-    /// With --cdc-mode inbox: warn when the server keeps more WAL than this for the slot
+    /// With --cdc-mode inbox: warn when the server keeps more WAL than this for the slot, in MiB
     #[cfg(feature = "cdc")]
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..1 << 40), help_heading = super::commands::consume::OWNERSHIP)]
     cdc_warn_retained: u64,

@@ -1,4 +1,4 @@
-//! What is logged, on stderr.
+//! Logging, on stderr.
 
 use std::io::IsTerminal;
 
@@ -8,9 +8,9 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::failure::Failure;
 
-/// What `consume` says of itself: who owns the subscriber, what holds it.
+/// The log target of `consume`, for who owns the subscriber and what holds it back.
 pub(crate) const CONSUME: &str = "consume";
-/// Warnings, and what `consume` says of itself.
+/// The default filter: warnings, and the messages of `consume` about itself.
 pub(crate) const DEFAULT: &str = "warn,consume=info";
 pub(crate) fn init(filter: &str) -> Result<(), Failure> {
     let wanted = EnvFilter::try_new(filter)

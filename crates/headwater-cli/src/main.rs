@@ -38,7 +38,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| Failure::unexpected(format!("failed to start the async runtime: {error}")))?;
     let outcome = runtime.block_on(commands::run(cli));
-    // Without waiting for work that was given up when we were interrupted.
+    // Do not wait for work that was abandoned by an interruption.
     runtime.shutdown_background();
     outcome
 }

@@ -1,4 +1,4 @@
-//! Standard output: buffered, and quiet when its reader goes away.
+//! Standard output: buffered, and without an error when its reader goes away.
 
 use std::fmt::Display;
 use std::io::{BufWriter, IsTerminal, Stdout, Write};
@@ -20,13 +20,13 @@ impl Output {
         writeln!(self.stdout, "{text}").map_err(output_failed)
     }
 
-    /// One line of JSON.
+    /// Writes one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.stdout, value).map_err(|error| output_failed(error.into()))?;
         self.stdout.write_all(b"\n").map_err(output_failed)
     }
 
-    /// Rows with their columns aligned; the first is the heading.
+    /// Writes rows with aligned columns. The first row is the heading.
     pub(crate) fn table<const N: usize>(&mut self, rows: &[[String; N]]) -> Result<(), Failure> {
         let widths: [usize; N] =
             std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
@@ -37,18 +37,19 @@ impl Output {
         Ok(())
     }
 
-    /// What was written so far, passed on.
+    /// Flushes what was written so far.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.stdout.flush().map_err(output_failed)
     }
 
-    /// What was written, passed on. Dropped without this, an error at the end would go unseen.
+    /// Flushes what was written. Without this call, an error at the end would go unnoticed.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.stdout.flush().map_err(output_failed)
     }
 }
 
-/// The width to keep to; `None` when the output is no terminal, where nothing should be cut.
+/// Returns the width of the terminal. Returns `None` if the output is not a terminal: then nothing
+/// should be cut.
 pub(crate) fn width() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
@@ -57,13 +58,13 @@ pub(crate) fn width() -> Option<usize> {
     terminal_size::terminal_size_of(stdout).map(|(width, _)| width.0.into())
 }
 
-/// Text that others chose, harmless in a terminal: control characters, of which JSON and names may hold some, could
-/// move the cursor or worse.
+/// Makes text from other people harmless in a terminal. JSON and names may contain control
+/// characters, which could move the cursor or do worse.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// One line of text, cut to the room that there is.
+/// Cuts a line of text to at most `room` characters.
 pub(crate) fn shortened(text: &str, room: usize) -> String {
     match text.char_indices().nth(room) {
         Some(_) => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
@@ -71,12 +72,12 @@ pub(crate) fn shortened(text: &str, room: usize) -> String {
     }
 }
 
-/// So many of something.
+/// Formats a number with its noun, in the plural if needed.
 pub(crate) fn plural(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {one}s", grouped(number)) }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with separators between the thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,11 +1,11 @@
-//! How far something is, on stderr: a bar in a terminal, else a line now and then.
+//! Shows progress on stderr: a bar in a terminal, otherwise a line from time to time.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Between two lines where there is no terminal.
+/// The time between two lines if there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) struct Progress {
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// With a total: a bar; without: a count.
+    /// With a total, shows a bar; without a total, a count.
     pub(crate) fn new(total: Option<u64>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let (bar, template) = match total {
@@ -41,7 +41,7 @@ impl Progress {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays on the screen.
     pub(crate) fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{text}")),
@@ -50,7 +50,7 @@ impl Progress {
     }
 }
 
-/// Leaves a clean line behind, however it ends.
+/// Clears the bar, no matter how the work ends.
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

@@ -7,13 +7,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// A signal so soon after the first one is the same wish: `timeout` signals the process and its group, a terminal and a supervisor may do so
-/// both.
+/// A signal that comes within this time of the first one counts as the same request. `timeout`
+/// signals the process and its group, and a terminal and a supervisor may both send a signal.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// What tells a process to stop.
+/// The signals that tell the process to stop.
 pub(crate) struct StopSignals {
-    /// When the first came.
+    /// When the first signal came.
     first: Option<Instant>,
     interrupt: Signal,
     terminate: Signal,
@@ -28,7 +28,7 @@ pub(crate) enum StopSignal {
 }
 
 impl StopSignals {
-    /// From here on, these signals do not end the process by themselves.
+    /// From this call on, these signals no longer end the process by themselves.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let listen =
             |kind| signal(kind).map_err(|error| Failure::unexpected(format!("failed to listen for signals: {error}")));
@@ -50,7 +50,7 @@ impl StopSignals {
         signal
     }
 
-    /// Waits until somebody insists: a signal comes a second or more after the first.
+    /// Waits until a signal comes a second or more after the first one.
     pub(crate) async fn received_again(&mut self) -> StopSignal {
         loop {
             let signal = self.received().await;

@@ -6,7 +6,7 @@ use headwater::delivery::{OperatorStore, StartFrom};
 
 use crate::failure::Failure;
 
-/// How it is written in the help.
+/// How the help writes such a place.
 pub(crate) const PLACE: &str = "beginning|now|SEQUENCE|TIME";
 
 pub(crate) fn parse(text: &str) -> Result<StartFrom, String> {
@@ -19,12 +19,12 @@ pub(crate) fn parse(text: &str) -> Result<StartFrom, String> {
         return Ok(StartFrom::After(sequence));
     }
     DateTime::parse_from_rfc3339(text).map(|time| StartFrom::Time(time.to_utc())).map_err(|_| {
-        "it is beginning, now, a global_sequence (what comes after it is next), or a time as 2026-01-31T12:00:00Z"
+        "it is beginning, now, a global_sequence (to start after it), or a time such as 2026-01-31T12:00:00Z"
             .into()
     })
 }
 
-/// The position at which a subscriber stands that begins there.
+/// Returns the position of a subscriber that begins at this place.
 pub(crate) async fn position(namespace: &Namespace, place: StartFrom) -> Result<u64, Failure> {
     Ok(match place {
         StartFrom::Beginning => 0,

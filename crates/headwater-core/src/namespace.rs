@@ -93,7 +93,9 @@ impl std::str::FromStr for MonthsMadeBy {
         match text {
             "built-in" => Ok(MonthsMadeBy::BuiltIn),
             "pg_partman" => Ok(MonthsMadeBy::PgPartman),
-            _ => Err(AdminError::InvalidInput(format!("invalid partitions {text:?}: it is built-in or pg_partman"))),
+            _ => {
+                Err(AdminError::InvalidInput(format!("invalid months_made_by {text:?}: it is built-in or pg_partman")))
+            }
         }
     }
 }
@@ -225,7 +227,7 @@ pub struct NamespaceConfig {
     /// Notes of the owner: a JSON object.
     pub metadata: Option<Json>,
     /// Who makes the tables for coming months. This cannot be changed later.
-    pub partitions: Option<MonthsMadeBy>,
+    pub months_made_by: Option<MonthsMadeBy>,
     /// Where the events are stored.
     pub storage: Option<Storage>,
     /// Which index the namespace keeps.
@@ -242,7 +244,7 @@ impl NamespaceConfig {
             retention: None,
             max_payload_bytes: None,
             metadata: None,
-            partitions: None,
+            months_made_by: None,
             storage: None,
             index: None,
         }
@@ -280,8 +282,8 @@ impl NamespaceConfig {
     }
 
     /// Sets who makes the tables for coming months.
-    pub fn partitions(mut self, partitions: MonthsMadeBy) -> Self {
-        self.partitions = Some(partitions);
+    pub fn months_made_by(mut self, months_made_by: MonthsMadeBy) -> Self {
+        self.months_made_by = Some(months_made_by);
         self
     }
 
@@ -336,7 +338,7 @@ pub struct NamespaceInfo {
     /// When the namespace was created.
     pub created_at: DateTime<Utc>,
     /// Who makes the tables for coming months.
-    pub partitions: MonthsMadeBy,
+    pub months_made_by: MonthsMadeBy,
     /// Where the events are stored.
     pub storage: Storage,
     /// Which index the namespace keeps.

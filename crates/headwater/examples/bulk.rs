@@ -1,4 +1,5 @@
-//! Many producers at once through one handle: what they append at the same time becomes one statement and one commit.
+//! Many producers at the same time through one handle: their concurrent appends become one
+//! statement and one commit.
 //!
 //!     DATABASE_URL=postgres://… cargo run --release -p headwater --example bulk
 

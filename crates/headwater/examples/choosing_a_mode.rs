@@ -1,5 +1,5 @@
-//! Choosing a mode: the same events, told to two instances that take turns (exclusive), that share the work (partitioned), and that each hear
-//! everything (broadcast).
+//! Choosing a mode: the same events go to two instances that take turns (exclusive), that share the
+//! work (partitioned), and that each get everything (broadcast).
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example choosing_a_mode
 
@@ -18,7 +18,8 @@ const ORDERS: usize = 24;
 /// Who handled how many: (subscriber, instance) → events.
 type Counts = Arc<Mutex<BTreeMap<(String, &'static str), usize>>>;
 
-/// A subscriber as one instance runs it. In a program of yours there is one a process; here, all are in one.
+/// A subscriber as one instance runs it. Your program has one per process; here, all are in one
+/// process.
 struct Counter {
     subscriber_id: String,
     instance: &'static str,
@@ -86,7 +87,8 @@ async fn start(orders: &Namespace, instance: &'static str, counts: &Counts) -> a
         .run(Subscription::of(counter("invoices")))
         // Partitioned: customers are spread over the partitions, and those over the instances.
         .run(Subscription::of(counter("search")).partitions(PARTITIONS))
-        // Broadcast: a subscriber of each instance's own. What was before its time is no business of a cache that starts empty.
+        // Broadcast: each instance has its own subscriber. A cache that starts empty does not need
+        // earlier events.
         .run(Subscription::of(counter(&format!("cache-{instance}"))).start_from(StartFrom::Now));
     Ok(node.start().await?)
 }

@@ -1,5 +1,5 @@
-//! A consumer group, for whoever comes from Kafka: keys, partitions, members that come and go, offsets, and another number of partitions while it
-//! runs.
+//! A consumer group, for readers who know Kafka: keys, partitions, members that come and go,
+//! offsets, and a change of the number of partitions while the group runs.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example consumer_group
 
@@ -68,7 +68,8 @@ async fn main() -> anyhow::Result<()> {
     println!("{} partitions, {} member, lag {lag}", group.partitions.len(), group.members.len());
     let mut last_of = BTreeMap::new();
     for (parcel, sequence) in handled.lock().unwrap().iter() {
-        // A plain handler may see an event twice around a crash, and never an earlier one after a later one.
+        // Around a crash, a plain handler may see an event twice, but never an earlier one after a
+        // later one.
         let before = last_of.insert(parcel.clone(), *sequence).unwrap_or_default();
         assert!(before <= *sequence, "{parcel}: {sequence} after {before}");
     }
@@ -92,7 +93,8 @@ async fn scan(parcels: &Namespace, scans: usize) -> anyhow::Result<u64> {
     Ok(parcels.append_all(scans).await?.global_sequence())
 }
 
-/// Waits until so many members have all partitions among them, none more than one more than another.
+/// Waits until `members` members share all partitions, and no member has more than one partition
+/// more than another.
 async fn until_shared(parcels: &Namespace, members: usize) -> anyhow::Result<()> {
     loop {
         let GroupInfo { members: there, partitions, resize_to, .. } = parcels.subscribers().group(GROUP).await?;

@@ -1,4 +1,5 @@
-//! Dead letters, day to day: see what failed and why, mend it, deliver it again; or discard it, with a reason.
+//! Dead letters, day to day: see what failed and why, repair it and deliver it again, or discard it
+//! with a reason.
 //!
 //! The same from a shell: `headwater dead-letters list`, `… show`, `… redrive`, `… discard`.
 //!

@@ -1,4 +1,5 @@
-//! Due times: an event for later, stored now, in the transaction of what it is about; taken back when it is not needed any more.
+//! Due times: an event for later. It is stored now, in the same transaction as the data it is
+//! about, and is cancelled when it is no longer needed.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example due_times
 

@@ -9,7 +9,8 @@ use headwater::log::AppendError;
 use headwater::{EventData, ExpectedVersion, Headwater};
 use serde::{Deserialize, Serialize};
 
-/// One Rust type for the events of an order. Each variant is an event type, and its fields are the event's data.
+/// One Rust type for the events of an order. Each variant is an event type, and its fields are the
+/// event's data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, EventData)]
 enum OrderEvent {
     Placed {

@@ -1,4 +1,5 @@
-//! A first projection: totals of orders, kept up to date by the events, and read right after a write.
+//! A first projection: totals of orders, which the events keep up to date, and a read right after a
+//! write.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example first_projection
 
@@ -53,7 +54,8 @@ async fn main() -> anyhow::Result<()> {
     headwater.create_namespace(NamespaceConfig::new("example-shop")).await?;
     let shop = headwater.namespace("example-shop").await?;
 
-    // What was appended before comes first; what is appended from now on follows, in the same order.
+    // Events that were appended earlier come first. Events that are appended from now on follow, in
+    // the same order.
     shop.append("order-1", ExpectedVersion::NoStream, [OrderEvent::Placed { total: 120 }]).await?;
 
     let totals = Arc::new(shop.state_store("order-totals"));

@@ -1,4 +1,5 @@
-//! Following the WAL: a node that takes its events from logical replication, in a namespace that does not notify.
+//! Following the WAL: a node that takes its events from logical replication, in a namespace that
+//! does not notify.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example follow_the_wal
 

@@ -1,8 +1,9 @@
-//! Idempotent handlers: an event may come twice, and its effect is there once.
+//! Idempotent handlers: an event may come twice, but its effect happens once.
 //!
-//! A plain handler gets each event at least once: a crash between the effect and the checkpoint brings it again. This example brings that
-//! about, by setting the subscriber back, and shows the two usual cures: remember the event's id with the effect, or make the
-//! effect one that can be repeated.
+//! A plain handler gets each event at least once: after a crash between the effect and the
+//! checkpoint, the event comes again. This example causes that by resetting the subscriber. It
+//! shows the two usual solutions: store the event's id together with the effect, or make the effect
+//! repeatable.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example idempotent_handlers
 
@@ -21,7 +22,8 @@ enum AccountEvent {
 
 const TABLES: &str = "CREATE TABLE IF NOT EXISTS example_balances (account text PRIMARY KEY, balance bigint NOT NULL DEFAULT 0, name text);
                       CREATE TABLE IF NOT EXISTS example_deposits_seen (event_id uuid PRIMARY KEY)";
-// The id of the event and its effect in one statement: a second time, nothing is inserted, and nothing is added.
+// The event's id and its effect in one statement: the second time, nothing is inserted and nothing
+// is added.
 const DEPOSIT: &str =
     "WITH seen AS (INSERT INTO example_deposits_seen (event_id) VALUES ($1) ON CONFLICT DO NOTHING RETURNING event_id)
                        INSERT INTO example_balances AS b (account, balance) SELECT $2, $3 FROM seen

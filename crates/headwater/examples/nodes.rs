@@ -1,4 +1,5 @@
-//! Nodes and handlers: services that register, emit messages, and handle those of the types that they are for, in transactions.
+//! Nodes and handlers: services that register, emit messages, and handle messages of their types in
+//! transactions.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example nodes
 

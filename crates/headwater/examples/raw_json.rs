@@ -36,7 +36,8 @@ async fn main() -> anyhow::Result<()> {
     raw.emit(published.clone()).await?;
     println!("emitted three events from global_sequence {}", first.global_sequence());
 
-    // Emitted again, as after a lost answer: the same id is stored once, and answered as the first time.
+    // Emit it again, as after a lost answer: the same id is stored once, and the answer is the
+    // first one.
     let again = raw.emit(uploaded.clone()).await?;
     assert!(again.retried && again.global_sequence() == first.global_sequence());
     println!("emitted again with the same id: still global_sequence {}", again.global_sequence());

@@ -1,4 +1,5 @@
-//! Several instances: one handles a subscriber's events, the others stand by, and take over when it leaves or dies.
+//! Several instances: one handles a subscriber's events. The others stand by, and take over when it
+//! leaves or dies.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example several_instances
 

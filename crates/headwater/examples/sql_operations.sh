@@ -59,7 +59,7 @@ SELECT count(*) AS alive FROM headwater.node_status WHERE namespace = 'example-o
 \echo 'alive:' :alive
 
 \echo 'The months of the log, and who holds those that are due to go.'
-SELECT count(*) AS months, count(*) FILTER (WHERE held_by <> '{}') AS held FROM headwater.partitions('example-operations');
+SELECT count(*) AS months, count(*) FILTER (WHERE held_by <> '{}') AS held FROM headwater.months('example-operations');
 
 \echo 'A role that may read this namespace, and see nothing of any other.'
 CREATE ROLE :role;

@@ -66,7 +66,8 @@ def work(url, handle, batch_size=100, lease="2 s", wait=0.2):
                     continue
                 if bundle is None:
                     raise
-                # All of it was rolled back, so all of it failed. The rest of the page waits behind it.
+                # The whole bundle was rolled back, so all of it failed. The rest of the page waits
+                # behind it.
                 failed = [sequence for _, sequence, *_ in bundle]
                 fail = "SELECT outcome FROM headwater.fail_events(%s, %s, %s, %s, %s, error => %s, max_attempts => 2)"
                 try:

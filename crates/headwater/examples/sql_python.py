@@ -85,7 +85,8 @@ def main():
         cursor.execute("SELECT waiting, in_flight, retries FROM headwater.queue_metrics WHERE namespace = %s", [NAMESPACE])
         print("waiting, in flight, to deliver again:", *cursor.fetchone())
 
-    # A process says that it lives: every 30 s, in a transaction of its own. Whoever registers under its id later replaces it.
+    # A process sends a heartbeat every 30 s, in its own transaction. A later process that registers
+    # with the same id replaces it.
     with db, db.cursor() as cursor:
         node = call(cursor, "register_node", NAMESPACE, f"python-{os.getpid()}", event_types=["report.*"])[0]
     with db, db.cursor() as cursor:
@@ -101,7 +102,8 @@ def main():
     except psycopg2.Error as error:
         assert error.pgcode == "WH018", error.pgcode
 
-    # A task that is due now. Nodes would fire it after the commit; here it is run before, and fired once all the same.
+    # A task that is due now. Nodes would fire it after the commit. Here it runs before, and still
+    # fires only once.
     with db, db.cursor() as cursor:
         cursor.execute("SELECT now()")
         task = call(cursor, "schedule", NAMESPACE, "report", "report.asked", due_at=cursor.fetchone()[0], payload=json.dumps({"of": "today"}))[0]["schedule"]

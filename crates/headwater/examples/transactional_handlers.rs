@@ -1,4 +1,5 @@
-//! Transactional handlers: what a handler does in the database, what it emits, and its progress commit together: exactly once.
+//! Transactional handlers: a handler's writes to the database, the events it emits, and its
+//! progress commit together: exactly once.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example transactional_handlers
 

@@ -1,4 +1,5 @@
-//! A work queue, for whoever comes from pgmq: send, read with a visibility timeout, delete, archive; by a worker that does all of that, and by hand.
+//! A work queue, for readers who know pgmq: send, read with a visibility timeout, delete, archive.
+//! First with a worker that does all of that, then by hand.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example work_queue
 
@@ -41,7 +42,8 @@ async fn main() -> anyhow::Result<()> {
     headwater.create_namespace(NamespaceConfig::new("example-pictures")).await?;
     let pictures = headwater.namespace("example-pictures").await?;
 
-    // A worker: it reads, extends, deletes, tries again and archives by itself. Run it in as many processes as you like.
+    // A worker that reads, extends, deletes, tries again and archives by itself. Run it in as many
+    // processes as you like.
     let worker = Arc::new(Thumbnails { made: AtomicU64::new(0), failed: AtomicU64::new(0) });
     let node = pictures
         .node("worker-1")

@@ -27,17 +27,18 @@
 //! # }
 //! ```
 //!
-//! Start with [`Headwater`]; [`Namespace`] appends and reads; [`Event`] is what is appended and read.
+//! Start with [`Headwater`]. [`Namespace`] appends and reads. [`Event`] is what is appended and
+//! read.
 
 mod aliases;
 mod connect;
 mod follow;
 #[cfg(doctest)]
 mod guides;
-mod lists;
 mod live;
 mod namespace;
 pub mod node;
+mod operators;
 mod poison;
 mod schedules;
 mod system;
@@ -95,9 +96,10 @@ pub mod schedule {
     pub use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState};
 }
 
-/// What operators do: connections, namespaces, months, roles, imports, diagnosis.
+/// What operators do, behind [`Headwater::admin`]: namespaces, months, roles, imports, diagnosis.
 pub mod admin {
     pub use crate::connect::{Connect, ConnectNamespace};
+    pub use crate::operators::Admin;
     pub use crate::system::HeadwaterBuilder;
     pub use headwater_core::{
         AdminError, Index, IndexState, MonthsMadeBy, NamespaceConfig, NamespaceInfo, Ordering, Storage,

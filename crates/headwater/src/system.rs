@@ -4,21 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headwater_core::{
-    AdminError, AppendError, Horizon, NamespaceConfig, NamespaceInfo, NodeInfo, Storage, SubscriberError,
-    SubscriberInfo,
-};
-use headwater_postgres::{
-    Database, DatabaseOptions, DoctorOptions, Finding, Fired, Grant, GrantKind, Holder, LiveNode, LogOptions, Loss,
-    Maintained, Migrated, MonthInfo, NamespaceChanges, NamespaceStatus, OrphanedSlot, QueueInfo, ReplicationSettings,
-    ReplicationSlot, ServerStatus, SlotDropped, StorageStep, TransferError, Transferred, WakeUps,
-};
+use headwater_core::{AdminError, NamespaceConfig, NamespaceInfo};
+use headwater_postgres::{Database, DatabaseOptions, LogOptions, Migrated, WakeUps};
 use sqlx::PgPool;
 
 use crate::Namespace;
 use crate::connect::Connect;
 use crate::live::Live;
 use crate::node::background::due::{self, LONGEST_SLEEP};
+use crate::operators::Admin;
 
 /// How often to look for due events where nothing can wake us.
 const POLL: Duration = Duration::from_secs(1);
@@ -29,7 +23,7 @@ pub struct Headwater {
     pub(crate) database: Database,
     log_options: LogOptions,
     live: Live,
-    open: Arc<futures::lock::Mutex<HashMap<String, Namespace>>>,
+    pub(crate) open: Arc<futures::lock::Mutex<HashMap<String, Namespace>>>,
 }
 
 impl Headwater {
@@ -62,117 +56,6 @@ impl Headwater {
         self.database.create_namespace(&config).await
     }
 
-    /// Removes a namespace for good, with all its events, subscribers, dead letters and schedules.
-    /// While nodes of it are alive, it fails with [`AdminError::NamespaceInUse`], unless `force` is
-    /// set.
-    pub async fn drop_namespace(&self, name: &str, force: bool) -> Result<(), AdminError> {
-        self.open.lock().await.remove(name);
-        self.database.drop_namespace(name, force).await
-    }
-
-    /// Changes settings of a namespace. Processes that have it open see the new settings when they
-    /// open it again.
-    pub async fn alter_namespace(&self, name: &str, changes: NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
-        let info = self.database.alter_namespace(name, &changes).await?;
-        self.open.lock().await.remove(name);
-        Ok(info)
-    }
-
-    /// Moves a namespace to tables of its own, or to shared tables, while it is in use. It calls
-    /// `on_step` for each step. If transactions block it for longer than `patience`, it fails with
-    /// [`AdminError::NamespaceHeld`]: call it again, and it goes on where it stopped.
-    pub async fn set_storage(
-        &self,
-        name: &str,
-        storage: Storage,
-        patience: Duration,
-        on_step: impl FnMut(&StorageStep),
-    ) -> Result<NamespaceInfo, AdminError> {
-        let info = self.database.set_storage(name, storage, patience, on_step).await?;
-        self.open.lock().await.remove(name);
-        Ok(info)
-    }
-
-    /// Renames a namespace. Fails while nodes or leases are alive, unless `force` is set: running
-    /// programs know the old name, and fail.
-    pub async fn rename_namespace(&self, name: &str, new_name: &str, force: bool) -> Result<NamespaceInfo, AdminError> {
-        let info = self.database.rename_namespace(name, new_name, force).await?;
-        self.open.lock().await.remove(name);
-        Ok(info)
-    }
-
-    /// Writes a whole namespace as JSON lines, from one snapshot. `write` gets each line without
-    /// its line end.
-    pub async fn export_namespace(
-        &self,
-        name: &str,
-        write: impl FnMut(&str) -> std::io::Result<()>,
-    ) -> Result<Transferred, TransferError> {
-        self.database.export_namespace(name, write).await
-    }
-
-    /// Creates a namespace from the lines of an export, under its own name or another. The name
-    /// must not exist yet. It creates all of the namespace, or nothing.
-    pub async fn import_namespace(
-        &self,
-        lines: impl IntoIterator<Item = std::io::Result<String>>,
-        new_name: Option<&str>,
-    ) -> Result<(NamespaceInfo, Transferred), TransferError> {
-        self.database.import_namespace(lines, new_name).await
-    }
-
-    /// All namespaces, by name.
-    pub async fn namespaces(&self) -> Result<Vec<NamespaceInfo>, AdminError> {
-        self.database.namespaces().await
-    }
-
-    /// The settings of a namespace.
-    pub async fn namespace_info(&self, name: &str) -> Result<NamespaceInfo, AdminError> {
-        self.database.namespace(name).await
-    }
-
-    /// The state of all namespaces, by name, in one statement for any number of namespaces.
-    pub async fn namespace_statuses(&self) -> Result<Vec<NamespaceStatus>, AdminError> {
-        self.database.namespace_statuses().await
-    }
-
-    /// The subscribers of all namespaces, each with its namespace's name, in one statement for any
-    /// number of them.
-    pub async fn subscribers(&self) -> Result<Vec<(String, SubscriberInfo)>, SubscriberError> {
-        self.database.subscribers_of_all().await
-    }
-
-    /// Grants a database role access to a namespace: see the guide on roles. Only the owner of
-    /// Headwater's tables and superusers can do this.
-    pub async fn grant(&self, namespace: &str, role: &str, kind: GrantKind) -> Result<(), AdminError> {
-        self.database.grant(namespace, role, kind).await
-    }
-
-    /// Revokes one grant of a role in a namespace, or all of them with `None`. Returns how many the
-    /// role had.
-    pub async fn revoke(&self, namespace: &str, role: &str, kind: Option<GrantKind>) -> Result<u64, AdminError> {
-        self.database.revoke(namespace, role, kind).await
-    }
-
-    /// The grants in a namespace, or in all with `None`. Roles other than the owner see only the
-    /// grants of their own roles.
-    pub async fn grants(&self, namespace: Option<&str>) -> Result<Vec<Grant>, AdminError> {
-        self.database.grants(namespace).await
-    }
-
-    /// How far a namespace's log is settled, and which transactions may still commit beyond that.
-    /// It does not open the namespace.
-    pub async fn horizon(&self, name: &str) -> Result<Horizon, AdminError> {
-        self.database.horizon(name).await
-    }
-
-    /// The highest sequence of a namespace that can be read now; 0 means that its log is empty.
-    /// Higher sequences may have been handed out: to transactions that are open or were rolled
-    /// back.
-    pub async fn log_end(&self, name: &str) -> Result<u64, AdminError> {
-        self.database.log_end(name).await
-    }
-
     /// Opens a namespace to append to it and read it. All handles of one namespace share one queue
     /// of appends and one reader for followers.
     pub async fn namespace(&self, name: &str) -> Result<Namespace, AdminError> {
@@ -186,10 +69,9 @@ impl Headwater {
         Ok(namespace)
     }
 
-    /// Appends the due events of all namespaces, at most `max_events` in each, and those of their
-    /// schedules, and says when to call again.
-    pub async fn fire_due(&self, max_events: u32) -> Result<Fired, AppendError> {
-        self.database.fire_all_due(max_events).await
+    /// What operators do: namespaces, roles, months, diagnosis, and lists of all namespaces.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.clone())
     }
 
     /// Fires the events and schedules of all namespaces when they are due, until this future is
@@ -202,96 +84,6 @@ impl Headwater {
         let longest_sleep = if listening.is_some() { LONGEST_SLEEP } else { POLL };
         let wake_ups = listening.iter().map(WakeUps::due).collect();
         due::fire(due::Scope::All(self.database.clone()), wake_ups, longest_sleep).await;
-    }
-
-    /// The nodes of all namespaces.
-    pub async fn nodes(&self) -> Result<Vec<NodeInfo>, SubscriberError> {
-        self.database.nodes().await
-    }
-
-    pub(crate) fn database(&self) -> &Database {
-        &self.database
-    }
-
-    /// The months of a namespace's log, the oldest first.
-    pub async fn months(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
-        self.database.months(namespace).await
-    }
-
-    /// Creates a namespace's coming months, seals past ones, and drops those that are older than it
-    /// keeps events. It keeps each month that a subscriber still needs, unless `allow_loss` is set.
-    /// Nodes do this once an hour, without loss.
-    pub async fn maintain(&self, namespace: &str, allow_loss: bool) -> Result<Maintained, AdminError> {
-        self.database.maintain(namespace, allow_loss).await
-    }
-
-    /// Events that retention dropped before a namespace's subscribers, or one of them, had handled
-    /// them. The newest come first.
-    pub async fn losses(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<Loss>, AdminError> {
-        self.database.losses(namespace, subscriber_id).await
-    }
-
-    /// What is wrong with the server, or will be. The worst come first.
-    pub async fn diagnose(&self, options: &DoctorOptions) -> Result<Vec<Finding>, AdminError> {
-        self.database.diagnose(options).await
-    }
-
-    /// Who holds back appends or deliveries of a namespace, the oldest first. `None`: what affects
-    /// all namespaces, which is locks on tables and commits that wait.
-    pub async fn holders(&self, namespace: Option<&str>) -> Result<Vec<Holder>, AdminError> {
-        self.database.holders(namespace).await
-    }
-
-    /// Runs `work`. If it takes seconds, and somebody holds a lock on a table for which sessions
-    /// wait, it gives up and returns who that is. For commands and monitors that only read: they
-    /// name what blocks everybody instead of hanging too.
-    pub async fn unless_locked<T>(&self, work: impl Future<Output = T>) -> Result<T, Holder> {
-        self.database.unless_locked(work).await
-    }
-
-    /// The queues of a namespace's shared subscribers, or of one.
-    pub async fn queues(&self, namespace: &str, subscriber_id: Option<&str>) -> Result<Vec<QueueInfo>, AdminError> {
-        self.database.queues(namespace, subscriber_id).await
-    }
-
-    /// The present state of the server.
-    pub async fn status(&self) -> Result<ServerStatus, AdminError> {
-        self.database.server_status().await
-    }
-
-    /// What following the WAL ([`Live::Cdc`]) needs from the server and the role, and whether they
-    /// have it now.
-    pub async fn replication_settings(&self) -> Result<ReplicationSettings, AdminError> {
-        self.database.replication_settings().await
-    }
-
-    /// Headwater's slots in this database: who reads them, and how much they retain.
-    pub async fn replication_slots(&self) -> Result<Vec<ReplicationSlot>, AdminError> {
-        self.database.replication_slots().await
-    }
-
-    /// The nodes of all processes that follow the WAL or were asked to, with what each has reported
-    /// about its live source.
-    pub async fn live_nodes(&self) -> Result<Vec<LiveNode>, AdminError> {
-        self.database.live_nodes().await
-    }
-
-    /// Durable slots that nobody reads and nobody will. Either their namespace is gone, or no live
-    /// node of it wants an inbox and nobody has owned the slot for `unread_for`. Nodes that follow
-    /// the WAL drop such slots after an hour.
-    pub async fn orphaned_slots(&self, unread_for: Duration) -> Result<Vec<OrphanedSlot>, AdminError> {
-        self.database.orphaned_slots(unread_for).await
-    }
-
-    /// Drops one of Headwater's slots that nobody reads.
-    pub async fn drop_replication_slot(&self, slot: &str) -> Result<SlotDropped, AdminError> {
-        self.database.drop_replication_slot(slot).await
-    }
-
-    /// Creates the publication that following a namespace needs, for roles that may replicate but
-    /// not create it. Nodes create it themselves if they may.
-    pub async fn publish_namespace(&self, name: &str) -> Result<String, AdminError> {
-        self.database.publish_namespace(name).await
     }
 
     /// The pool, for the application's own queries and transactions.
@@ -308,6 +100,10 @@ impl Headwater {
             namespace.log().close().await;
         }
         self.database.close().await;
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
     }
 }
 

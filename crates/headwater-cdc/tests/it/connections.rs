@@ -1,4 +1,5 @@
-//! How the server is reached, and what it refuses: on servers of their own, since passwords, certificates and slots are a server's.
+//! How the server is reached, and what it refuses. Each test has its own server, because passwords,
+//! certificates and slots belong to a server.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

@@ -1,4 +1,5 @@
-//! What comes from the WAL is, field for field, what a read of the log gives: by both plugins, whatever is in the events.
+//! Events from the WAL are the same, field by field, as events read from the log: with both
+//! plugins, whatever the events contain.
 
 use crate::common::Following;
 use futures::TryStreamExt;

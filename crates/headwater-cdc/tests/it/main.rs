@@ -1,4 +1,5 @@
-//! All integration tests of `headwater-cdc`, as one binary: it is linked once, and nextest runs each test in a process of its own.
+//! All integration tests of `headwater-cdc`, as one binary: it is linked once, and nextest runs
+//! each test in its own process.
 
 mod common;
 mod connections;

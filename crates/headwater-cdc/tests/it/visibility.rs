@@ -1,4 +1,5 @@
-//! What comes from the WAL can be seen by all: the server sends a commit before that, and the feed gets it after.
+//! Events from the WAL are visible to all: the server sends a commit before it is visible, and the
+//! feed gets it afterwards.
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ async fn told(session: &mut PgConnection, query: &'static str) -> bool {
     sqlx::query_scalar(query).fetch_one(session).await.unwrap()
 }
 
-/// A commit that waits for a standby is in the WAL, and nobody can see it: for as long as that takes, it is not handed on. Meanwhile the server hears of
-/// us, though it is told to give up those that it does not hear for two seconds.
+/// A commit that waits for a standby is in the WAL, but nobody can see it. During that time it is
+/// not delivered. Meanwhile the server gets our replies, although it drops clients that are silent
+/// for two seconds.
 #[tokio::test]
 async fn a_commit_that_nobody_sees_yet_is_held_and_the_stream_lives_own_server() {
     let server = Server::builder().setting("wal_sender_timeout", "2s").start().expect("failed to start a server");
@@ -37,7 +39,8 @@ async fn a_commit_that_nobody_sees_yet_is_held_and_the_stream_lives_own_server()
         let log = log.clone();
         async move { log.append(Event::raw("Held", Json::null()).into()).await }
     });
-    // It waits for its standby; its commit has been sent to us; and we have spoken for longer than the server is patient.
+    // The commit waits for its standby, it was sent to us, and we have replied for longer than the
+    // server's timeout.
     for condition in [
         "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')",
         "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sent_lsn >= pg_current_wal_flush_lsn())",

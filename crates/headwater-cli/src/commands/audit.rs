@@ -8,10 +8,11 @@ use crate::connection::ConnectionArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, plural, printable};
 
-/// Compare what subscribers settled with what the log holds, and recorded gaps with the log
+/// Compare with the log what subscribers settled, and which gaps were recorded
 ///
-/// Reads every event from where each subscriber began to where it is. Of shared subscribers, it looks whether what is claimed, waits or was left behind
-/// contradicts itself.
+/// Reads every event from the place where each subscriber began to its position. For shared
+/// subscribers, checks that claimed events, waiting events and events that were left behind do not
+/// contradict each other.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,15 +20,15 @@ Examples:
   headwater audit -n shop --subscriber mailer --subscriber totals
   headwater audit --json | jq '.findings[]'
 
-It exits with 7 when it finds something.")]
+The exit code is 7 if the audit finds something.")]
 pub(crate) struct Audit {
-    /// The namespace; without it, all
+    /// The namespace [default: all]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     /// Only this subscriber; may be repeated
     #[arg(short, long = "subscriber", value_name = "ID", requires = "namespace")]
     subscribers: Vec<String>,
-    /// One JSON object a namespace
+    /// Print one JSON object per namespace
     #[arg(long)]
     json: bool,
 }
@@ -37,7 +38,7 @@ impl Audit {
         let headwater = connection.connect().await?;
         let names = match self.namespace {
             Some(name) => vec![name],
-            None => headwater.namespaces().await?.into_iter().map(|info| info.name).collect(),
+            None => headwater.admin().namespaces().await?.into_iter().map(|info| info.name).collect(),
         };
         let mut output = Output::new();
         let mut findings = 0;
@@ -61,8 +62,7 @@ impl Audit {
         if findings == 0 {
             return Ok(());
         }
-        let message = format!("the audit found {}", plural(findings, "thing")) + " that must not be";
-        Err(Failure::new(Exit::Findings, message))
+        Err(Failure::new(Exit::Findings, format!("the audit found {}", plural(findings, "problem"))))
     }
 }
 
@@ -83,7 +83,7 @@ fn print(output: &mut Output, namespace: &str, report: &AuditReport) -> Result<(
 fn describe(finding: &AuditFinding) -> String {
     match finding {
         AuditFinding::EventInPermanentGap { global_sequence, event_id } => {
-            format!("global_sequence {global_sequence} was recorded as a gap for ever, and holds event {event_id}")
+            format!("global_sequence {global_sequence} was recorded as a permanent gap, but holds event {event_id}")
         }
         AuditFinding::CountDiffers { subscriber_id, after, position, in_log, settled, missing } => {
             let id = printable(subscriber_id);
@@ -99,19 +99,24 @@ fn describe(finding: &AuditFinding) -> String {
         }
         AuditFinding::SumDiffers { subscriber_id, after, position } => {
             let id = printable(subscriber_id);
-            format!("subscriber {id} settled as many events as there are after {after} up to {position}, but others")
+            format!(
+                "subscriber {id} settled the right number of events after {after} up to {position}, but not the same"
+            )
         }
         AuditFinding::QueueContradicts { subscriber_id, problem, first, last, events } => {
             let id = printable(subscriber_id);
             let how = match problem.as_str() {
                 "held_twice" => "claimed or waiting twice",
-                "held_and_open" => "claimed or waiting, and left behind at once",
-                "beyond_frontier" => "noted ahead of where its queue stands",
+                "held_and_open" => "claimed or waiting, and left behind at the same time",
+                "beyond_frontier" => "recorded ahead of the position of its queue",
                 "frontier_beyond_log" => "passed before the log had them",
-                "letter_forgotten" => "redriven, and nowhere in its queue",
+                "letter_forgotten" => "redriven, but not in its queue",
                 other => other,
             };
-            format!("subscriber {id} has {} that must not be so, {first} to {last}: {how}", plural(*events, "event"))
+            format!(
+                "the queue of subscriber {id} contradicts itself, {first} to {last}, {}: {how}",
+                plural(*events, "event")
+            )
         }
     }
 }

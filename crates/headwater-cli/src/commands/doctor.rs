@@ -11,35 +11,38 @@ use crate::duration;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, plural, printable};
 
-/// Look for what is wrong with the server and the namespaces, or will be, and say what mends it
+/// Find present and future problems of the server and the namespaces, and say how to fix them
 ///
-/// Settings, connections, locks, the NOTIFY queue, transactions that hold back vacuum, readers, appends or workers,
-/// replication slots, rows and tables that contradict the log, partitions, retention, dead letters, paused subscribers,
-/// nodes, the clock.
+/// Checks settings, connections, locks, the NOTIFY queue, transactions that hold back vacuum,
+/// readers, appends or workers, replication slots, rows and tables that contradict the log, months,
+/// retention, dead letters, paused subscribers, nodes, and the clock.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater doctor
   headwater doctor --json | jq -r '.findings[] | select(.severity == \"problem\") | .mend'
 
-Exits with 0 if there is nothing but hints, with 7 if there are problems or warnings.")]
+The exit code is 7 if there are problems or warnings, and 0 if there are only hints or nothing.")]
 pub(crate) struct Doctor {
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Transactions that are open for so long hold back vacuum
+    /// Report a transaction that has been open for this long: it holds back vacuum
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse_short)]
     old_transaction: Duration,
-    /// Transactions whose age this role may not see, and slots, that hold back vacuum for so many transactions
+    /// Report a slot, or a transaction whose age this role may not see, that holds back vacuum for
+    /// this many transactions
     #[arg(long, value_name = "TRANSACTIONS", default_value_t = DoctorOptions::default().old_snapshot)]
     old_snapshot: u32,
-    /// Writers that are open for so long hold back readers
+    /// Report a writer that has been open for this long: it holds back readers
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_short)]
     old_writer: Duration,
-    /// Replication slots that nobody reads and that retain so many bytes of WAL fill the disk
+    /// Report a replication slot that nobody reads and that retains this many bytes of WAL: it
+    /// fills the disk
     #[arg(long, value_name = "BYTES", default_value_t = DoctorOptions::default().retained_bytes)]
     retained_bytes: u64,
-    /// The NOTIFY queue, full by so much, from 0 to 1, will fail commits
+    /// Report a NOTIFY queue of which this fraction is full, from 0 to 1: a full queue fails
+    /// commits
     #[arg(long, value_name = "FRACTION", default_value_t = DoctorOptions::default().notify_queue)]
     notify_queue: f64,
 }
@@ -49,8 +52,9 @@ impl Doctor {
         let headwater = connection.connect().await?;
         let Doctor { json, old_transaction, old_snapshot, old_writer, retained_bytes, notify_queue } = self;
         let options = DoctorOptions { old_transaction, old_snapshot, old_writer, retained_bytes, notify_queue };
-        let findings = headwater.diagnose(&options).await?;
-        // Calls that were given up, since a table is locked, may hold a connection for as long as that is.
+        let findings = headwater.admin().diagnose(&options).await?;
+        // A call that was abandoned because of a locked table may hold a connection as long as the
+        // lock.
         _ = tokio::time::timeout(Duration::from_secs(1), headwater.shutdown()).await;
         let bad = findings.iter().filter(|finding| finding.severity != Severity::Hint).count();
         let mut output = Output::new();

@@ -29,7 +29,7 @@ pub(crate) struct Emit {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// What happened, as OrderPlaced or order.placed
+    /// The event's type: what happened, such as OrderPlaced or order.placed
     #[arg(value_name = "TYPE")]
     event_type: String,
     /// The event's data: JSON, @FILE, or - for standard input [default: null]
@@ -37,10 +37,12 @@ pub(crate) struct Emit {
     data: Option<String>,
     #[command(flatten)]
     event: EventArgs,
-    /// Deliver it no earlier than this time, as 2026-12-01T08:00:00Z; `due cancel` takes it back
+    /// Deliver the event no earlier than this time, such as 2026-12-01T08:00:00Z. `headwater due
+    /// cancel` cancels it
     #[arg(long, value_name = "TIME", conflicts_with = "due_in")]
     due_at: Option<DateTime<FixedOffset>>,
-    /// Deliver it no earlier than so long from now, by the database's clock, as 30s or 3d
+    /// Deliver the event no earlier than this delay from now, such as 30s or 3d. The database's
+    /// clock counts
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_short)]
     due_in: Option<Duration>,
     /// Print the result as JSON
@@ -81,7 +83,7 @@ fn print_due(namespace: &Namespace, id: Uuid, due: Due, as_json: bool) -> Result
     output.finish()
 }
 
-/// Says where an event went.
+/// Prints where each event was stored.
 pub(crate) fn print(namespace: &Namespace, appended: &Appended, as_json: bool) -> Result<(), Failure> {
     let mut output = Output::new();
     for placed in &appended.events {

@@ -1,4 +1,4 @@
-//! `headwater grant`: lets a role of the database work in a namespace.
+//! `headwater grant`: allows a database role to work in a namespace.
 
 use clap::Args;
 use headwater::admin::GrantKind;
@@ -7,10 +7,10 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Let a role of the database work in a namespace
+/// Allow a database role to work in a namespace
 ///
-/// Connect as the owner of Headwater's tables (who migrated), or as a superuser. A role without a grant can neither read nor emit, nor see which
-/// namespaces there are.
+/// Connect as the owner of Headwater's tables (the role that migrated), or as a superuser. A role
+/// without a grant cannot read, cannot emit, and cannot see which namespaces exist.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,10 +20,11 @@ pub(crate) struct Grant {
     /// The namespace
     #[arg(short, long)]
     namespace: String,
-    /// A role of the database, as CREATE ROLE made it
+    /// A database role, as created by CREATE ROLE
     #[arg(long)]
     role: String,
-    /// producer: appends; consumer: reads and has subscribers; admin: both, and the namespace's settings
+    /// producer: may append. consumer: may read and have subscribers. admin: may do both, and
+    /// change the namespace's settings
     #[arg(value_name = "producer|consumer|admin", value_parser = kind)]
     kind: GrantKind,
 }
@@ -35,7 +36,7 @@ pub(super) fn kind(text: &str) -> Result<GrantKind, String> {
 impl Grant {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
-        headwater.grant(&self.namespace, &self.role, self.kind).await?;
+        headwater.admin().grant(&self.namespace, &self.role, self.kind).await?;
         headwater.shutdown().await;
         let mut output = Output::new();
         output.line(format_args!("role {} is {} of namespace {}", self.role, self.kind, self.namespace))?;

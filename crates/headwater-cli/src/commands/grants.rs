@@ -1,4 +1,4 @@
-//! `headwater grants`: who may do what.
+//! `headwater grants`: lists who may do what.
 
 use clap::Args;
 
@@ -8,14 +8,15 @@ use crate::output::{Output, printable};
 
 /// List which roles may do what in which namespace
 ///
-/// The owner of Headwater's tables sees all, others what their own roles have.
+/// The owner of Headwater's tables sees all grants. Other roles see only the grants of their own
+/// roles.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater grants --namespace shop --json | jq -r .role")]
 pub(crate) struct Grants {
     /// Only this namespace
     #[arg(short, long)]
     namespace: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Grants {
 impl Grants {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
-        let grants = headwater.grants(self.namespace.as_deref()).await?;
+        let grants = headwater.admin().grants(self.namespace.as_deref()).await?;
         headwater.shutdown().await;
         let mut output = Output::new();
         if self.json {

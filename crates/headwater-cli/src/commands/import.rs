@@ -1,4 +1,4 @@
-//! `headwater import`: brings the events of another table in.
+//! `headwater import`: imports the events of another table.
 
 use clap::{ArgGroup, Args};
 use headwater::Namespace;
@@ -13,14 +13,19 @@ use crate::failure::Failure;
 use crate::output::{Output, grouped, plural};
 use crate::progress::Progress;
 
-/// Bring the events of another table into a namespace: an event table of yours, epoch, a pgmq queue, message-db
+/// Import the events of another table into a namespace: your own event table, epoch, a pgmq queue,
+/// or message-db
 ///
-/// It can be stopped and run again, also by a kill or a crash: how far it came is stored with each batch, and a run with the same name goes on from there,
-/// without losing or doubling an event. In the end what the source has and what was imported are compared, by count and by checksum. `created_at` of an event is
-/// the time that the source says; its headers `import` and `source_id` say where it is from.
+/// You can stop the import and run it again, also after a kill or a crash. Its progress is stored
+/// with each batch, and a run with the same name goes on from there. No event is lost or imported
+/// twice. At the end, the source and what was imported are compared, by count and by checksum.
+/// `created_at` of an event is the time that the source has. Its headers `import` and `source_id`
+/// say where it is from.
 ///
-/// Nobody should write to the source meanwhile, unless you --follow it: then a trigger notes each new row, and the command imports these rows too, until you
-/// have switched the application over and --finish. Checkpoints and dead letters of the old event bus are carried over in the end.
+/// Nobody should write to the source during the import, unless you use --follow. Then a trigger
+/// records each new row, and the command imports these rows too, until you have switched the
+/// application over and run it with --finish. Checkpoints and dead letters of the old event bus are
+/// imported at the end.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("from").required(true))]
 #[command(after_help = "\
@@ -35,86 +40,91 @@ pub(crate) struct Import {
     /// The namespace
     #[arg(short, long)]
     namespace: String,
-    /// A table, as SQL names it
+    /// Import from this table, named as in SQL
     #[arg(long, value_name = "TABLE", group = "from")]
     from_table: Option<String>,
-    /// A queue of pgmq's
+    /// Import from this pgmq queue
     #[arg(long, value_name = "QUEUE", group = "from")]
     from_pgmq: Option<String>,
-    /// The messages of message-db
+    /// Import the messages of message-db
     #[arg(long, value_name = "TABLE", group = "from", num_args = 0..=1, default_missing_value = "message_store.messages")]
     from_message_db: Option<String>,
-    /// The events of epoch, with its checkpoints and dead letters [default: the tables that are there]
+    /// Import the events of epoch, with its checkpoints and dead letters [default: the tables that
+    /// exist]
     #[arg(long, value_name = "TABLE", group = "from", num_args = 0..=1, default_missing_value = "")]
     from_epoch: Option<String>,
-    /// With --from-pgmq: the archive too
+    /// With --from-pgmq: import the archive too
     #[arg(long, requires = "from_pgmq")]
     archive: bool,
-    /// The database that the table is in [default: that of the namespace]
+    /// The database of the table [default: the database of the namespace]
     #[arg(long, value_name = "URL", env = "HEADWATER_SOURCE_URL", hide_env_values = true)]
     source_url: Option<String>,
-    /// The name of the import: to go on with it, and in the header of its events [default: the table or queue]
+    /// The name of the import, by which a later run goes on with it. The events have it in a header
+    /// [default: the table or queue]
     #[arg(long)]
     name: Option<String>,
 
-    /// A column that tells rows apart [default: id]
+    /// The column that identifies a row [default: id]
     #[arg(long, value_name = "COLUMN")]
     id_column: Option<String>,
-    /// The type of the events [default: event_type]
+    /// The column with the event's type [default: event_type]
     #[arg(long, value_name = "COLUMN", group = "type_of")]
     type_column: Option<String>,
-    /// The type of all events
+    /// One type for all events
     #[arg(long = "type", value_name = "TYPE", group = "type_of")]
     constant_type: Option<String>,
-    /// The field of the data that has the type
+    /// The field of the data with the event's type
     #[arg(long, value_name = "FIELD", group = "type_of")]
     type_field: Option<String>,
-    /// The data: JSON, or text that holds JSON [default: data]
+    /// The column with the data: JSON, or text that holds JSON [default: data]
     #[arg(long, value_name = "COLUMN")]
     data_column: Option<String>,
-    /// Only this field of the data
+    /// Import only this field of the data
     #[arg(long, value_name = "FIELD")]
     data_field: Option<String>,
-    /// The stream
+    /// The column with the stream
     #[arg(long, value_name = "COLUMN")]
     stream_column: Option<String>,
-    /// The version in the stream, from 1 on: it must be kept, or the import fails
+    /// The column with the version in the stream, counted from 1. If an event cannot keep its
+    /// version, the import fails
     #[arg(long, value_name = "COLUMN", requires = "stream_column")]
     version_column: Option<String>,
-    /// What the first version of a stream is called in the source [default: 1; of message-db: 0]
+    /// The number of the first version of a stream in the source [default: 1; for message-db: 0]
     #[arg(long, value_name = "N")]
     first_version: Option<i64>,
-    /// When the event happened
+    /// The column with the time at which the event happened
     #[arg(long, value_name = "COLUMN")]
     time_column: Option<String>,
-    /// The key
+    /// The column with the key
     #[arg(long, value_name = "COLUMN")]
     key_column: Option<String>,
-    /// The actor
+    /// The column with the actor
     #[arg(long, value_name = "COLUMN")]
     actor_column: Option<String>,
-    /// The correlation, a UUID
+    /// The column with the correlation id, a UUID
     #[arg(long, value_name = "COLUMN")]
     correlation_column: Option<String>,
-    /// The causation, a UUID
+    /// The column with the causation id, a UUID
     #[arg(long, value_name = "COLUMN")]
     causation_column: Option<String>,
-    /// More headers: a JSON object
+    /// The column with more headers: a JSON object
     #[arg(long, value_name = "COLUMN")]
     metadata_column: Option<String>,
-    /// The number by which checkpoints say how far they are
+    /// The column with the number that checkpoints refer to
     #[arg(long, value_name = "COLUMN")]
     sequence_column: Option<String>,
-    /// The columns that order the rows; the id comes last by itself [default: the sequence column]
+    /// The columns that order the rows. The id is added as the last one [default: the sequence
+    /// column]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     order_by: Vec<String>,
-    /// Keep ids that are UUIDs, instead of making new ones that are ordered by time: later appends may be slower
+    /// Keep ids that are UUIDs, instead of new ids that are ordered by time. Later appends may be
+    /// slower
     #[arg(long)]
     keep_ids: bool,
-    /// Rows of one transaction
+    /// How many rows are imported in one transaction
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     batch: u32,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -126,13 +136,15 @@ pub(crate) struct Import {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "While the application still writes")]
 struct Follow {
-    /// Import rows as they are added, until Ctrl-C; the next run goes on. Makes a trigger and a table in the source: needs TRIGGER on the table, and CREATE on its schema
+    /// Import rows as they are added, until Ctrl-C. The next run goes on. This creates a trigger
+    /// and a table in the source, and needs TRIGGER on the table and CREATE on its schema
     #[arg(long, conflicts_with_all = ["from_pgmq", "finish", "stop_following"])]
     follow: bool,
-    /// With --follow: end when the rows that are there are imported; the trigger stays
+    /// With --follow: stop when all present rows are imported. The trigger stays
     #[arg(long, requires = "follow")]
     until_caught_up: bool,
-    /// The application does not write to the source any more: import the last rows, remove the trigger, carry over checkpoints and dead letters
+    /// Import the last rows, remove the trigger, and import checkpoints and dead letters. Use this
+    /// when the application no longer writes to the source
     #[arg(long, conflicts_with_all = ["from_pgmq", "stop_following"])]
     finish: bool,
     /// Remove the trigger and its table without importing the last rows
@@ -154,34 +166,35 @@ impl Follow {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Checkpoints and dead letters of the old event bus")]
 struct Carried {
-    /// A table or view with its checkpoints: a subscriber is made for each
+    /// A table or view with the checkpoints. A subscriber is created for each
     #[arg(long, value_name = "TABLE")]
     checkpoints_table: Option<String>,
-    /// The subscriber
+    /// The column with the subscriber
     #[arg(long, value_name = "COLUMN", default_value = "subscriber_id")]
     checkpoint_subscriber_column: String,
-    /// The sequence up to which the subscriber has handled everything
+    /// The column with the sequence up to which the subscriber has handled everything
     #[arg(long, value_name = "COLUMN", default_value = "last_global_sequence")]
     checkpoint_sequence_column: String,
-    /// A table or view with its dead letters
+    /// A table or view with the dead letters
     #[arg(long, value_name = "TABLE")]
     dead_letters_table: Option<String>,
-    /// The subscriber
+    /// The column with the subscriber
     #[arg(long, value_name = "COLUMN", default_value = "subscriber_id")]
     letter_subscriber_column: String,
-    /// The id of the event
+    /// The column with the event's id
     #[arg(long, value_name = "COLUMN", default_value = "event_id")]
     letter_event_column: String,
-    /// The last error; of this and the following, '' says that there is none
+    /// The column with the last error. For this option and the following ones, '' means that there
+    /// is no such column
     #[arg(long, value_name = "COLUMN", default_value = "error_message")]
     letter_error_column: String,
-    /// How often it was tried
+    /// The column with the number of attempts
     #[arg(long, value_name = "COLUMN", default_value = "retry_count")]
     letter_attempts_column: String,
-    /// When it became a dead letter
+    /// The column with the time at which the event became a dead letter
     #[arg(long, value_name = "COLUMN", default_value = "created_at")]
     letter_created_column: String,
-    /// When it was tried last
+    /// The column with the time of the last attempt
     #[arg(long, value_name = "COLUMN", default_value = "last_retry_at")]
     letter_updated_column: String,
 }
@@ -376,7 +389,7 @@ impl Import {
     }
 }
 
-/// A stage is said once, also when its details change.
+/// Removes the details of a stage: a stage is announced once, also if its details change.
 fn stage_only(stage: ImportStage) -> ImportStage {
     match stage {
         ImportStage::Waiting { pid, .. } => ImportStage::Waiting { pid, seconds: 0 },

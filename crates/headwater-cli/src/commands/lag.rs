@@ -21,10 +21,10 @@ use crate::failure::Failure;
 use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 
-/// Clears the terminal and goes to its corner.
+/// Clears the terminal and moves the cursor to its top left corner.
 const REDRAW: &str = "\x1b[2J\x1b[H";
 
-/// Show how far subscribers are behind, of one namespace or of all
+/// Show how far behind subscribers are, of one namespace or of all
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,45 +33,48 @@ Examples:
   headwater lag -n shop --partitions
   headwater lag --watch --interval 10s --json >> lag.jsonl
 
-BEHIND and WAITING count sequences: at most so many events. FOR is the age of the oldest of them.
-Queues have a table of their own: see `headwater queue`. Of a subscriber with partitions, the one that is furthest behind stands for all; --partitions shows
-each, and --json always has them. Whoever holds a log back is named, with the statement that ends
+BEHIND and WAITING count sequences, so there are at most that many events. FOR is the age of the
+oldest of them. Queues are shown in their own table: see `headwater queue`. A subscriber with
+partitions is shown by the partition that is furthest behind; --partitions shows each partition, and
+--json always has all of them. The output names who holds a log back, with the statement that ends
 it.")]
 pub(crate) struct Lag {
-    /// The namespace; without it, all
+    /// The namespace [default: all]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// A line for each partition of subscribers that have some
+    /// Show one line per partition, for subscribers with partitions
     #[arg(long)]
     partitions: bool,
-    /// Again and again, until Ctrl-C: redrawn in a terminal, else one line a subscriber
+    /// Repeat until Ctrl-C. A terminal is redrawn; otherwise, each time prints one line per
+    /// subscriber
     #[arg(long)]
     watch: bool,
-    /// How often
+    /// The time between two looks
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_short, requires = "watch")]
     interval: Duration,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 struct Lags {
-    /// Each namespace with those who hold it back, and its subscribers.
+    /// Each namespace with its holders and its subscribers.
     namespaces: Vec<(String, Vec<Holder>, Vec<SubscriberLag>)>,
-    /// Who holds all namespaces back.
+    /// Holders of all namespaces.
     of_all: Vec<Holder>,
 }
 
 struct SubscriberLag {
     info: SubscriberInfo,
-    /// Empty, if it is not partitioned or its partitions were not asked for.
+    /// Empty if the subscriber is not partitioned, or if its partitions were not asked for.
     partitions: Vec<PartitionInfo>,
-    /// If it is shared.
+    /// The queue, if the subscriber is shared.
     queue: Option<QueueInfo>,
 }
 
 impl SubscriberLag {
-    /// What is shown: its partitions, each with its number, position and lag; or itself.
+    /// The rows to show, with state, position and lag: one per partition, or one for the
+    /// subscriber.
     fn rows(&self) -> Vec<(Option<&PartitionInfo>, &'static str, u64, u64)> {
         if self.partitions.is_empty() {
             let state = self.queue.as_ref().map_or(view::state(&self.info), view::queue_state);
@@ -115,17 +118,17 @@ impl Lag {
     }
 
     async fn look(&self, headwater: &Headwater) -> Result<Lags, Failure> {
-        // Of all namespaces, only those that somebody holds are asked by whom.
+        // Only namespaces that somebody holds are asked for their holders.
         let (all, queues, held) = match &self.namespace {
             Some(name) => {
                 let store = headwater.namespace(name).await?.subscribers();
                 let all = store.subscribers().await?.into_iter().map(|info| (name.clone(), info)).collect();
-                (all, headwater.queues(name, None).await?, BTreeSet::from([name.clone()]))
+                (all, headwater.admin().queues_of(name, None).await?, BTreeSet::from([name.clone()]))
             }
             None => {
-                let held = headwater.namespace_statuses().await?.into_iter().filter(|status| status.is_held);
+                let held = headwater.admin().namespace_statuses().await?.into_iter().filter(|status| status.is_held);
                 let held = held.map(|status| status.name).collect();
-                (headwater.subscribers().await?, headwater.queues_of_all().await?, held)
+                (headwater.admin().subscribers().await?, headwater.admin().queues().await?, held)
             }
         };
         let of_all = held::holders_of_all(headwater).await?;
@@ -139,7 +142,7 @@ impl Lag {
                     let store = headwater.namespace(&name).await?.subscribers();
                     match store.group(&info.subscriber_id).await {
                         Ok(group) => group.partitions,
-                        // It was removed since.
+                        // The subscriber was removed in the meantime.
                         Err(SubscriberError::NotFound(_)) => continue,
                         Err(error) => return Err(error.into()),
                     }
@@ -206,7 +209,7 @@ fn table(output: &mut Output, lags: &Lags, by_partition: bool) -> Result<(), Fai
     let mut namespaces = lags.namespaces.iter();
     namespaces.try_for_each(|(namespace, holders, _)| held::print(output, namespace, holders))?;
     if lags.namespaces.iter().any(|(_, holders, _)| !holders.is_empty()) {
-        // The session that holds all of them was named there.
+        // The session that holds all namespaces is named there already.
         return Ok(());
     }
     held::print(output, held::ALL, &lags.of_all)

@@ -9,7 +9,8 @@ use crate::output::Output;
 
 /// Bring the database's schema to this version of Headwater
 ///
-/// Does nothing if it is there already. Safe while applications run, and from several places at once.
+/// Does nothing if the schema is up to date. It is safe while applications run, and while other
+/// processes migrate too.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater migrate --database-url postgres://app@db.internal/app")]
 pub(crate) struct Migrate {}
@@ -25,7 +26,7 @@ impl Migrate {
     }
 }
 
-/// Migrates, and says what that did.
+/// Migrates, and returns a text that says what changed.
 pub(crate) async fn migrate(headwater: &Headwater) -> Result<String, Failure> {
     let migrated = headwater.migrate().await?;
     Ok(match (migrated.from, migrated.to) {

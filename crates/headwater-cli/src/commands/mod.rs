@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands: one file or folder each.
 
 pub(crate) mod append;
 pub(crate) mod audit;
@@ -34,7 +34,7 @@ use crate::failure::Failure;
 pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     let connection = cli.connection;
     match cli.command {
-        // These have work to finish when they are interrupted.
+        // These commands have work to finish when they are interrupted.
         #[cfg(feature = "up")]
         Command::Up(up) => up.run(&connection).await,
         Command::Append(append) => append.run(&connection).await,
@@ -65,7 +65,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Ends at Ctrl-C, with the exit code that says so.
+/// Runs a command. Ctrl-C ends it at once, with the exit code for an interruption.
 async fn interruptible(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     tokio::select! {
         outcome = command => outcome,

@@ -20,7 +20,8 @@ use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 use crate::progress::Progress;
 
-/// Create, list, show, change, rename, drop, export and import namespaces: isolated logs with their own settings
+/// Create, list, show, change, rename, drop, export and import namespaces: isolated logs with their
+/// own settings
 #[derive(Debug, Subcommand)]
 pub(crate) enum Namespace {
     Create(Create),
@@ -34,27 +35,29 @@ pub(crate) enum Namespace {
     Import(Import),
 }
 
-/// Create a namespace, or accept the one that is there
+/// Create a namespace, or accept the one that exists
 ///
-/// A setting that is given but differs from what is there is an error; one that is left out takes its default, or
-/// stays as it is.
+/// If the namespace exists, a setting that you give and that differs is an error. A setting that
+/// you leave out stays as it is, or takes its default in a new namespace.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater namespace create shop
   headwater namespace create ledger --ordering gapless --retention 120mo --metadata '{\"owner\": \"finance\"}'")]
 pub(crate) struct Create {
-    /// 1 to 48 characters: lowercase letters, digits, - and _, starting with a letter
+    /// The name: 1 to 48 characters. Lowercase letters, digits, - and _, starting with a letter
     name: String,
-    /// sequence: writers never wait for each other, a rollback leaves a gap; gapless: no gaps, writers wait [default:
-    /// sequence]
+    /// sequence: writers never wait for each other, and a rollback leaves a gap. gapless: no gaps,
+    /// but writers wait for each other [default: sequence]
     #[arg(long, value_name = "sequence|gapless", value_parser = ordering)]
     ordering: Option<Ordering>,
-    /// Who makes the partitions of coming months; pg_partman must be installed in the database [default: built-in]
-    #[arg(long, value_name = "built-in|pg_partman", value_parser = partitions)]
-    partitions: Option<MonthsMadeBy>,
-    /// shared: its events are in months that it shares with other namespaces; own: it has months of its own, for a
-    /// namespace that is much larger than the others [default: shared; own with pg_partman]
+    /// Who makes the coming months. built-in: Headwater. pg_partman: the extension, which must be
+    /// installed in the database [default: built-in]
+    #[arg(long = "months", value_name = "built-in|pg_partman", value_parser = months_made_by)]
+    months_made_by: Option<MonthsMadeBy>,
+    /// shared: its events are in months that it shares with other namespaces. own: it has its own
+    /// months, for a namespace that is much larger than the others [default: shared; own with
+    /// pg_partman]
     #[arg(long, value_name = "shared|own", value_parser = storage)]
     storage: Option<Storage>,
     #[command(flatten)]
@@ -65,7 +68,7 @@ pub(crate) struct Create {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater namespace list --json | jq -r .name")]
 pub(crate) struct List {
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -76,15 +79,15 @@ pub(crate) struct List {
 pub(crate) struct Show {
     /// The namespace
     name: String,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Change settings of a namespace; those left out stay
+/// Change settings of a namespace. Settings that are left out stay as they are
 ///
-/// Applications that have the namespace open see the new settings when they open it again. The ordering cannot be
-/// changed.
+/// Applications that have the namespace open see the new settings when they open it again. The
+/// ordering cannot be changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -101,11 +104,12 @@ pub(crate) struct Set {
     keep_for_ever: bool,
 }
 
-/// Move a namespace to tables of its own, or to those that namespaces share, while it is in use
+/// Move a namespace to its own tables, or to the shared tables, while it is in use
 ///
-/// Events are copied, then appends wait for a fraction of a second while the namespace is switched over. If it is
-/// interrupted, run it again: it goes on where it stopped. To ask for the storage that the namespace still has takes back
-/// a move that has not switched yet. Only the owner of Headwater's tables can.
+/// The events are copied first. Then appends wait for a fraction of a second while the namespace is
+/// switched over. If the command is interrupted, run it again: it goes on where it stopped. To
+/// cancel a move that has not switched over yet, ask for the storage that the namespace still has.
+/// Only the owner of Headwater's tables can do this.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -114,17 +118,19 @@ Examples:
 pub(crate) struct SetStorage {
     /// The namespace
     name: String,
-    /// shared: its events are in months that it shares with other namespaces; own: it has months of its own
+    /// shared: its events are in months that it shares with other namespaces. own: it has its own
+    /// months
     #[arg(value_name = "shared|own", value_parser = storage)]
     storage: Storage,
-    /// How long to try while transactions that append to it are in the way
+    /// How long to try while transactions that append to the namespace are in the way
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration::parse)]
     patience: Duration,
 }
 
 /// Remove a namespace for good, with all its events, subscribers, dead letters and schedules
 ///
-/// Only the owner of Headwater's tables can. It is refused while nodes of the namespace are alive, unless it is forced.
+/// Only the owner of Headwater's tables can do this. While nodes of the namespace are alive, it is
+/// refused unless you give --force.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater namespace drop old-shop --confirm old-shop")]
 pub(crate) struct Drop {
@@ -133,15 +139,15 @@ pub(crate) struct Drop {
     /// The name of the namespace again
     #[arg(long, value_name = "NAME")]
     confirm: Option<String>,
-    /// Although nodes of it are alive
+    /// Remove the namespace even if its nodes are alive
     #[arg(long)]
     force: bool,
 }
 
 /// Give a namespace another name
 ///
-/// Events, subscribers, schedules and grants stay as they are. Programs that run know the old name, so it is refused while
-/// nodes live or leases are held.
+/// Events, subscribers, schedules and grants stay as they are. Running programs know only the old
+/// name, so the command is refused while nodes are alive or leases are held.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater namespace rename shop store")]
 pub(crate) struct Rename {
@@ -149,17 +155,19 @@ pub(crate) struct Rename {
     name: String,
     /// Its new name
     new_name: String,
-    /// Rename it though it is in use: programs lose their leases, and fail until they use the new name
+    /// Rename the namespace even if it is in use. Programs lose their leases, and fail until they
+    /// use the new name
     #[arg(long)]
     force: bool,
 }
 
 /// Write a whole namespace as JSON lines
 ///
-/// One snapshot: settings, events with their sequences, versions, ids and times, streams, subscribers with their
-/// positions, dead letters, schedules, and events that wait to be due. Nodes, leases, claims and grants are left out: queues begin again after
-/// the last event up to which all is settled. What transactions commit that are open now is not in it, so stop
-/// producers first if nothing may be missing.
+/// The export is one snapshot. It has the settings, the events with their sequences, versions, ids
+/// and times, the streams, the subscribers with their positions, the dead letters, the schedules,
+/// and the events that are not due yet. Nodes, leases, claims and grants are left out, so a queue
+/// begins again after the last event up to which everything is settled. Events of transactions that
+/// are open now are not in the export. Stop producers first if nothing may be missing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -168,43 +176,45 @@ Examples:
 pub(crate) struct Export {
     /// The namespace
     name: String,
-    /// A new file [default: standard output]
+    /// The file to create [default: standard output]
     file: Option<PathBuf>,
 }
 
-/// Make a namespace of an export
+/// Create a namespace from an export
 ///
-/// All of it or nothing. The name must not be taken. Schedules go on as they were, so pause them first if the
-/// exported namespace still runs.
+/// Imports everything or nothing. The name must not be taken. Schedules go on as they were: if the
+/// exported namespace is still in use, pause its schedules first.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater namespace import shop.jsonl
   zstd -dc shop.jsonl.zst | headwater namespace import - --as shop-copy")]
 pub(crate) struct Import {
-    /// The file; -: standard input
+    /// The file, or - for standard input
     file: PathBuf,
-    /// The name of the new namespace [default: that of the exported one]
+    /// The name of the new namespace [default: the name of the exported namespace]
     #[arg(long = "as", value_name = "NAME")]
     new_name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct Settings {
-    /// Whether SQL callers wake readers from within their transaction; false makes concurrent SQL writers faster
+    /// Whether SQL callers wake readers in their own transaction. false makes concurrent SQL
+    /// writers faster
     #[arg(long, value_name = "true|false")]
     notify: Option<bool>,
-    /// How long events are kept, as 6mo or 180d, a month at least; without it, for ever. A month counts as 31 days
+    /// How long events are kept, such as 6mo or 180d: at least a month. A month counts as 31 days
+    /// [default: for ever]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_retention)]
     retention: Option<Duration>,
-    /// The largest payload of an event
+    /// The largest payload that an event may have
     #[arg(long, value_name = "N")]
     max_payload_bytes: Option<u32>,
-    /// Whatever you want to note: a JSON object
+    /// Your own notes about the namespace: a JSON object
     #[arg(long, value_name = "JSON", value_parser = metadata)]
     metadata: Option<Json>,
-    /// types: keep an index of events by type, so that filtered reads and claims find rare types at once; each event
-    /// costs one more row [default: none]
+    /// types: keep an index of events by type, so that filtered reads and claims find rare types at
+    /// once. Each event then costs one more row [default: none]
     #[arg(long, value_name = "none|types", value_parser = index)]
     index: Option<Index>,
 }
@@ -222,18 +232,18 @@ impl Namespace {
             Namespace::Show(show) => show.run(&headwater, &mut output).await?,
             Namespace::Drop(drop) => {
                 drop.check()?;
-                headwater.drop_namespace(&drop.name, drop.force).await?;
+                headwater.admin().drop_namespace(&drop.name, drop.force).await?;
                 output.line(format_args!("namespace {} is gone", drop.name))?;
             }
             Namespace::SetStorage(set) => set.run(&headwater, &mut output).await?,
             Namespace::Rename(rename) => {
-                let info = headwater.rename_namespace(&rename.name, &rename.new_name, rename.force).await?;
+                let info = headwater.admin().rename_namespace(&rename.name, &rename.new_name, rename.force).await?;
                 output.line(format_args!("namespace {} is now {}", rename.name, info.name))?;
             }
             Namespace::Export(export) => export.run(&headwater).await?,
             Namespace::Import(import) => import.run(&headwater, &mut output).await?,
             Namespace::Set(set) => {
-                let info = headwater.alter_namespace(&set.name, set.changes()?).await?;
+                let info = headwater.admin().alter_namespace(&set.name, set.changes()?).await?;
                 output.line(format_args!("namespace {}: {}", info.name, summary(&info)))?;
             }
         }
@@ -246,7 +256,8 @@ impl SetStorage {
     async fn run(&self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let mut progress = Progress::new(None);
         let mut copied = 0;
-        let moved = headwater.set_storage(&self.name, self.storage, self.patience, |step| {
+        let admin = headwater.admin();
+        let moved = admin.set_storage(&self.name, self.storage, self.patience, |step| {
             copied += step.events;
             let events = plural(copied, "event");
             match &*step.step {
@@ -267,8 +278,18 @@ impl SetStorage {
 impl Create {
     fn config(self) -> NamespaceConfig {
         let Settings { notify, retention, max_payload_bytes, metadata, index } = self.settings;
-        let Create { name, ordering, partitions, storage, .. } = self;
-        NamespaceConfig { name, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage, index }
+        let Create { name, ordering, months_made_by, storage, .. } = self;
+        NamespaceConfig {
+            name,
+            ordering,
+            notify,
+            retention,
+            max_payload_bytes,
+            metadata,
+            months_made_by,
+            storage,
+            index,
+        }
     }
 }
 
@@ -305,7 +326,7 @@ impl Export {
         let writers = headwater.namespace(&self.name).await?.horizon().await?.writers;
         if !writers.is_empty() {
             let count = plural(writers.len() as u64, "open transaction");
-            eprintln!("warning: {count} may have appended: what is committed from now on is not in the export");
+            eprintln!("warning: {count} may have appended: events that commit from now on are not in the export");
         }
         let mut out: Box<dyn Write> = match &self.file {
             Some(path) => Box::new(File::create_new(path).map_err(|error| failed("create", path, &error))?),
@@ -313,6 +334,7 @@ impl Export {
         };
         let mut buffer = BufWriter::with_capacity(256 * 1024, &mut out);
         let written = headwater
+            .admin()
             .export_namespace(&self.name, |line| {
                 buffer.write_all(line.as_bytes())?;
                 buffer.write_all(b"\n")
@@ -340,12 +362,12 @@ impl Import {
             let file = File::open(&self.file).map_err(|error| failed("open", &self.file, &error))?;
             Box::new(BufReader::with_capacity(256 * 1024, file))
         };
-        let (info, read) = headwater.import_namespace(reader.lines(), self.new_name.as_deref()).await?;
+        let (info, read) = headwater.admin().import_namespace(reader.lines(), self.new_name.as_deref()).await?;
         let (events, rows) = (plural(read.events, "event"), plural(read.rows, "row"));
         if info.storage == Storage::Own {
             let shared = format_args!("headwater namespace set-storage {} shared", info.name);
             eprintln!(
-                "it has tables of its own, since shared months of the past take no more events; to share: {shared}"
+                "it has its own tables, because past shared months take no more events; to share tables: {shared}"
             );
         }
         output.line(format_args!("namespace {} is there: {events}, and {rows} more", info.name))
@@ -358,7 +380,7 @@ fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
 
 impl List {
     async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let namespaces = headwater.namespaces().await?;
+        let namespaces = headwater.admin().namespaces().await?;
         if self.json {
             return namespaces.iter().try_for_each(|info| output.json(&info_json(info)));
         }
@@ -397,14 +419,14 @@ impl Show {
             ["max payload".into(), format!("{} bytes", info.max_payload_bytes)],
             ["notify".into(), info.notify.to_string()],
             ["metadata".into(), printable(info.metadata.as_str())],
-            ["partitions".into(), info.partitions.as_str().into()],
+            ["months made by".into(), info.months_made_by.as_str().into()],
             ["storage".into(), info.storage.as_str().into()],
             ["index".into(), shown_index(info)],
             ["created".into(), info.created_at.format("%F %T UTC").to_string()],
             ["head".into(), horizon.head.to_string()],
             ["horizon".into(), horizon.horizon.to_string()],
         ])?;
-        held::print(output, &self.name, &headwater.holders(Some(&self.name)).await?)
+        held::print(output, &self.name, &headwater.admin().holders(Some(&self.name)).await?)
     }
 }
 
@@ -414,7 +436,7 @@ fn summary(info: &NamespaceInfo) -> String {
     format!("ordering {ordering}, events kept {kept}, payloads up to {bytes} bytes, notify {notify}")
 }
 
-/// What it keeps an index of, and how far that is if reads cannot use it.
+/// The index that the namespace keeps, with its state if reads cannot use it yet.
 fn shown_index(info: &NamespaceInfo) -> String {
     match info.index_state {
         IndexState::None | IndexState::Ready => info.index.as_str().into(),
@@ -432,7 +454,7 @@ fn info_json(info: &NamespaceInfo) -> Value {
         "max_payload_bytes": info.max_payload_bytes,
         "metadata": info.metadata,
         "created_at": info.created_at,
-        "partitions": info.partitions.as_str(),
+        "months_made_by": info.months_made_by.as_str(),
         "storage": info.storage.as_str(),
         "index": info.index.as_str(),
         "index_state": info.index_state.as_str(),
@@ -443,7 +465,7 @@ fn ordering(text: &str) -> Result<Ordering, String> {
     text.parse().map_err(|error: headwater::admin::AdminError| error.to_string())
 }
 
-fn partitions(text: &str) -> Result<MonthsMadeBy, String> {
+fn months_made_by(text: &str) -> Result<MonthsMadeBy, String> {
     text.parse().map_err(|error: headwater::admin::AdminError| error.to_string())
 }
 

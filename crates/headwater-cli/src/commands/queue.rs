@@ -13,19 +13,22 @@ use crate::failure::{Exit, Failure};
 use crate::held;
 use crate::output::{Output, grouped, printable, shortened, width};
 
-/// Show the queues of shared subscribers: who works, what waits, what is claimed, what is to come
-/// again, who holds them
+/// Show the queues of shared subscribers: workers, waiting and claimed events, retries, and who
+/// holds them back
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater queue -n shop
   headwater queue -n shop mailer --json | jq .held_by
 
-TAKES are the event types that the queue takes (*: all). WORKERS are nodes that run a worker of it,
-and other workers that hold claims. WAITING counts sequences that nobody has claimed: at most so
-many events. FOR is the age of the oldest of them. IN FLIGHT: at most so many events in claims that
-are held. LEFT BEHIND: types that no worker has claimed yet, though others were. RATE/S is what the
-nodes handle.")]
+  TAKES        the event types that the queue takes (*: all)
+  WORKERS      nodes that run a worker of the queue, and other workers that hold claims
+  WAITING      sequences that nobody has claimed: at most that many events wait
+  FOR          the age of the oldest waiting event
+  IN FLIGHT    at most that many events are in claims that workers hold
+  RETRIES      events that are to be delivered again
+  LEFT BEHIND  types that no worker has claimed yet, although events of other types were claimed
+  RATE/S       events per second that the nodes handle")]
 pub(crate) struct Queue {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
@@ -33,7 +36,7 @@ pub(crate) struct Queue {
     /// Only this subscriber
     #[arg(value_name = "SUBSCRIBER")]
     subscriber: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -62,12 +65,12 @@ impl Queue {
     }
 
     async fn look(&self, headwater: &Headwater) -> Result<(Vec<QueueInfo>, Vec<Holder>), Failure> {
-        let queues = headwater.queues(&self.namespace, self.subscriber.as_deref()).await?;
+        let queues = headwater.admin().queues_of(&self.namespace, self.subscriber.as_deref()).await?;
         Ok((queues, held::holders(headwater, &self.namespace).await?))
     }
 }
 
-/// Queues as what they are, in every list.
+/// Prints the table of queues, which is the same in every list.
 pub(crate) fn table<'q>(output: &mut Output, queues: impl IntoIterator<Item = &'q QueueInfo>) -> Result<(), Failure> {
     let heading = [
         "NAMESPACE",
@@ -102,7 +105,7 @@ pub(crate) fn table<'q>(output: &mut Output, queues: impl IntoIterator<Item = &'
     output.table(&[heading.map(String::from)].into_iter().chain(rows).collect::<Vec<_>>())
 }
 
-/// Some event types. A list may be long: `--json` has all.
+/// Formats event types. A long list is cut for a terminal; `--json` has all types.
 pub(crate) fn types(types: &[String]) -> String {
     let all = printable(&types.join(" "));
     width().map_or(all.clone(), |width| shortened(&all, (width / 4).max(20)))

@@ -1,4 +1,4 @@
-//! `headwater revoke`: takes grants of a role back.
+//! `headwater revoke`: takes back the grants of a role.
 
 use clap::Args;
 use headwater::admin::GrantKind;
@@ -10,7 +10,8 @@ use crate::output::{Output, plural};
 
 /// Take back what a role was granted in a namespace
 ///
-/// What it has open goes on until its next statement, which is refused. DROP ROLE works once nothing is granted to the role any more.
+/// An open session of the role goes on until its next statement, which is refused. DROP ROLE works
+/// when the role has no grant left.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,14 +32,14 @@ pub(crate) struct Revoke {
 impl Revoke {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
-        let revoked = headwater.revoke(&self.namespace, &self.role, self.kind).await?;
+        let revoked = headwater.admin().revoke(&self.namespace, &self.role, self.kind).await?;
         headwater.shutdown().await;
         if revoked == 0 {
             return Err(Failure::new(
                 Exit::NotFound,
                 format!("role {:?} has no such grant in namespace {:?}", self.role, self.namespace),
             )
-            .help(format!("see which there are with `headwater grants --namespace {}`", self.namespace)));
+            .help(format!("list the grants with `headwater grants --namespace {}`", self.namespace)));
         }
         let mut output = Output::new();
         let (role, namespace) = (&self.role, &self.namespace);

@@ -19,9 +19,9 @@ Examples:
   headwater status
   headwater status --json | jq '.namespaces[] | select(.head > .horizon)'
 
-Of a database that is not migrated it shows what there is, and exits with 6.")]
+If the database is not migrated, it shows only the server, and the exit code is 6.")]
 pub(crate) struct Status {
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -29,11 +29,11 @@ pub(crate) struct Status {
 impl Status {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
-        let server = headwater.status().await?;
+        let server = headwater.admin().status().await?;
         if !server.durable {
             eprintln!("warning: fsync or synchronous_commit is off: a crash of the machine loses committed events");
         }
-        // What there is to show of a schema that is missing, or not ours, is shown before that ends the command.
+        // If the schema is missing or of another version, show the server before the command fails.
         let seen = held::unless_locked(&headwater, look(&headwater)).await;
         let mut output = Output::new();
         if self.json {
@@ -52,26 +52,27 @@ struct Known {
     name: String,
     ordering: &'static str,
     horizon: Horizon,
-    /// Who holds it back; empty if nobody holds it alone.
+    /// Who holds this namespace back. Empty if nobody holds it in particular.
     holders: Vec<Holder>,
 }
 
-/// What there is to know of all namespaces.
+/// What is known about all namespaces.
 #[derive(Default)]
 struct Seen {
     namespaces: Vec<Known>,
-    /// Who holds all of them back: locks on tables, standbys that commits wait for.
+    /// Holders of all namespaces: locks on tables, and standbys that commits wait for.
     of_all: Vec<Holder>,
 }
 
-/// A few statements, however many namespaces there are: only those that somebody holds are asked one by one.
+/// Looks at all namespaces with a few statements. Only namespaces that somebody holds are asked one
+/// by one.
 async fn look(headwater: &Headwater) -> Result<Seen, Failure> {
-    let statuses = headwater.namespace_statuses().await?;
-    let of_all = headwater.holders(None).await?;
+    let statuses = headwater.admin().namespace_statuses().await?;
+    let of_all = headwater.admin().holders(None).await?;
     let mut namespaces = Vec::new();
     for status in statuses {
         let (horizon, holders) = if status.is_held {
-            (horizon(headwater, &status.name).await?, headwater.holders(Some(&status.name)).await?)
+            (horizon(headwater, &status.name).await?, headwater.admin().holders(Some(&status.name)).await?)
         } else {
             let end = status.last_sequence;
             (Horizon { head: end, horizon: end, writers: Vec::new() }, Vec::new())
@@ -81,12 +82,13 @@ async fn look(headwater: &Headwater) -> Result<Seen, Failure> {
     Ok(Seen { namespaces, of_all })
 }
 
-/// How far a log is settled. While nobody writes, its head is the last event that can be read: sequences beyond were handed out to transactions that were rolled
-/// back, and shown they would look like a stall.
+/// Returns how far a log is settled. While nobody writes, the head is the last event that can be
+/// read. Later sequences were handed out to transactions that were rolled back, and would look like
+/// a stall.
 pub(crate) async fn horizon(headwater: &Headwater, namespace: &str) -> Result<Horizon, Failure> {
-    // First, so that whatever is beyond the horizon was there when that was looked at.
-    let end = headwater.log_end(namespace).await?;
-    let horizon = headwater.horizon(namespace).await?;
+    // Look at the end first: an event beyond the horizon was then there when the horizon was read.
+    let end = headwater.admin().log_end(namespace).await?;
+    let horizon = headwater.admin().horizon(namespace).await?;
     let head = if horizon.writers.is_empty() { end.max(horizon.horizon) } else { horizon.head };
     Ok(Horizon { head, ..horizon })
 }
@@ -116,7 +118,7 @@ fn print(output: &mut Output, server: &ServerStatus, seen: Option<&Seen>) -> Res
     output.table(&[heading].into_iter().chain(rows).collect::<Vec<_>>())?;
     namespaces.iter().try_for_each(|known| held::print(output, &known.name, &known.holders))?;
     if namespaces.iter().any(|known| !known.holders.is_empty()) {
-        // The session that holds all of them was named there.
+        // The session that holds all namespaces is named there already.
         return Ok(());
     }
     held::print(output, held::ALL, of_all)
@@ -145,7 +147,7 @@ fn json(server: &ServerStatus, seen: &Seen) -> Value {
     })
 }
 
-/// Head, horizon and pending writers, as fields to add to an object.
+/// The head, horizon and pending writers, as fields to add to a JSON object.
 pub(crate) fn horizon_json(horizon: &Horizon) -> Value {
     json!({
         "head": horizon.head,
@@ -164,7 +166,7 @@ pub(crate) fn writer_json(writer: &Writer) -> Value {
     })
 }
 
-/// The process, its application, and for how long its transaction is open.
+/// Names the process, its application, and how long its transaction has been open.
 pub(crate) fn describe_writer(writer: &Writer) -> String {
     let application = writer.application_name.as_deref().map(printable).filter(|name| !name.is_empty());
     let who = match (writer.pid, application) {

@@ -1,9 +1,10 @@
 //! `headwater up`
 //!
-//! Who has authority: this process over the server that it started, and nobody over one that it did not. It ends with 0 when it
-//! is told to (Ctrl-C, SIGTERM, or the terminal closing), and then the server is stopped fast, which keeps all that
-//! is committed. A server that ends by itself ends this process with 1: whoever supervises it starts both again. If this
-//! process is killed outright, the server's watchdog stops it.
+//! This process has authority over the server that it started, and over no other server. It ends
+//! with 0 when it is told to (Ctrl-C, SIGTERM, or a closed terminal). It then stops the server
+//! fast, which keeps everything that is committed. If the server ends by itself, this process ends
+//! with 1, and a supervisor can start both again. If this process is killed, the server's watchdog
+//! stops the server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,20 +23,23 @@ use crate::live_args::LiveKind;
 use crate::output::Output;
 use crate::signals::StopSignals;
 
-/// How often to look whether the server still runs.
+/// The time between two checks that the server still runs.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Run Headwater in this terminal, with a PostgreSQL of its own
+/// Run Headwater in this terminal, with its own PostgreSQL
 ///
-/// Starts a durable PostgreSQL server from the binaries on this machine (as an unprivileged user if you are root),
-/// brings its schema up to date, prints its DATABASE_URL on standard output, and stays until Ctrl-C. The data is
-/// kept. The server listens on 127.0.0.1 only, and asks for a password, which is made at the first start: the printed url
-/// holds it, only the user that the server runs as can read its file (pgdata/headwater.password in the data folder), and the
-/// other commands find it by themselves in the same data folder. Events that were emitted with a due time are
-/// delivered at that time, and schedules are fired, in all namespaces.
+/// Starts a durable PostgreSQL server from the binaries on this machine (as an unprivileged user if
+/// you are root). Brings its schema up to date, prints its DATABASE_URL to standard output, and
+/// runs until Ctrl-C. The data is kept. In all namespaces, events with a due time are delivered at
+/// that time, and schedules are fired.
 ///
-/// With --database-url or DATABASE_URL, that database is migrated and used, no server is started, and what is printed
-/// leaves its password out.
+/// The server listens only on 127.0.0.1, and asks for a password, which is created at the first
+/// start. The printed URL contains it. Only the user that runs the server can read the password's
+/// file (pgdata/headwater.password in the data folder). Other commands find it by themselves if
+/// they use the same data folder.
+///
+/// With --database-url or DATABASE_URL, that database is migrated and used. No server is started,
+/// and the printed URL does not contain the password.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,24 +49,25 @@ Examples:
   headwater up --data-dir /srv/headwater --port 0
   headwater up --database-url postgres://app@db.internal/app")]
 pub(crate) struct Up {
-    /// Where the data is kept [default: /var/lib/headwater for root, else $XDG_DATA_HOME/headwater or
-    /// ~/.local/share/headwater]
+    /// Where the data is kept [default: /var/lib/headwater for root, else $XDG_DATA_HOME/headwater
+    /// or ~/.local/share/headwater]
     #[arg(long, env = data_dir::ENV, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The port to listen on; 0: any that is free
+    /// The port to listen on. 0: any free port
     #[arg(long, default_value_t = LOCAL_PORT)]
     port: u16,
-    /// A namespace to create unless it is there; may be repeated
+    /// A namespace to create unless it exists; may be repeated
     #[arg(long = "namespace", value_name = "NAME", num_args = 1..)]
     namespaces: Vec<String>,
-    /// cdc: publish all namespaces, so that consumers can follow the WAL (`headwater consume --live cdc`) as roles that own nothing
+    /// cdc: publish all namespaces, so that roles that own no tables can follow the WAL (`headwater
+    /// consume --live cdc`)
     #[arg(long, value_enum, default_value_t)]
     live: LiveKind,
 }
 
 impl Up {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
-        // First of all, so that no signal is missed, nor ends us while the server is being started.
+        // Listen first, so that no signal is missed, and none ends us while the server starts.
         let mut stop = StopSignals::listen()?;
         match connection.given() {
             Some(url) => {
@@ -103,7 +108,7 @@ impl Up {
             failure = ended(&mut server) => Err(failure),
         };
         firing.abort();
-        // If it is told to stop again, the server ends as if its owner were killed.
+        // After a second signal, the server ends as if this process had been killed.
         unless_again(stop, headwater.shutdown()).await?;
         if outcome.is_ok() {
             unless_again(stop, blocking(move || server.stop(Shutdown::Fast))).await??;
@@ -123,7 +128,8 @@ impl Up {
             self.publish(headwater).await?;
         }
         eprintln!("ready; stop with Ctrl-C");
-        // What others wait for: from here on all works. That nobody reads it is no reason to stop.
+        // Other programs wait for this line: everything works from here on. A failed write is
+        // ignored, because it does not matter if nobody reads the line.
         let mut output = Output::new();
         _ = output.line(format_args!("DATABASE_URL={url}")).and_then(|()| output.finish());
         Ok(())
@@ -139,11 +145,12 @@ async fn unless_again<T>(stop: &mut StopSignals, work: impl Future<Output = T>) 
 }
 
 impl Up {
-    /// What a server lacks is said, and nothing ends for it: whoever consumes polls then.
+    /// Publishes all namespaces. If the server cannot provide what is needed, this only prints a
+    /// warning: consumers poll then.
     async fn publish(&self, headwater: &Headwater) -> Result<(), Failure> {
-        let settings = headwater.replication_settings().await?;
+        let settings = headwater.admin().replication_settings().await?;
         for name in &settings.not_published {
-            headwater.publish_namespace(name).await?;
+            headwater.admin().publish_namespace(name).await?;
             eprintln!("namespace {name} is published");
         }
         if settings.wal_level != "logical" {
@@ -153,7 +160,7 @@ impl Up {
     }
 }
 
-/// Fires events when they are due: here, nobody else may run.
+/// Fires events when they are due, because no node may be running.
 fn keep_firing(headwater: &Headwater) -> JoinHandle<()> {
     let headwater = headwater.clone();
     tokio::spawn(async move { headwater.keep_firing_due().await })

@@ -108,7 +108,7 @@ async fn a_namespace_is_created_shown_and_changed() {
     let expected = json!({
         "name": "shop", "id": shown["id"], "ordering": "gapless", "notify": false, "retention_seconds": 180 * 86_400,
         "max_payload_bytes": 2000, "metadata": {"owner": "ada"}, "created_at": shown["created_at"],
-        "head": 0, "horizon": 0, "pending_writers": [], "partitions": "built-in",
+        "head": 0, "horizon": 0, "pending_writers": [], "months_made_by": "built-in",
             "storage": "shared", "index": "none", "index_state": "none",
     });
     assert_eq!(shown, expected);
@@ -154,6 +154,8 @@ async fn a_namespace_that_cannot_be_is_refused() {
     cli.run(["namespace", "create", "Shop"]).fails(2, "[WH002]");
     cli.run(["namespace", "create", "shop", "--ordering", "gapless"]).fails(2, "[WH003]\nhelp: see them with");
     cli.run(["namespace", "create", "x", "--ordering", "random"]).fails(2, "it is sequence or gapless");
+    cli.run(["namespace", "create", "x", "--months", "pg_cron"]).fails(2, "it is built-in or pg_partman");
+    cli.run(["namespace", "create", "x", "--months", "pg_partman"]).fails(2, "[WH034]");
     cli.run(["namespace", "create", "x", "--retention", "180"]).fails(2, "a whole number with s, m, h, d or w");
     cli.run(["namespace", "create", "x", "--retention", "0d"]).fails(2, "[WH002]");
     cli.run(["namespace", "create", "x", "--max-payload-bytes", "0"]).fails(2, "[WH002]");
@@ -202,6 +204,7 @@ fn help_and_version_need_no_database() {
         &["subscribers", "show"],
         &["subscribers", "pause"],
         &["subscribers", "resume"],
+        &["subscribers", "set-types"],
         &["subscribers", "reset"],
         &["subscribers", "remove"],
         &["lag"],

@@ -102,7 +102,8 @@ async fn who_has_the_slot_is_killed_and_the_next_receives() {
     audit.ok();
 }
 
-/// Paused, as by a debugger or a host that is moved, for longer than its lease; its connections stay. Then it goes on.
+/// A node is paused for longer than its lease, as by a debugger or a host that is moved. Its
+/// connections stay open. Then it continues.
 #[tokio::test]
 async fn who_has_the_slot_and_is_paused_is_replaced_and_writes_no_more() {
     let cli = Cli::with_shop().await;

@@ -220,7 +220,7 @@ async fn events_are_chosen_by_place_type_and_stream() {
     }
     let again = cli.consume_all("c", &["--from", "1"]).ok();
     assert_eq!(again.out, "");
-    assert!(again.err.contains("is there and goes on after 5"), "{again:?}");
+    assert!(again.err.contains("exists and goes on after 5"), "{again:?}");
 }
 
 #[tokio::test]

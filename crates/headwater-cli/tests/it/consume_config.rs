@@ -57,7 +57,7 @@ async fn a_file_is_as_strict_as_the_command_line() {
     refused("lease = '1s'", "invalid lease 1s: it is 2 s to 1 hour");
     refused("max-retries = 5", "--exec");
     refused("json = true\nexec = 'true'", "cannot be used with");
-    refused("= 1", "is no TOML");
+    refused("= 1", "is not valid TOML");
     File::new("subscriber = 'm'").consume(&cli, &[]).fails(2, "--namespace");
     cli.run(["consume", "-n", "shop", "-s", "m", "--config", "/nowhere.toml"]).fails(2, "/nowhere.toml");
     assert_eq!(cli.run(["subscribers", "list", "-n", "shop", "--json"]).ok().out, "", "nothing was made");

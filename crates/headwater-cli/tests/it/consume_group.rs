@@ -32,7 +32,8 @@ impl Witness {
         cli.consume("g", &args)
     }
 
-    /// Each event was handled, and those of a key in order, whoever handled them. After a crash, some may have come again.
+    /// Each event was handled, and the events of a key in order, no matter which process handled
+    /// them. After a crash, some may have come again.
     fn is_complete_and_in_order(&self, cli: &Cli) {
         let keys = keys(cli);
         let mut seen = BTreeSet::new();
@@ -205,7 +206,7 @@ async fn partitions_are_assigned_by_hand() {
     let member = cli.consume("g", &["--partitions", "4", "--node", "member"]);
     member.says("has 4 of 4 partitions: 0-3");
     let mixed = cli.consume("g", &["--partitions", "4", "--partition-id", "1"]);
-    mixed.says("others share the partitions of this group out without --partition-id: member");
+    mixed.says("other processes take shares of this group's partitions, without --partition-id: member");
 }
 
 #[tokio::test]
@@ -276,7 +277,8 @@ async fn wrong_partitions_are_refused() {
     assert_eq!(cli.show("g")["partitions"], 4);
 }
 
-/// The log ends with its last event, whatever was handed out beyond: waiting for that would be waiting for ever, and showing it looks like a stall.
+/// The log ends with its last event, even if later sequences were handed out. Waiting for these
+/// would never end, and showing them would look like a stall.
 #[tokio::test]
 async fn sequences_that_were_rolled_back_at_the_end_are_not_waited_for_nor_shown() {
     let cli = Cli::with_shop().await;

@@ -8,7 +8,8 @@ async fn run(session: &mut PgConnection, script: &str) {
     sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(session).await.unwrap();
 }
 
-/// What the doctor finds of a check, with every age old enough; of others' databases and sessions it speaks too.
+/// Returns the doctor's findings for a check. Every age counts as old enough. The doctor also
+/// reports other databases and sessions.
 fn found(cli: &Cli, check: &str) -> Vec<Value> {
     let all = ["doctor", "--json", "--old-transaction", "0s", "--old-writer", "0s", "--retained-bytes", "0"];
     let said = cli.run(all);
@@ -132,6 +133,6 @@ async fn subscribers_due_events_and_nodes_are_looked_at() {
     assert!(message(&found(&cli, "due_events")).starts_with("1 due events"));
     assert!(found(&cli, "stale_nodes").is_empty());
     assert!(found(&cli, "pg_partman").is_empty());
-    run(&mut session, "UPDATE headwater_private.namespaces SET partitions = 'pg_partman'").await;
+    run(&mut session, "UPDATE headwater_private.namespaces SET months_made_by = 'pg_partman'").await;
     assert_eq!(found(&cli, "pg_partman")[0]["mend"], "CREATE EXTENSION pg_partman");
 }

@@ -1,4 +1,5 @@
-//! `headwater doctor` beside a server with a fault: each is made for real, found, and gone when it is mended.
+//! `headwater doctor` on a server with a fault. Each fault is made for real, is found, and is gone
+//! after the repair.
 
 use crate::common::{Cli, Said};
 use serde_json::Value;
@@ -8,7 +9,8 @@ async fn run(session: &mut PgConnection, script: &str) {
     sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(session).await.unwrap();
 }
 
-/// What the doctor finds of a check, as `message (mend)`; with every age old enough. Of others' databases and sessions it speaks too.
+/// Returns the doctor's findings for a check, as `message (mend)`. Every age counts as old enough.
+/// The doctor also reports other databases and sessions.
 fn found(cli: &Cli, check: &str) -> Vec<String> {
     let all = [
         "doctor",

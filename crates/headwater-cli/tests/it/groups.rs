@@ -116,7 +116,9 @@ async fn who_waits_for_a_change_may_go_and_hears_when_it_is_dropped() {
     let waiting = Consumer::start(cli.command(wait));
     waiting.says("are to be given up");
     cli.run(["subscribers", "reset", "-n", "shop", "g", "--to", "beginning", "--yes"]).ok();
-    waiting.wait().fails(5, "the change to 3 partitions was dropped meanwhile\nhelp: a reset does that");
+    waiting
+        .wait()
+        .fails(5, "the change to 3 partitions was dropped meanwhile\nhelp: a reset or another change drops it");
     assert_eq!(cli.group_until("g", |_| true)["change"], json!(null));
 }
 
@@ -124,7 +126,8 @@ async fn who_waits_for_a_change_may_go_and_hears_when_it_is_dropped() {
 async fn what_is_no_group_is_refused() {
     let cli = Cli::with_shop().await;
     cli.consume_all("single", &[]).ok();
-    let no_group = "subscriber \"single\" is exclusive, not partitioned: it is no group [WH013]\nhelp: see which are";
+    let no_group =
+        "subscriber \"single\" is exclusive, not partitioned: it is not a group [WH013]\nhelp: list the groups";
     cli.run(["groups", "show", "-n", "shop", "single"]).fails(5, no_group);
     cli.run(["groups", "resize", "-n", "shop", "single", "--partitions", "2"]).fails(5, no_group);
     cli.run(["groups", "show", "-n", "shop", "nope"]).fails(4, "subscriber \"nope\" does not exist [WH012]");

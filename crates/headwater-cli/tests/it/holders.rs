@@ -14,7 +14,8 @@ async fn pid(session: &mut PgConnection) -> i32 {
     sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(session).await.unwrap()
 }
 
-/// What a command says once a condition holds: what is open for less than a second is not spoken of.
+/// Returns the output of a command once a condition holds. Transactions that are open for less than
+/// a second are not reported.
 fn until(cli: &Cli, args: &[&str], holds: impl Fn(&Said) -> bool) -> Said {
     for _ in 0..200 {
         let said = cli.run(args.iter().copied());

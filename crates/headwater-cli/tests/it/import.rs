@@ -33,7 +33,8 @@ const ARGS: [&str; 15] = [
     "25",
 ];
 
-/// Killed with a batch under way, again and again: nothing is lost, nothing doubled, and the order holds.
+/// An import is killed with a batch in progress, again and again. Nothing is lost, nothing comes
+/// twice, and the order holds.
 #[tokio::test]
 async fn an_import_that_is_killed_goes_on_where_it_was() {
     let cli = Cli::with_shop().await;
@@ -54,7 +55,8 @@ async fn an_import_that_is_killed_goes_on_where_it_was() {
         import.kill().unwrap();
         import.wait().unwrap();
         run(&mut holder, "ROLLBACK").await;
-        // What is stored, and how far the import says it is, are one: also once the killed one's session has noticed.
+        // The stored events and the recorded progress agree, even before the session of the killed
+        // process has noticed.
         let apart = "SELECT count(*) FROM headwater_private.imports i WHERE i.events <> (SELECT count(*) FROM headwater_private.events e WHERE e.headers ? 'import')";
         assert_eq!(count(&mut session, apart).await, 0);
     }
@@ -108,7 +110,8 @@ const EPOCH: &str = "
 
 const FROM_EPOCH: [&str; 6] = ["import", "-n", "shop", "--from-epoch", "--batch", "20"];
 
-/// The whole way, while the application goes on: follow, be killed, switch over, go on where the old bus stopped.
+/// The whole way, while the application keeps writing: follow, be killed, switch over, and continue
+/// where the old bus stopped.
 #[tokio::test]
 async fn an_application_of_epochs_moves_over_while_it_writes() {
     let cli = Cli::with_shop().await;

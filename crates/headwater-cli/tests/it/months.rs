@@ -47,7 +47,7 @@ async fn what_is_held_goes_by_force_alone_and_the_subscriber_shows_it() {
     assert!(preview.out.contains(" is due, held by slow: stands at 1"), "{preview:?}");
     let held = cli.run(["months", "maintain", "-n", "shop", "--json"]).ok().json();
     assert_eq!((&held["trimmed"], &held["held"][1]), (&json!([]), &json!(["slow: stands at 1"])));
-    cli.run(["months", "maintain", "-n", "shop", "--force"]).fails(2, "loses what it has not handled");
+    cli.run(["months", "maintain", "-n", "shop", "--force"]).fails(2, "lose what they have not handled");
     let forced = cli.run(["months", "maintain", "-n", "shop", "--force", "--yes"]).ok();
     assert!(forced.out.contains(": 3 events, lost to slow\n"), "{forced:?}");
     let shown = cli.run(["subscribers", "show", "-n", "shop", "slow", "--json"]).ok().json();

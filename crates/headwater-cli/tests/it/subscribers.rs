@@ -36,7 +36,7 @@ async fn subscribers_are_listed_and_shown() {
     let text = cli.run(["subscribers", "show", "-n", "shop", "behind"]).ok().out;
     assert!(text.contains("\nposition      1\nbehind        2 sequences, "), "{text}");
     running.stop(Signal::TERM).ok();
-    cli.run(["subscribers", "show", "-n", "shop", "nope"]).fails(4, "[WH012]\nhelp: see which there are");
+    cli.run(["subscribers", "show", "-n", "shop", "nope"]).fails(4, "[WH012]\nhelp: list the subscribers with");
     cli.run(["subscribers", "list", "-n", "nope"]).fails(4, "[WH001]");
 }
 
@@ -158,6 +158,42 @@ async fn a_subscriber_in_use_is_removed_by_force_only() {
     cli.consume_all("m", &[]).ok();
     remove(&[]).fails(2, "not confirmed");
     remove(&["--yes"]).ok();
+}
+
+#[tokio::test]
+async fn the_types_that_a_queue_takes_are_changed() {
+    let cli = Cli::with_shop().await;
+    let emit = |event_type: &str| cli.run(["emit", "-n", "shop", event_type]).ok();
+    let set = |id: &str, args: &[&str]| {
+        cli.run(["subscribers", "set-types", "-n", "shop", id].iter().chain(args).copied())
+    };
+    emit("OrderPlaced");
+    emit("OrderShipped");
+    let handled = cli.consume_all("work", &["--shared", "--event-type", "OrderPlaced"]).ok();
+    assert_eq!(handled.sequences(), [1]);
+    assert_eq!(cli.show("work")["event_types"], json!(["OrderPlaced"]));
+
+    let said = set("work", &["--types", "UserCreated,Order*"]).ok().out;
+    assert_eq!(said, "subscriber work takes UserCreated, Order* (before: OrderPlaced)\n");
+    assert_eq!(cli.show("work")["event_types"], json!(["Order*", "UserCreated"]));
+    emit("OrderShipped");
+    emit("Tick");
+    let handled = cli.consume_all("work", &["--shared"]).ok();
+    assert_eq!(handled.sequences(), [3], "what was settled before stays settled");
+
+    let said = set("work", &["--all-types"]).ok().out;
+    assert_eq!(said, "subscriber work takes all event types (before: Order*, UserCreated)\n");
+    assert_eq!(cli.show("work")["event_types"], json!(null));
+    let said = set("work", &["--types", "*"]).ok().out;
+    assert_eq!(said, "subscriber work takes all event types (before: all event types)\n");
+
+    cli.consume_all("single", &[]).ok();
+    let no_queue = "subscriber \"single\" is exclusive, not shared: it is not a queue [WH013]\nhelp: list the queues";
+    set("single", &["--all-types"]).fails(5, no_queue);
+    set("nobody", &["--all-types"]).fails(4, "[WH012]");
+    set("work", &["--types", ""]).fails(2, "[WH002]");
+    set("work", &[]).fails(2, "--types");
+    set("work", &["--types", "A", "--all-types"]).fails(2, "cannot be used with");
 }
 
 #[tokio::test]

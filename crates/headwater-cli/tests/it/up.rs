@@ -84,7 +84,8 @@ fn own_server_keeps_its_data_from_run_to_run() {
     assert_eq!(status.json()["namespaces"].as_array().unwrap().len(), 2);
     assert_eq!(status.err, "", "a durable server is nothing to warn of");
 
-    // Whoever may read its folder finds it, and its password, by the folder alone; nobody gets in without the password.
+    // A user who may read its folder finds the server and its password with the folder alone.
+    // Nobody gets in without the password.
     let found = |url: Option<&str>| -> Said {
         let mut command = command();
         command.env("HEADWATER_DATA", &data).args(["read", "-n", "shop", "--json"]);

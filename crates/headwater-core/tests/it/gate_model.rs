@@ -1,5 +1,6 @@
-//! The gate, progress and late events against a model: writers that take sequences and end in any order, a reader that looks at any
-//! moment, and a consumer that may crash between handling and checkpoint.
+//! The gate, progress and late events against a model: writers that take sequences and end in any
+//! order, a reader that looks at any moment, and a consumer that may crash between handling and
+//! checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ enum Step {
     Wait {
         millis: u64,
     },
-    /// The reader looks: at most so many events, and perhaps with a proof that is older by so many sequences.
+    /// The reader looks for at most `limit` events. Its proof may be older by `unproved` sequences.
     Look {
         limit: usize,
         unproved: u64,

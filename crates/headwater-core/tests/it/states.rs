@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use futures::future::join;
 use headwater_core::{HandlerError, MemoryStateStore, StateError, StateStore};
 
-/// A store of a user's, which knows nothing of `update`, and lets others in between whatever it does.
+/// A user's store that does not implement `update`, and lets other tasks run during each call.
 #[derive(Default)]
 struct Plain(Mutex<Option<u32>>);
 

@@ -58,6 +58,7 @@ fn attributes_change_it() {
 #[test]
 fn a_generic_type_has_one_id() {
     assert_eq!(Generic::<u8, 2> { _text: "", _of: PhantomData }.subscriber_id(), "generic");
-    // Parameters that cannot be shared between threads make no subscriber; the type is there all the same.
+    // A parameter that threads cannot share makes the type no subscriber, but the type itself
+    // compiles.
     _ = Generic::<dyn std::fmt::Display, 3> { _text: "", _of: PhantomData };
 }

@@ -1,4 +1,5 @@
-//! What the macros refuse, and in which words. After a change: `TRYBUILD=overwrite cargo test -p headwater-derive`.
+//! What the macros refuse, and with which messages. After a change, run `TRYBUILD=overwrite cargo
+//! test -p headwater-derive`.
 
 #[test]
 fn ui() {

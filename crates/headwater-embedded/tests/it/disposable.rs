@@ -82,7 +82,8 @@ fn a_killed_server_comes_back_with_restart() {
     assert_eq!(value(&server, "SELECT n FROM t"), "42");
 }
 
-/// A backend that computes does not notice that its postmaster is gone, and keeps the shared memory until it is done.
+/// A busy backend does not notice that its postmaster is gone, and keeps the shared memory until it
+/// is done.
 #[test]
 fn a_restart_waits_for_backends_that_outlive_a_killed_postmaster() {
     const BUSY: &str = "DO $$ DECLARE until timestamptz := clock_timestamp() + '2 s';
@@ -117,7 +118,8 @@ fn a_backend_that_never_notices_is_killed_with_its_server() {
 #[test]
 fn a_smart_shutdown_that_clients_hold_up_is_an_error_and_the_server_lives() {
     let mut server = Server::builder().stop_timeout(Duration::from_millis(300)).start().unwrap();
-    // A session, not only a connection: one that has not said who it is does not hold up a shutdown.
+    // A session, not only a connection: a connection that has not authenticated does not delay a
+    // shutdown.
     let client = crate::common::session(&server);
     let error = server.restart(Shutdown::Smart).unwrap_err();
     assert!(matches!(error, EmbeddedError::StopTimeout { mode: Shutdown::Smart, .. }), "{error}");

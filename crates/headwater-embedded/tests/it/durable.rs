@@ -77,8 +77,8 @@ fn of_two_starts_at_once_one_wins() {
     assert!(matches!(error, EmbeddedError::AlreadyRunning { .. }), "{error}");
 }
 
-/// A pid file as a power loss leaves it, with a number that by now is that of a process of the same user: here
-/// that of a second server, on another folder.
+/// A pid file as a power loss leaves it. Another process of the same user has its number by now:
+/// here a second server, on another folder.
 #[test]
 fn a_stale_pid_file_does_not_stop_a_start_even_if_its_number_is_in_use() {
     let (_place, folder) = place();

@@ -14,7 +14,8 @@ use rustix::process::Signal;
 const TEST_SERVER: &str = env!("CARGO_BIN_EXE_headwater-test-server");
 const OWNER_FOLDER: &str = "HEADWATER_EMBEDDED_TEST_OWNER_FOLDER";
 
-/// A test server with a command that says where the server is and stays until its standard input ends.
+/// A test server with a command that prints where the server is, and stays until its standard input
+/// ends.
 struct Owner {
     process: Child,
     output: BufReader<ChildStdout>,

@@ -1,5 +1,5 @@
 -- headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata,
--- partitions, storage, index)
+-- months_made_by, storage, index)
 -- Public: in docs/sql.md.
 -- Creates a namespace, or returns the existing one. A setting that is NULL takes its default on
 -- creation, and is not compared afterwards. A given setting that differs from the existing
@@ -11,7 +11,7 @@
 --   notify             NOTIFY in the transaction of SQL callers (default true)
 --   retention          how long events are kept, at least a month (default: forever)
 --   max_payload_bytes  largest payload of an event (default 1 MiB)
---   partitions         who creates the tables of coming months: 'built-in' (default) or
+--   months_made_by         who creates the tables of coming months: 'built-in' (default) or
 --                      'pg_partman', which must be installed
 --   storage            'shared' (default): its events are in months that it shares with other
 --                      namespaces
@@ -30,7 +30,7 @@ CREATE OR REPLACE FUNCTION headwater.create_namespace(
     retention         interval DEFAULT NULL,
     max_payload_bytes int DEFAULT NULL,
     metadata          jsonb DEFAULT NULL,
-    partitions        text DEFAULT NULL,
+    months_made_by        text DEFAULT NULL,
     storage           text DEFAULT NULL,
     index             text DEFAULT NULL,
     caller headwater.caller DEFAULT current_user
@@ -46,7 +46,7 @@ BEGIN
             jsonb_build_object('what', 'namespace', 'value', left(namespace, 80)),
             'a namespace is 1 to 48 characters, lowercase letters, digits, ''-'' and ''_'', and starts with a letter');
     END IF;
-    PERFORM headwater_private.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, partitions, storage);
+    PERFORM headwater_private.check_namespace_settings(ordering, retention, max_payload_bytes, metadata, months_made_by, storage);
     PERFORM headwater_private.check_index(index);
     SELECT n.* INTO ns FROM headwater_private.namespaces n WHERE n.namespace = create_namespace.namespace;
     -- Programs call this when they start: a caller that was granted something in the namespace gets
@@ -57,7 +57,7 @@ BEGIN
     IF ns.namespace_id IS NOT NULL THEN
         IF ordering <> ns.ordering OR notify <> ns.notify
            OR (retention IS NOT NULL AND retention IS DISTINCT FROM ns.retention)
-           OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR partitions <> ns.partitions
+           OR max_payload_bytes <> ns.max_payload_bytes OR metadata <> ns.metadata OR months_made_by <> ns.months_made_by
            OR storage <> ns.storage OR index <> ns.index THEN
             PERFORM headwater_private.fail('WH003', format('namespace %L exists with other settings', namespace),
                 to_jsonb(headwater_private.shown_namespace(ns)),
@@ -67,15 +67,15 @@ BEGIN
     END IF;
 
     INSERT INTO headwater_private.namespaces AS n (namespace, ordering, notify, retention, max_payload_bytes, metadata,
-                                           leaves_until, sealed_before, tail_from, partitions, storage)
+                                           leaves_until, sealed_before, tail_from, months_made_by, storage)
     VALUES (namespace, coalesce(ordering, 'sequence'), coalesce(notify, true), retention,
-            coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch, epoch, coalesce(partitions, 'built-in'),
-            coalesce(storage, CASE WHEN partitions = 'pg_partman' THEN 'own' ELSE 'shared' END))
+            coalesce(max_payload_bytes, 1048576), coalesce(metadata, '{}'), epoch, epoch, epoch, coalesce(months_made_by, 'built-in'),
+            coalesce(storage, CASE WHEN months_made_by = 'pg_partman' THEN 'own' ELSE 'shared' END))
     ON CONFLICT DO NOTHING
     RETURNING n.* INTO ns;
     IF NOT FOUND THEN
         -- Somebody else was faster: compare what they created with what this call asks for.
-        RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, partitions, storage, index);
+        RETURN headwater.create_namespace(namespace, ordering, notify, retention, max_payload_bytes, metadata, months_made_by, storage, index);
     END IF;
     IF ns.ordering = 'gapless' THEN
         INSERT INTO headwater_private.counters (namespace_id, storage) VALUES (ns.namespace_id, ns.storage);

@@ -22,10 +22,10 @@ BEGIN
                   FROM headwater_private.namespaces n GROUP BY 1, 2, 3) k
     )
     SELECT n.namespace, m.months_ahead, m.missing_month, m.default_partition,
-           n.partitions = 'pg_partman' AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_partman') AS without_partman,
+           n.months_made_by = 'pg_partman' AND NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pg_partman') AS without_partman,
            -- Where nothing is ever due, nobody holds it.
            CASE WHEN n.retention IS NULL THEN '{}'
-                ELSE ARRAY(SELECT p.leaf || ' (' || array_to_string(p.held_by, '; ') || ')' FROM headwater.partitions(n.namespace) p
+                ELSE ARRAY(SELECT p.leaf || ' (' || array_to_string(p.held_by, '; ') || ')' FROM headwater.months(n.namespace) p
                             WHERE p.held_by <> '{}' ORDER BY p.starts_at LIMIT 1) END AS held,
            (SELECT count(*) FROM headwater_private.months m
              WHERE m.namespace_id = n.namespace_id AND m.trimmed_at < clock_timestamp() - interval '1 day' AND m.dropped_at IS NULL) AS not_dropped,

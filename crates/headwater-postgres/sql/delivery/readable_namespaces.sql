@@ -12,8 +12,9 @@ BEGIN
       JOIN unnest(headwater_private.granted_to(caller, 'consumer')) AS g(namespace_id) ON g.namespace_id = n.namespace_id;
 END
 $$;
--- The states of projections and sagas, of all namespaces in which the reader may consume. With a barrier: no condition of a reader sees a row of another
--- namespace. A condition on projection and id is looked up by the index.
+-- The states of projections and sagas, of all namespaces in which the reader may consume. The view
+-- has a security barrier, so that no condition of a reader sees a row of another namespace. A
+-- condition on projection and id uses the index.
 CREATE OR REPLACE VIEW headwater.projection_states WITH (security_barrier) AS
 SELECT n.namespace, t.owner AS projection, t.state_id AS id, t.state, t.global_sequence AS sequence, t.updated_at
   FROM headwater.readable_namespaces() n

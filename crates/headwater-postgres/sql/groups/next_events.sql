@@ -68,7 +68,7 @@ BEGIN
             RETURN;
         END IF;
         IF sub.letters_epoch <> sub.letters_checked THEN
-            RETURN QUERY SELECT l.* FROM headwater_private.letters_again(ns.namespace_id, sub, history, next_events.max_events) l;
+            RETURN QUERY SELECT l.* FROM headwater_private.next_letters(ns.namespace_id, sub, history, next_events.max_events) l;
             IF FOUND THEN
                 RETURN;
             END IF;

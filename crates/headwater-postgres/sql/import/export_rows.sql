@@ -14,7 +14,7 @@ SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
     WITH ns AS MATERIALIZED (SELECT n.* FROM headwater_private.open_namespace(export_rows.namespace, caller, 'owner') n)
     SELECT jsonb_build_object('kind', 'namespace', 'format', 1, 'namespace', ns.namespace, 'ordering', ns.ordering, 'notify', ns.notify,
                'retention', ns.retention, 'max_payload_bytes', ns.max_payload_bytes, 'metadata', ns.metadata, 'created_at', ns.created_at,
-               'partitions', ns.partitions, 'storage', ns.storage, 'index', ns.index, 'trimmed_to', ns.trimmed_to, 'kept_from', nullif(ns.kept_from, '-infinity'),
+               'months_made_by', ns.months_made_by, 'storage', ns.storage, 'index', ns.index, 'trimmed_to', ns.trimmed_to, 'kept_from', nullif(ns.kept_from, '-infinity'),
                -- When its oldest events may have been recorded.
                'recorded_from', CASE WHEN EXISTS (SELECT FROM headwater_private.months m WHERE m.namespace_id = ns.namespace_id) THEN '-infinity' ELSE ns.tail_from END,
                'head', CASE WHEN ns.sequence IS NULL THEN headwater_private.counted(ns.namespace_id) ELSE pg_sequence_last_value(ns.sequence) END)::text

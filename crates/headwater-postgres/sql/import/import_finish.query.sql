@@ -1,4 +1,4 @@
 -- Ends an import of a namespace.
-SELECT namespace, namespace_id, ordering, notify, extract(epoch FROM retention)::float8 AS retention, max_payload_bytes, metadata, created_at, partitions, storage, index,
+SELECT namespace, namespace_id, ordering, notify, extract(epoch FROM retention)::float8 AS retention, max_payload_bytes, metadata, created_at, months_made_by, storage, index,
        index_state
   FROM headwater.import_finish($1, $2::text::jsonb, $3, $4)

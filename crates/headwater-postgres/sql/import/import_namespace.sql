@@ -40,7 +40,7 @@ BEGIN
             'bring it in under another name');
     END IF;
     made := headwater.create_namespace(name, given ->> 'ordering', (given ->> 'notify')::boolean, (given ->> 'retention')::interval,
-        (given ->> 'max_payload_bytes')::int, given -> 'metadata', given ->> 'partitions',
+        (given ->> 'max_payload_bytes')::int, given -> 'metadata', given ->> 'months_made_by',
         CASE WHEN given ->> 'storage' = 'shared' AND (given ->> 'recorded_from')::timestamptz >= date_trunc('month', clock_timestamp(), 'UTC') THEN 'shared' ELSE 'own' END, given ->> 'index');
     -- The head is kept in its final place until the end of the import: nobody else can see the
     -- namespace.

@@ -28,7 +28,7 @@ DECLARE
     -- that are left.
     shares  boolean := ns.storage = 'shared' OR NOT EXISTS (SELECT FROM headwater_private.namespaces n WHERE n.storage = 'shared');
     retired text[] := ARRAY(SELECT v.leaf FROM headwater_private.leaving_months v WHERE v.proved);
-    partman boolean := ns.partitions = 'pg_partman' AND coalesce((headwater_private.partman_of(ns.namespace_id)).knows, false);
+    partman boolean := ns.months_made_by = 'pg_partman' AND coalesce((headwater_private.partman_of(ns.namespace_id)).knows, false);
 BEGIN
     RETURN QUERY
     SELECT s.starts_at, s.leaf, s.step,

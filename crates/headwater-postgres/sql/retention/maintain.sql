@@ -20,7 +20,7 @@ BEGIN
     IF headwater_private.is_granted(ns.namespace_id, caller, 'consumer') THEN
         PERFORM FROM headwater_private.settle_queues(ns, NULL, 100000);
     END IF;
-    RETURN QUERY SELECT p.starts_at, p.leaf, p.due_at, p.held_by FROM headwater.partitions(maintain.namespace, maintain.at) p
+    RETURN QUERY SELECT p.starts_at, p.leaf, p.due_at, p.held_by FROM headwater.months(maintain.namespace, maintain.at) p
                   WHERE p.due_at <= maintain.at AND p.sealed_at IS NOT NULL AND p.trimmed_at IS NULL;
 END
 $$;

@@ -18,7 +18,7 @@ BEGIN
     partman := headwater_private.partman_of(partman_months.namespace_id);
     IF partman.schema IS NULL THEN
         PERFORM headwater_private.fail('WH034', 'pg_partman is not installed in this database', jsonb_build_object('extension', 'pg_partman'),
-            'CREATE EXTENSION pg_partman, or make the namespace with built-in partitions');
+            'CREATE EXTENSION pg_partman, or make the namespace with built-in months');
     END IF;
     IF partman.knows THEN
         EXECUTE format('SELECT %I.run_maintenance($1)', partman.schema) USING parent;

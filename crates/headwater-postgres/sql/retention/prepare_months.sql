@@ -21,7 +21,7 @@ BEGIN
     IF (may_make OR ns.storage = 'own')
        AND EXISTS (SELECT FROM headwater_private.missing_months(ns.namespace_id, ns.sealed_before, until_month)) THEN
         BEGIN
-            IF ns.partitions = 'pg_partman' THEN
+            IF ns.months_made_by = 'pg_partman' THEN
                 BEGIN
                     PERFORM headwater_private.partman_months(ns.namespace_id, this_month);
                 EXCEPTION WHEN OTHERS THEN

@@ -51,7 +51,7 @@ BEGIN
         PERFORM headwater_private.fail('WH002', 'invalid storage NULL', jsonb_build_object('what', 'storage', 'value', NULL), 'storage is shared or own');
     END IF;
     PERFORM headwater_private.check_max_events(set_storage.max_events);
-    PERFORM headwater_private.check_namespace_settings(NULL, NULL, NULL, NULL, ns.partitions, set_storage.storage);
+    PERFORM headwater_private.check_namespace_settings(NULL, NULL, NULL, NULL, ns.months_made_by, set_storage.storage);
     -- One move at a time.
     PERFORM headwater_private.latch(ns.namespace_id, 'storage');
     ns := headwater_private.namespace_again(ns.namespace_id);

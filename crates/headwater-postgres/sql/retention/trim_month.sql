@@ -49,7 +49,7 @@ BEGIN
         THEN 'there are older ones' END;
     IF mistake IS NOT NULL THEN
         PERFORM headwater_private.fail('WH002', format('month %s cannot be trimmed: %s', to_char(m.starts_at AT TIME ZONE 'UTC', 'YYYY-MM'), mistake),
-            jsonb_build_object('what', 'month', 'value', m.starts_at), 'see SELECT * FROM headwater.partitions(''namespace'')');
+            jsonb_build_object('what', 'month', 'value', m.starts_at), 'see SELECT * FROM headwater.months(''namespace'')');
     END IF;
     PERFORM headwater_private.lock_subscribers(ns.namespace_id, NULL);
     SELECT jsonb_agg(to_jsonb(h)) INTO holders FROM headwater_private.month_holders(trim_month.namespace, m.first_sequence, m.last_sequence) h;

@@ -64,7 +64,7 @@ impl Database {
             .bind(config.retention.map(|retention| retention.as_secs_f64()))
             .bind(config.max_payload_bytes.map(int))
             .bind(config.metadata.as_ref().map(json))
-            .bind(config.partitions.map(|partitions| partitions.as_str()))
+            .bind(config.months_made_by.map(|by| by.as_str()))
             .bind(config.storage.map(|storage| storage.as_str()))
             .bind(config.index.map(|index| index.as_str()))
             .fetch_one(&mut *conn)
@@ -230,7 +230,7 @@ pub(crate) fn namespace_info(row: &PgRow) -> Result<NamespaceInfo, AdminError> {
         max_payload_bytes: count(row, "max_payload_bytes").map_err(admin_error)?,
         metadata: row.get::<crate::log::row::PgJson, _>("metadata").0,
         created_at: row.get("created_at"),
-        partitions: row.get::<&str, _>("partitions").parse()?,
+        months_made_by: row.get::<&str, _>("months_made_by").parse()?,
         storage: row.get::<&str, _>("storage").parse()?,
         index: row.get::<&str, _>("index").parse()?,
         index_state: row.get::<&str, _>("index_state").parse()?,

@@ -101,7 +101,7 @@ pub(super) async fn redrives(
 ) -> Result<Vec<DeadLetter>> {
     // An owner that was replaced learns it here, before it delivers.
     checkpoint::check_fence(conn, namespace_id, fence).await?;
-    let statement = sqlx::query(sql::delivery::REDRIVABLE_LETTERS)
+    let statement = sqlx::query(sql::delivery::LETTERS_TO_REDRIVE)
         .bind(namespace_id)
         .bind(&fence.subscriber_id)
         .bind(int(limit.min(MAX_LETTERS)))

@@ -38,11 +38,11 @@ pub(crate) async fn append_batch(
     conn: &mut PgConnection,
     namespace: &str,
     requests: &[&Append],
-    manner: BatchOptions,
+    options: BatchOptions,
 ) -> Result<Vec<Answer>, sqlx::Error> {
     let batch = Batch::new(requests);
-    if manner.short_way && batch.writes.is_empty() {
-        match batch.bind_emit(namespace, manner).fetch_all(&mut *conn).await {
+    if options.short_way && batch.writes.is_empty() {
+        match batch.bind_emit(namespace, options).fetch_all(&mut *conn).await {
             Ok(rows) => {
                 let sequences: Vec<Option<PgSequence>> =
                     rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
@@ -57,7 +57,7 @@ pub(crate) async fn append_batch(
             Err(error) => return Err(error),
         }
     }
-    let row = batch.bind(namespace, manner).fetch_one(conn).await?;
+    let row = batch.bind(namespace, options).fetch_one(conn).await?;
     batch.answers(requests, &Reply::try_from(&row)?)
 }
 
@@ -66,9 +66,9 @@ pub(crate) async fn append_one(
     conn: &mut PgConnection,
     namespace: &str,
     request: &Append,
-    manner: BatchOptions,
+    options: BatchOptions,
 ) -> Result<Appended, AppendError> {
-    let answers = append_batch(conn, namespace, &[request], manner).await.map_err(append_error)?;
+    let answers = append_batch(conn, namespace, &[request], options).await.map_err(append_error)?;
     match answers.into_iter().next() {
         Some(Answer::Done(result)) => result,
         answer => unreachable!("one request has one answer of its own, not {answer:?}"),
@@ -191,7 +191,7 @@ impl<'a> Batch<'a> {
     fn bind<'q>(
         &'q self,
         namespace: &'q str,
-        manner: BatchOptions,
+        options: BatchOptions,
     ) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
         let several = self.request.last() != Some(&1);
         sqlx::query(sql::log::APPEND_BATCH)
@@ -220,14 +220,14 @@ impl<'a> Batch<'a> {
                 // No stream reaches 2^63 events: a higher version is a conflict, as it should be.
                 ExpectedVersion::Exact(version) => Some(bound(version)),
             }))
-            .bind(manner.notify)
-            .bind(manner.patience_ms)
+            .bind(options.notify)
+            .bind(options.patience_ms)
     }
 
     fn bind_emit<'q>(
         &'q self,
         namespace: &'q str,
-        manner: BatchOptions,
+        options: BatchOptions,
     ) -> sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments> {
         if self.event_id.len() == 1 {
             return sqlx::query(sql::log::EMIT_ONE)
@@ -242,7 +242,7 @@ impl<'a> Batch<'a> {
                 .bind(self.correlation_id.values[0])
                 .bind(self.causation_id.values[0])
                 .bind(self.headers.values[0].as_deref())
-                .bind(manner.patience_ms.unwrap_or(0));
+                .bind(options.patience_ms.unwrap_or(0));
         }
         sqlx::query(sql::log::EMIT_BATCH)
             .bind(namespace)
@@ -256,7 +256,7 @@ impl<'a> Batch<'a> {
             .bind(self.correlation_id.array())
             .bind(self.causation_id.array())
             .bind(self.headers.array())
-            .bind(manner.patience_ms.unwrap_or(0))
+            .bind(options.patience_ms.unwrap_or(0))
     }
 
     /// `None`: each version is 1.

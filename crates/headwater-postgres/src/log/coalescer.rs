@@ -179,9 +179,9 @@ struct Direct {
 }
 
 /// A batch that is being written, from before it is sent until its callers have been answered.
-struct Turn<'a>(&'a Flusher);
+struct BatchInFlight<'a>(&'a Flusher);
 
-impl Drop for Turn<'_> {
+impl Drop for BatchInFlight<'_> {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, AcqRel);
         self.0.landed.notify_one();
@@ -231,7 +231,7 @@ impl Flusher {
 
     /// Waits for jobs and takes what is queued, when it is time. `None`: the queue is closed and
     /// empty.
-    async fn take_jobs(&self, taken: &mut Vec<Job>) -> Option<Turn<'_>> {
+    async fn take_jobs(&self, taken: &mut Vec<Job>) -> Option<BatchInFlight<'_>> {
         let mut jobs = self.jobs.lock().await;
         if taken.is_empty() && jobs.recv_many(taken, MAX_BATCH_EVENTS).await == 0 {
             return None;
@@ -247,7 +247,7 @@ impl Flusher {
         }
         self.queued.fetch_sub(taken.len(), AcqRel);
         self.under_way.fetch_add(1, AcqRel);
-        Some(Turn(self))
+        Some(BatchInFlight(self))
     }
 
     /// Sends an append from its caller, if nothing is queued and nothing is in flight. Otherwise,
@@ -257,7 +257,7 @@ impl Flusher {
         if self.queued.load(Acquire) > 0 || self.under_way.compare_exchange(0, 1, AcqRel, Acquire).is_err() {
             return Some(job);
         }
-        let _turn = Turn(self);
+        let _in_flight = BatchInFlight(self);
         direct.used = true;
         self.flush(&mut direct.conn, vec![job]).await.pop()
     }
@@ -277,9 +277,9 @@ impl Flusher {
         if batch.is_empty() {
             return batch;
         }
-        let manner = self.manner(BATCH_PATIENCE_MS);
+        let options = self.batch_options(BATCH_PATIENCE_MS);
         let appends: Vec<&Append> = batch.iter().map(|job| &job.append).collect();
-        match self.send(conn, &appends, manner, is_disconnect).await {
+        match self.send(conn, &appends, options, is_disconnect).await {
             Ok(answers) => {
                 self.notifier.poke(appends.iter().map(|append| append.events().len()).sum());
                 let mut alone = Vec::new();
@@ -311,7 +311,7 @@ impl Flusher {
         }
     }
 
-    fn manner(&self, patience_ms: i32) -> BatchOptions {
+    fn batch_options(&self, patience_ms: i32) -> BatchOptions {
         BatchOptions { notify: false, patience_ms: Some(patience_ms), short_way: self.short_way }
     }
 
@@ -342,8 +342,8 @@ impl Flusher {
         may_pass: fn(&sqlx::Error) -> bool,
     ) -> Result<Vec<Answer>, sqlx::Error> {
         let _place = places.acquire().await.expect("this semaphore is never closed");
-        let manner = self.manner(patience_ms);
-        self.send(&mut None, &[&job.append], manner, may_pass).await
+        let options = self.batch_options(patience_ms);
+        self.send(&mut None, &[&job.append], options, may_pass).await
     }
 
     /// Runs a batch until the server answers, or `retry_for` has passed with errors that
@@ -352,13 +352,13 @@ impl Flusher {
         &self,
         conn: &mut Option<PgConnection>,
         appends: &[&Append],
-        manner: BatchOptions,
+        options: BatchOptions,
         may_pass: fn(&sqlx::Error) -> bool,
     ) -> Result<Vec<Answer>, sqlx::Error> {
         let deadline = Instant::now() + self.retry_for;
         let mut pauses = PAUSES;
         loop {
-            let error = match self.try_send(conn, appends, manner, deadline).await {
+            let error = match self.try_send(conn, appends, options, deadline).await {
                 Ok(answers) => return Ok(answers),
                 Err(error) => error,
             };
@@ -374,7 +374,7 @@ impl Flusher {
         &self,
         conn: &mut Option<PgConnection>,
         appends: &[&Append],
-        manner: BatchOptions,
+        options: BatchOptions,
         deadline: Instant,
     ) -> Result<Vec<Answer>, sqlx::Error> {
         // Take the connection out while it is used: a connection abandoned half-way, by an error or
@@ -386,7 +386,7 @@ impl Flusher {
             };
             let pooler = self.database.pooler;
             transaction_pooler::begin(&mut held, pooler).await?;
-            let mut answers = append_batch(&mut held, &self.namespace, appends, manner).await;
+            let mut answers = append_batch(&mut held, &self.namespace, appends, options).await;
             if !answers.as_ref().is_err_and(is_disconnect)
                 && let Err(error) = transaction_pooler::end(&mut held, pooler, answers.is_ok()).await
             {

@@ -69,7 +69,8 @@ fn month(row: &PgRow) -> Result<Option<Month>, sqlx::Error> {
 
 impl Months {
     pub(crate) async fn load(conn: &mut PgConnection, namespace_id: i32) -> Result<Self, ReadError> {
-        let rows = sqlx::query(sql::retention::MONTHS).bind(namespace_id).fetch_all(conn).await.map_err(read_error)?;
+        let rows =
+            sqlx::query(sql::retention::MONTH_BOUNDS).bind(namespace_id).fetch_all(conn).await.map_err(read_error)?;
         let Some(first) = rows.first() else { return Ok(Months::default()) };
         let trimmed_to = sequence(first, "trimmed_to").map_err(read_error)?;
         let sealed = rows.iter().filter_map(|row| month(row).transpose()).collect::<Result<_, _>>();

@@ -114,8 +114,7 @@ impl Database {
     pub async fn months(&self, namespace: &str) -> Result<Vec<MonthInfo>, AdminError> {
         self.require_migrated().await?;
         let mut conn = self.pin().await.map_err(admin_error)?;
-        let rows =
-            sqlx::query(sql::retention::PARTITIONS).bind(namespace).fetch_all(&mut *conn).await.map_err(admin_error);
+        let rows = sqlx::query(sql::retention::MONTHS).bind(namespace).fetch_all(&mut *conn).await.map_err(admin_error);
         month_infos(&conn.end(rows, admin_error).await?)
     }
 
@@ -238,7 +237,7 @@ impl Maintenance {
 
     async fn trim(&mut self, allow_loss: bool, done: &mut Maintained) -> Result<(), AdminError> {
         let namespace = self.namespace.clone();
-        let rows = self.all(sqlx::query(sql::retention::PARTITIONS).bind(&namespace)).await?;
+        let rows = self.all(sqlx::query(sql::retention::MONTHS).bind(&namespace)).await?;
         for month in month_infos(&rows)?.into_iter().filter(|month| month.due) {
             if !month.held_by.is_empty() && !allow_loss {
                 done.held = Some((month.leaf, month.held_by));

@@ -1,5 +1,5 @@
-//! Appends in PostgreSQL: the caller's transaction, SQL callers, ids across months. What every backend does is in
-//! headwater-conformance.
+//! Appends in PostgreSQL: the caller's transaction, SQL callers, ids across months. The behaviour
+//! of all backends is tested in headwater-conformance.
 
 use crate::common::{emit, raw, run, sqlstate_of, types_after};
 use headwater_core::{

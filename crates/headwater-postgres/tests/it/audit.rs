@@ -104,7 +104,8 @@ async fn many_subscribers_are_audited_each_by_itself() {
     assert!(a.store.audit(&["mails".into()]).await.unwrap().findings.is_empty());
 }
 
-/// A dead letter keeps its event. What is in neither place is told as what it is: the log's loss, not the subscriber's.
+/// A dead letter keeps its event. An event that is in neither place is reported as missing from the
+/// log, not as an error of the subscriber.
 #[tokio::test]
 async fn an_event_that_was_deleted_is_named_unless_its_dead_letter_keeps_it() {
     let (_db, a, mut session, mut early) = log().await;

@@ -243,7 +243,8 @@ async fn a_dropped_log_still_writes_what_is_queued() {
     caller.await.unwrap().unwrap();
 }
 
-/// Appends until told to stop, and four at the least, however slow the machine is; each event exactly once, whatever happens to the connection.
+/// Appends until told to stop, and at least four times, however slow the machine is. Each event is
+/// stored exactly once, whatever happens to the connection.
 async fn append_until(log: PgLog, stop: Arc<std::sync::atomic::AtomicBool>, name: usize) -> Vec<String> {
     let mut acknowledged = Vec::new();
     while !stop.load(std::sync::atomic::Ordering::SeqCst) || acknowledged.len() < 4 {

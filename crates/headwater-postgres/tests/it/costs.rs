@@ -1,5 +1,6 @@
-//! What writes cost at two sizes: pages touched and temporary files, in plans for the values at hand and in plans for all values. Ten times the events
-//! touch about ten times the pages, and nothing is spilled to disk.
+//! What writes cost at two sizes: pages touched and temporary files, with custom plans and with
+//! generic plans. Ten times the events touch about ten times the pages, and nothing is spilled to
+//! disk.
 
 use crate::common::months::sessions;
 use crate::common::run;
@@ -32,10 +33,12 @@ async fn cost(session: &mut PgConnection, statement: &str) -> Cost {
     cost
 }
 
-/// `statement` is made for a number of events. It runs in new sessions, so that each has its plans made anew.
+/// `prepare` and `statement` make SQL for a number of events. The SQL runs in new sessions, so that
+/// each session makes its own plans.
 async fn is_linear(db: &TestDatabase, prepare: impl Fn(u32) -> String, statement: impl Fn(u32) -> String) {
     for mut session in sessions(db).await {
-        // The plans that sessions make and keep, and the catalogs that they read for them, are not what is measured.
+        // Do not measure the plans that sessions make and keep, nor the catalogs that they read for
+        // them.
         for _ in 0..2 {
             run(&mut session, &prepare(3)).await;
             run(&mut session, &statement(3)).await;

@@ -1,4 +1,4 @@
-//! Cron expressions in SQL: what they mean, what they mean when clocks are changed, and what is refused.
+//! Cron expressions in SQL: what they mean, also when clocks change, and what is refused.
 
 use std::str::FromStr;
 
@@ -31,7 +31,8 @@ async fn expressions_mean_what_cron_says() {
         ("0 0 * * sun", &["2026-01-04T00:00", "2026-01-11T00:00"]),
         ("0 0 * * 7", &["2026-01-04T00:00", "2026-01-11T00:00"]),
         ("0 0 * * SAT-SUN", &["2026-01-03T00:00", "2026-01-04T00:00", "2026-01-10T00:00"]),
-        // Both days restricted: one of them is enough. A day that begins with * restricts as well, but both must be right.
+        // Both days are restricted: one match is enough. A day that begins with * also restricts,
+        // but then both must match.
         ("0 0 13 * FRI", &["2026-01-02T00:00", "2026-01-09T00:00", "2026-01-13T00:00", "2026-01-16T00:00"]),
         ("0 0 */13 * FRI", &["2026-02-27T00:00", "2026-03-27T00:00", "2026-05-01T00:00"]),
         ("0 0 L * *", &["2026-01-31T00:00", "2026-02-28T00:00", "2026-03-31T00:00"]),
@@ -75,7 +76,8 @@ async fn a_fixed_time_comes_once_a_day_whatever_the_clocks_do() {
     assert_eq!(next(&mut session, "15 2 * * *", lord_howe, "2026-10-02T12:00:00Z", 3).await, skipped);
     let doubled = ["2026-04-05T01:45+11:00", "2026-04-06T01:45+10:30"];
     assert_eq!(next(&mut session, "45 1 * * *", lord_howe, "2026-04-04T12:00:00Z", 2).await, doubled);
-    // A day that has no midnight, and a day without its last hour: what was due on that day is due right after.
+    // A day without midnight, and a day without its last hour: events of that day are due right
+    // afterwards.
     let santiago = ["2026-09-06T01:00:00-03:00", "2026-09-07T00:00:00-03:00"];
     assert_eq!(next(&mut session, "0 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", 2).await, santiago);
     let nuuk = next(&mut session, "30 23 28 3 *", "America/Nuuk", "2026-03-28T12:00:00Z", 1).await;
@@ -155,8 +157,8 @@ async fn what_is_no_expression_is_refused_with_its_reason() {
     }
 }
 
-/// Zones whose rules no recent change of the time zone database touched: with halves and quarters of hours, changes at midnight,
-/// and changes by half an hour and by two.
+/// Zones whose rules no recent change of the time zone database touched: offsets of half and
+/// quarter hours, changes at midnight, and changes by half an hour and by two hours.
 const ZONES: [Tz; 11] = [
     Tz::UTC,
     Tz::Europe__Copenhagen,
@@ -210,7 +212,8 @@ fn field(random: &mut StdRng, low: u32, high: u32) -> Field {
     }
 }
 
-/// Day of month, month, day of week. Where both days are restricted, neither begins with a star, which croner takes for no restriction only alone.
+/// Day of month, month, day of week. If both days are restricted, neither begins with a star:
+/// croner takes a star as no restriction only when it stands alone.
 fn days(random: &mut StdRng) -> String {
     let month = match random.random_range(0..3) {
         0 => field(random, 1, 12).text,
@@ -227,7 +230,8 @@ fn days(random: &mut StdRng) -> String {
     format!("{day} {month} {weekday}")
 }
 
-/// When croner says that an expression is due next. Of several fixed times each is asked for by itself: croner would skip all of them with the hour.
+/// When croner says that an expression is due next. Several fixed times are asked one by one,
+/// because croner would skip all of them when the hour is skipped.
 fn by_croner(fields: &[Field; 3], days: &str, after: DateTime<Tz>) -> Option<DateTime<Utc>> {
     let [Some(seconds), Some(minutes), Some(hours)] = fields.each_ref().map(|field| field.values.as_ref()) else {
         let [second, minute, hour] = fields.each_ref().map(|field| &field.text);
@@ -241,7 +245,8 @@ fn by_croner(fields: &[Field; 3], days: &str, after: DateTime<Tz>) -> Option<Dat
     times.filter_map(|time| fixed_by_croner(time, days, after)).min()
 }
 
-/// When clocks are set forward, croner takes any fixed time that is not due on that day, or not any more, for a skipped one: those answers are passed by.
+/// When clocks are set forward, croner takes any fixed time that is not due on that day, or no
+/// longer due, for a skipped one. These answers are ignored.
 fn fixed_by_croner(time: (u32, u32, u32), days: &str, after: DateTime<Tz>) -> Option<DateTime<Utc>> {
     let (hour, minute, second) = time;
     let cron = parsed(&format!("{second} {minute} {hour} {days}"));
@@ -311,7 +316,8 @@ async fn due_times_are_those_of_croner() {
     }
 }
 
-/// The last due time of a range, found in few steps, is the one that a walk through all of them ends with.
+/// The search finds the last due time of a range in a few steps. A walk through all due times ends
+/// with the same one.
 #[tokio::test]
 async fn the_last_due_time_is_found_from_behind() {
     let db = TestDatabase::create().await;

@@ -1,4 +1,5 @@
-//! Events that are due later: stored, fired once and in order, kept when they cannot be appended, taken back.
+//! Events that are due later: stored, fired once and in order, kept when they cannot be appended,
+//! and cancelled.
 
 use std::time::Duration;
 
@@ -270,7 +271,8 @@ async fn a_stream_that_a_transaction_holds_holds_up_only_its_own() {
     assert_eq!(types, ["first", "held", "to held", "to held too"]);
 }
 
-/// What a stream's holder delayed is not passed by what is due later, neither when it is fired nor when it is emitted.
+/// An event that waits for its stream's lock is not overtaken by later events of the stream,
+/// neither when they fire nor when they are emitted.
 #[tokio::test]
 async fn no_event_passes_another_of_its_stream_that_was_due_before() {
     let db = TestDatabase::create().await;
@@ -285,7 +287,8 @@ async fn no_event_passes_another_of_its_stream_that_was_due_before() {
     let mut session = db.session().await;
     assert_eq!(fire(&mut session, 100).await, (0, 0));
     run(&mut holder, "COMMIT").await;
-    // The third is due as well by now, and the stream is free, but the first two wait for their next try.
+    // The third event is also due now, and the stream is free. But the first two wait for their
+    // next try.
     run(
         &mut session,
         "UPDATE headwater_private.due_events SET due_at = due_at - interval '1 hour', fire_at = fire_at - interval '1 hour' WHERE event_type = '3';
@@ -311,7 +314,8 @@ async fn no_event_passes_another_of_its_stream_that_was_due_before() {
     }
 }
 
-/// A session that fires and hangs delays the streams whose events it has; whoever fires meanwhile does not pass it.
+/// A session that fires and hangs delays the streams of its events. Another session that fires
+/// meanwhile does not overtake it.
 #[tokio::test]
 async fn no_event_passes_another_of_its_stream_that_a_session_has() {
     let db = TestDatabase::create().await;

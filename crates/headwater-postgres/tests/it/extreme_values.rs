@@ -1,4 +1,5 @@
-//! Values at the edges of their types: every public function answers with what every driver can read, or with one of Headwater's errors.
+//! Values at the limits of their types: every public function answers with a value that every
+//! driver can read, or with one of Headwater's errors.
 
 use crate::common::{run, sqlstate_of};
 use crate::sql_docs::public;
@@ -87,7 +88,7 @@ async fn at_their_limits_all_works() {
     run(
         &mut session,
         "SELECT headwater.alter_namespace('shop', retention => '1000 years');
-         SELECT headwater.partitions('shop'), headwater.maintain('shop'), headwater.drop_steps('shop');
+         SELECT headwater.months('shop'), headwater.maintain('shop'), headwater.drop_steps('shop');
          SELECT headwater.schedule('shop', 'last', 'A', '59 59 23 31 12 *', starts_at => '9999-12-31 00:00:00+00');
          SELECT headwater.emit_at('shop', 'A', '9999-12-31 23:59:59+00', created_at => '0001-01-01 00:00:00+00')",
     )

@@ -1,5 +1,6 @@
--- Calls public functions with one extreme value at a time, beside arguments that are right, and notes what answers with anything but a result that every
--- driver can read or one of Headwater's errors. Each call is undone. `called` has the functions to call.
+-- Calls public functions with one extreme value at a time, beside valid arguments. Notes each call
+-- that returns neither a result that every driver can read nor one of Headwater's errors. Each call
+-- is undone. `called` has the functions to call.
 CREATE TEMP TABLE called (name text);
 CREATE TEMP TABLE good (function text, argument text, value text);
 INSERT INTO good VALUES

@@ -1,4 +1,5 @@
-//! States that break a law, planted one by one: the doctor or the audit finds each, and where it gives a statement, that mends it.
+//! States that break a law, planted one by one. The doctor or the audit finds each. If a finding
+//! gives a statement, that statement repairs the state.
 
 use crate::common::run;
 use headwater_core::{NamespaceConfig, OperatorStore, Ordering};
@@ -6,7 +7,8 @@ use headwater_postgres::{DoctorOptions, Finding, LogOptions, PgSubscribers, Subs
 use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
-/// `shop` with three months of the past, which are sealed, and each kind of subscriber; and `ledger`, which is gapless.
+/// `shop` with three sealed past months and each kind of subscriber, and `ledger`, which is
+/// gapless.
 async fn filled() -> (TestDatabase, PgConnection) {
     let db = TestDatabase::create().await;
     db.log("shop").await;

@@ -1,4 +1,5 @@
-//! Firing for all namespaces at once, as `headwater up` does: one that is held up holds up no other. Two sessions, explicit steps.
+//! Firing for all namespaces at once, as `headwater up` does: a blocked namespace does not block
+//! the others. Two sessions, explicit steps.
 
 use crate::common::{emit, run, types_after};
 use headwater_core::{NamespaceConfig, Ordering};
@@ -6,7 +7,8 @@ use headwater_postgres::LogOptions;
 use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 
-/// Fires until nothing is left that a call could fire: one that took a second leaves the rest to the next.
+/// Fires until nothing is left that a call could fire. A call that took a second leaves the rest to
+/// the next call.
 async fn fire_all(session: &mut PgConnection, function: &str) {
     let call = format!("SELECT next_due_in = interval '0' FROM headwater.{function}()");
     loop {
@@ -55,7 +57,8 @@ async fn a_writer_that_holds_a_gapless_namespace_delays_the_others_by_no_more_th
     assert_eq!(types_after(&bank, 0).await, ["open", "due", "scheduled"]);
 }
 
-/// A call is one transaction: what one tenant has due, however much, does not keep that of others from its commit.
+/// A call is one transaction: the due events of one tenant, however many, do not delay the commit
+/// of the others.
 #[tokio::test]
 async fn a_call_ends_after_a_second_whatever_is_left() {
     let db = TestDatabase::create().await;

@@ -1,4 +1,5 @@
-//! The numbers of a gapless namespace: each once, none left out, in order of commits, however many a transaction takes.
+//! The numbers of a gapless namespace: each once, none left out, in commit order, however many one
+//! transaction takes.
 
 use crate::common::{emit, pid, run, sqlstate_of, until_it_waits};
 use headwater_testing::TestDatabase;

@@ -88,7 +88,8 @@ async fn holders_of_a_queue_a_claim_and_a_subscriber_are_named() {
     run(&mut holder, "BEGIN; SELECT headwater.claim('shop', 'work', 1)").await;
     let found = one(&db, "shop", &mut holder).await;
     assert_eq!((found.holds.as_str(), found.name.as_deref()), ("queue", Some("work")));
-    // Its row is in an unlogged table, which a crash empties: the first claim after that makes it anew.
+    // Its row is in an unlogged table, which a crash empties. The first claim after that makes the
+    // row again.
     run(
         &mut holder,
         "ROLLBACK; DELETE FROM headwater_private.queues; BEGIN; SELECT headwater.claim('shop', 'work', 1)",
@@ -231,7 +232,8 @@ async fn rows_of_schedules_and_due_events_that_somebody_holds_are_named() {
     assert_eq!(one(&db, "shop", &mut holder).await.holds, "settings");
 }
 
-/// As managed services give it: no superuser, and no member of pg_read_all_stats. It sees who holds what, but not since when.
+/// An owner as managed services give it: not a superuser, and not a member of pg_read_all_stats. It
+/// sees who holds what, but not since when.
 #[tokio::test]
 async fn an_owner_without_privileges_names_holders_of_other_roles() {
     let db = TestDatabase::create_empty().await;
@@ -268,7 +270,8 @@ async fn an_owner_without_privileges_names_holders_of_other_roles() {
     db.drop_role(owner).await;
 }
 
-/// Whoever makes a replication slot waits for every transaction of the server that was open then. In another database, that is nobody who waits for the namespace.
+/// Creating a replication slot waits for every transaction of the server that was open then. A
+/// session in another database that waits for this does not wait for the namespace.
 #[tokio::test]
 async fn whoever_waits_in_another_database_is_not_counted() {
     let (db, mut session) = two().await;
@@ -311,7 +314,8 @@ async fn who_holds_the_log_back_without_a_grant_is_named_as_such() {
     db.drop_role(stranger).await;
 }
 
-/// A full NOTIFY queue fails every commit that notifies, and anybody who listens in a transaction fills it.
+/// A full NOTIFY queue fails every commit that notifies, and any session that listens inside a
+/// transaction can fill it.
 #[tokio::test]
 async fn nobody_is_notified_while_the_queue_is_half_full() {
     let (db, mut session) = two().await;

@@ -1,4 +1,5 @@
-//! The horizon: what is in flight is waited for, what is gone is passed, each by proof. Two sessions, explicit steps.
+//! The horizon: it waits for events in flight and passes events that will never come, each by
+//! proof. Two sessions, explicit steps.
 
 use crate::common::{emit, pages_after, permanent, pid, raw, run, sqlstate_of, types_after, until_it_waits};
 use futures::TryStreamExt;
@@ -114,7 +115,8 @@ async fn a_rolled_back_batch_is_passed_at_once() {
     run(&mut writer, "BEGIN").await;
     run(&mut writer, "SELECT headwater.emit('shop', 'gone') FROM generate_series(1, 1000)").await;
     run(&mut writer, "ROLLBACK").await;
-    // What was never committed may never have reached the disk: after a crash, the server hands it out again.
+    // Sequences that were never committed may never have reached the disk: after a crash, the
+    // server hands them out again.
     let horizon = log.horizon().await.unwrap();
     assert_eq!((horizon.horizon, horizon.head), (0, 1000), "nothing is settled beyond what is visible");
     assert_eq!(emit(&mut writer, "shop", "kept").await, 1001);
@@ -137,8 +139,7 @@ async fn holes_between_committed_events_are_permanent_gaps() {
     }
     let pages = pages_after(&log, 0).await;
     assert_eq!(permanent(&pages), [(2, 2), (4, 5)]);
-    let sequences: Vec<_> =
-        pages.iter().flat_map(|page| &page.events).map(|event| event.global_sequence.unwrap()).collect();
+    let sequences: Vec<_> = pages.iter().flat_map(|page| &page.events).map(|event| event.sequence().get()).collect();
     assert_eq!(sequences, [1, 3, 6]);
 }
 
@@ -176,7 +177,8 @@ async fn a_savepoint_gives_back_only_what_is_its_own() {
     let db = TestDatabase::create().await;
     let log = db.log("shop").await;
     let (mut writer, mut other) = (db.session().await, db.session().await);
-    // The lock was taken inside the savepoint: a rollback to it releases the lock, and the next append takes a new one.
+    // The append took its lock inside the savepoint. A rollback to the savepoint releases the lock,
+    // and the next append takes a new one.
     run(&mut writer, "BEGIN; SAVEPOINT s").await;
     emit(&mut writer, "shop", "undone").await;
     run(&mut writer, "ROLLBACK TO s").await;
@@ -255,7 +257,8 @@ async fn strangers_locks_hold_nothing_back() {
     elsewhere.log("shop").await;
     let (mut writer, mut stranger, mut abroad) = (db.session().await, db.session().await, elsewhere.session().await);
     emit(&mut writer, "shop", "one").await;
-    // The key that a writer at 0 would take, but exclusive; any other key; and a writer in another database.
+    // The key that a writer at 0 would take, but exclusive; any other key; and a writer in another
+    // database.
     run(&mut stranger, "SELECT pg_advisory_lock((72::bigint << 56) | (1::bigint << 32))").await;
     run(
         &mut stranger,
@@ -357,7 +360,7 @@ async fn filters_do_not_hide_what_is_in_flight() {
     assert_eq!((page.events.len(), page.cursor), (0, 1), "the cursor stops below what is in flight");
     run(&mut early, "COMMIT").await;
     let page = log.log_page(&LogQuery { after: page.cursor, ..wanted }).await.unwrap();
-    assert_eq!(page.events.iter().map(|event| event.global_sequence.unwrap()).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(page.events.iter().map(|event| event.sequence().get()).collect::<Vec<_>>(), [2, 3]);
 }
 
 #[tokio::test]
@@ -391,7 +394,8 @@ async fn a_gapless_namespace_has_no_holes_after_rollbacks() {
     assert_eq!(log.horizon().await.unwrap().horizon, 3);
 }
 
-/// What was rolled back and never reached the disk is handed out again after a crash: no reader may have passed it by then.
+/// Sequences that were rolled back and never reached the disk are handed out again after a crash.
+/// No reader may have passed them by then.
 #[tokio::test]
 async fn a_crash_after_rollbacks_hides_no_event_own_server() {
     let settings = Server::builder().setting("wal_writer_delay", "10s").setting("bgwriter_delay", "10s");
@@ -455,7 +459,8 @@ async fn a_history_that_somebody_begins_for_ever_does_not_keep_others_from_their
     assert!(begun.is_some_and(|begun| begun != open));
 }
 
-/// The proof in two steps, for a reader who has the events from elsewhere: who has ended, then what is in the holes up to there.
+/// The proof in two steps, for a reader that has the events from elsewhere: which writers have
+/// ended, then what is in the holes up to there.
 #[tokio::test]
 async fn a_hole_is_proved_without_reading_what_lies_around_it() {
     let db = TestDatabase::create().await;
@@ -537,7 +542,8 @@ async fn a_look_into_holes_that_stay_empty_reads_no_rows() {
     assert_eq!((found, rows), (0, 0));
 }
 
-/// A hole that was seen empty after the writers were listed is looked into again only when one of these has ended.
+/// A hole that was empty after the writers were listed is looked into again only when one of these
+/// writers has ended.
 #[tokio::test]
 async fn new_holes_are_looked_into_when_a_writer_has_ended() {
     let db = TestDatabase::create().await;

@@ -1,5 +1,6 @@
-//! Writers that dawdle, roll back, use savepoints, prepare, and get killed, beside readers that keep reading: what a reader was
-//! given is what was committed, in order. The seed is printed; set HEADWATER_SEED to run it again.
+//! Writers that wait, roll back, use savepoints, prepare and get killed, beside readers that keep
+//! reading. A reader gets exactly what was committed, in order. The seed is printed; set
+//! HEADWATER_SEED to run it again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -50,8 +51,8 @@ async fn what_is_delivered_is_what_was_committed() {
     }
 }
 
-/// Reads on from its cursor until the writers are done and nothing is left; checks the order, and that no gap that was called
-/// permanent ever fills.
+/// Reads on from its cursor until the writers are done and nothing is left. Checks the order, and
+/// that no gap that was called permanent is ever filled.
 async fn read_rust(log: PgLog, page_size: u32, done: Arc<AtomicBool>) -> Vec<i64> {
     let (mut delivered, mut gone) = (Vec::new(), Vec::new());
     let mut cursor = 0;
@@ -59,7 +60,7 @@ async fn read_rust(log: PgLog, page_size: u32, done: Arc<AtomicBool>) -> Vec<i64
         let last_round = done.load(SeqCst);
         let page = log.log_page(&LogQuery::after(cursor).page_size(page_size)).await.expect("failed to read");
         for event in &page.events {
-            let sequence = event.global_sequence.unwrap();
+            let sequence = event.sequence().get();
             assert!(
                 sequence > cursor
                     && sequence <= page.cursor

@@ -227,7 +227,7 @@ async fn what_cannot_be_imported_is_said() {
     assert!(matches!(differs, Err(ImportError::Differs(_))), "{differs:?}");
 }
 
-/// Rows that appear behind the page that is read would be missed by any reader: the import must say so.
+/// Every reader misses rows that appear behind the page that it reads. The import must report this.
 #[tokio::test]
 async fn a_row_that_appears_behind_is_found_out_and_so_is_a_changed_one() {
     let (db, log) = shop().await;
@@ -249,7 +249,8 @@ async fn two_runs_at_once_do_not_both_go_on() {
     let (db, log) = shop().await;
     let mut session = db.session().await;
     run(&mut session, OLD_EVENTS).await;
-    // As another run would, this one's own progress moves the import on, on a thread of its own since the call cannot wait.
+    // The progress callback moves the import forward, as another run would. It uses its own thread,
+    // because the callback cannot wait.
     let url = db.url.clone();
     let move_on = move || {
         let url = url.clone();

@@ -21,7 +21,8 @@ async fn events(log: &PgLog) -> Vec<RecordedEvent> {
     log.read_all_events_since(0).try_collect().await.unwrap()
 }
 
-/// Its SQL is in the crate `pgmq`: a queue with messages that wait, that are read, that are archived and that are deleted.
+/// The crate `pgmq` contains its SQL. The queue has messages that wait, that are read, that are
+/// archived and that are deleted.
 #[tokio::test]
 async fn a_real_pgmq_comes_in_with_its_archive() {
     let db = TestDatabase::create().await;
@@ -56,7 +57,8 @@ async fn a_real_pgmq_comes_in_with_its_archive() {
                   WHERE n.namespace = 'everything'";
     assert_eq!(sqlx::query_scalar::<_, i64>(times).fetch_one(&mut session).await.unwrap(), 38);
 
-    // The rest of the queue is archived meanwhile: what was imported stays imported, and what is new comes after it.
+    // Meanwhile the rest of the queue is archived. Imported messages stay imported, and new ones
+    // come after them.
     run(&mut session, "SELECT pgmq.archive('jobs', ARRAY(SELECT msg_id FROM pgmq.q_jobs)); SELECT pgmq.send('jobs', '{\"eventType\": \"late\"}')")
         .await;
     let again = all.import(None, &options(envelopes(true)), |_| ()).await.unwrap();
@@ -71,7 +73,8 @@ fn message_db() -> PathBuf {
 }
 
 async fn install_message_db(session: &mut PgConnection) {
-    // Without its role, which all databases of the server would share; pgcrypto is for servers older than 13.
+    // Leave out its role, which all databases of the server would share, and pgcrypto, which only
+    // servers older than 13 need.
     let folder = message_db();
     let texts = |part: &str| -> Vec<String> {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap();

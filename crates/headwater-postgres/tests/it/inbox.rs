@@ -1,4 +1,5 @@
-//! The inbox and its owner: what comes twice is there once, a term that is over writes nothing, another history is not trusted.
+//! The inbox and its owner: a repeated event is stored once, an owner whose term is over writes
+//! nothing, and another history is not trusted.
 
 use std::time::Duration;
 
@@ -144,7 +145,8 @@ async fn an_owner_that_renews_makes_its_lease_longer_and_none_is_written_for_not
     assert!(renewed.ends_with(",t)"), "{renewed}");
 }
 
-/// A process that was paused while another took over, and goes on: whatever it writes is refused, and leaves nothing.
+/// A process was paused while another took over, and continues. All its writes are refused and
+/// leave nothing.
 #[tokio::test]
 async fn an_owner_of_a_term_that_is_over_writes_nothing() {
     let (db, inbox) = open().await;
@@ -167,7 +169,8 @@ async fn an_owner_of_a_term_that_is_over_writes_nothing() {
     assert_eq!(inbox.receive(term, None, &[row((32, 1), 2)]).await.unwrap(), 1, "the owner stores it");
 }
 
-/// While an owner's rows are not committed, nobody takes over: else the next one's could have lower numbers than those that appear later.
+/// While an owner's rows are not committed, nobody takes over. Otherwise the next owner's rows
+/// could have lower numbers than rows that appear later.
 #[tokio::test]
 async fn who_stores_is_waited_for_by_who_takes_over() {
     let (db, inbox) = open().await;
@@ -189,7 +192,8 @@ async fn who_stores_is_waited_for_by_who_takes_over() {
     assert_eq!(inbox.page(None, 0, 10).await.unwrap().rows.len(), 1);
 }
 
-/// What was kept is not looked at again and again: of an inbox of thousands, a tidy that has nothing to do reads a few.
+/// A tidy does not look at kept rows again and again: in an inbox of thousands, a tidy with nothing
+/// to do reads only a few.
 #[tokio::test]
 async fn what_is_kept_costs_a_tidy_nothing() {
     let (db, inbox) = open().await;

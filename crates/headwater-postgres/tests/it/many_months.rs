@@ -1,5 +1,6 @@
-//! Reads over many months: they open one month after the other, so that their locks do not grow with the number of months; they find what a plain
-//! query over all tables finds, and read in one snapshot.
+//! Reads over many months. They open one month after the other, so that their locks do not grow
+//! with the number of months. They find what a plain query over all tables finds, and read in one
+//! snapshot.
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, raw, run, until_it_waits};
@@ -8,9 +9,10 @@ use headwater_postgres::{LogOptions, PgLog};
 use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-/// A log with so many past months of ten events each and ten of this month, sealed, and past months taken out of the current ones.
-/// In each month: one event of a type of its own, one of a correlation that runs through all, one that the month before caused, and one
-/// that is too large for its row. All are of one stream.
+/// A log with `months` sealed past months of ten events each, and ten events in this month. The
+/// past months are detached from the current ones. Each month has one event of a unique type, one
+/// of a correlation that runs through all months, one that was caused by an event of the month
+/// before, and one that is too large for its row. All are in one stream.
 async fn months(months: u32, storage: Storage) -> (TestDatabase, PgLog) {
     let db = TestDatabase::create().await;
     let log = db.log_with(NamespaceConfig::new("shop").storage(storage), LogOptions::default()).await;
@@ -113,7 +115,8 @@ async fn no_read_has_more_locks_with_60_months_than_with_2() {
         for ((query, of_few), (_, of_many)) in reads(2).into_iter().zip(reads(60)) {
             let [of_few, of_many] = [locks(&few, query, of_few).await, locks(&many, query, of_many).await];
             assert!(of_many <= of_few, "{storage:?}: {of_few} locks with 2 months, {of_many} with 60: {query}");
-            // Those that ask for the horizon, or about all namespaces, also look at the end of the log, or at tables of subscribers.
+            // Reads that ask for the horizon, or about all namespaces, also look at the end of the
+            // log or at the subscribers' tables.
             let also = ["read_log", "position_at", "bundle_end", "subscriber_lag", "queue_metrics", "namespace_status"];
             let most = if also.iter().any(|name| query.contains(name)) { 60 } else { 30 };
             assert!(of_many <= most, "{storage:?}: {of_many} locks: {query}");
@@ -128,7 +131,8 @@ async fn rows(session: &mut PgConnection, query: &str) -> Vec<String> {
     rows.unwrap_or_else(|error| panic!("{query}: {error}")).iter().map(|row| row.get(0)).collect()
 }
 
-/// Months whose sequences overlap, as those of writers do that take their place in another order than their time.
+/// Months whose sequences overlap, as when writers take their sequences in another order than their
+/// times.
 #[tokio::test]
 async fn reads_over_ragged_months_answer_what_a_plain_query_does() {
     for storage in [Storage::Shared, Storage::Own] {
@@ -274,7 +278,7 @@ async fn reads_over_ragged_months_answer_what_a_plain_query_does() {
             }
         }
         assert!(compared > 1_000, "{compared} rows");
-        // What led to an event and what it led to: all that has it, or is had by it, on the way from the first.
+        // Causes and effects of an event: all events on the way up from it and down from it.
         for id in [1, 5, 20, 45, 60] {
             let id = uuid::Uuid::from_u128(id);
             let plain = format!(
@@ -320,7 +324,8 @@ async fn pages(session: &mut PgConnection, statement: &str) -> u64 {
     line.split(' ').filter_map(number).sum()
 }
 
-/// Also of whoever does not know yet which months there are: a process that has the log open since before they were sealed.
+/// This also holds for a process that does not yet know the months: it opened the log before they
+/// were sealed.
 #[tokio::test]
 async fn the_tail_of_60_months_costs_what_that_of_2_does() {
     let mut costs = Vec::new();
@@ -378,7 +383,8 @@ async fn what_was_read_of_a_month_stays_whole_when_the_month_goes() {
     assert_eq!((lengths.len(), lengths.iter().filter(|length| **length > 9_000).count()), (69, 7));
 }
 
-/// So many namespaces, each with an event, a subscriber, a queue and a schedule; every fourth has tables of its own.
+/// `count` namespaces, each with an event, a subscriber, a queue and a schedule. Every fourth has
+/// its own tables.
 async fn namespaces(count: u32) -> TestDatabase {
     let db = TestDatabase::create().await;
     let mut session = db.session().await;

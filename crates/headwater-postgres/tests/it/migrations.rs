@@ -145,7 +145,8 @@ async fn every_function_has_its_file_and_header() {
     }
 }
 
-/// The schema as a reviewer reads it. Changes on purpose: HEADWATER_UPDATE_SNAPSHOT=1 scripts/test -p headwater-postgres snapshot
+/// The schema as a reviewer reads it. For intended changes, run HEADWATER_UPDATE_SNAPSHOT=1
+/// scripts/test -p headwater-postgres snapshot
 #[tokio::test]
 async fn the_schema_is_the_snapshot() {
     let db = TestDatabase::create().await;

@@ -1,4 +1,5 @@
-//! What a schedule does after a while without anybody to fire it, compared with a walk through all its due times.
+//! What a schedule does after a time in which nobody fired it, compared with a walk through all its
+//! due times.
 
 use chrono::{DateTime, TimeDelta, TimeZone, Utc};
 use headwater_testing::TestDatabase;

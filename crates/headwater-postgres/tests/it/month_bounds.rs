@@ -1,4 +1,5 @@
-//! Where months begin and end, and that none is missing: whatever a session has set, and whatever happened to the tables.
+//! Where months begin and end, and that none is missing: whatever the session's settings, and
+//! whatever happened to the tables.
 
 use crate::common::{emit, run, sqlstate_of};
 use headwater_postgres::DoctorOptions;
@@ -44,22 +45,23 @@ async fn months_begin_in_utc_whatever_a_session_has_set() {
         run(&mut hostile, "SELECT headwater.maintain('shop', now() + interval '6 months')").await;
         assert_eq!(leaves(&mut plain).await, months(&mut plain, 9).await, "{settings}");
         run(&mut hostile, settings).await;
-        let seen = "SELECT array_agg(extract(epoch FROM starts_at)::bigint ORDER BY starts_at) FROM headwater.partitions('shop')";
+        let seen =
+            "SELECT array_agg(extract(epoch FROM starts_at)::bigint ORDER BY starts_at) FROM headwater.months('shop')";
         let by_hostile: Vec<i64> = sqlx::query_scalar(seen).fetch_one(&mut hostile).await.unwrap();
         let by_plain: Vec<i64> = sqlx::query_scalar(seen).fetch_one(&mut plain).await.unwrap();
         assert_eq!(by_hostile, by_plain, "{settings}");
     }
 }
 
-/// A day of a retention is a day of UTC: a session whose clocks are changed meanwhile does not see it end an hour earlier.
+/// A day of retention is a day of UTC. A session whose clocks change meanwhile does not see the
+/// retention end an hour earlier.
 #[tokio::test]
 async fn how_long_a_month_is_kept_does_not_depend_on_a_time_zone() {
     let db = TestDatabase::create().await;
     db.log("shop").await;
     let mut session = db.session().await;
     run(&mut session, "SELECT headwater.alter_namespace('shop', retention => interval '5 months 3 days')").await;
-    let due =
-        "SELECT array_agg(extract(epoch FROM due_at)::bigint ORDER BY starts_at) FROM headwater.partitions('shop')";
+    let due = "SELECT array_agg(extract(epoch FROM due_at)::bigint ORDER BY starts_at) FROM headwater.months('shop')";
     let mut seen = Vec::new();
     for zone in ["UTC", "Europe/Copenhagen", "America/St_Johns", "Pacific/Apia"] {
         run(&mut session, &format!("SET timezone = '{zone}'")).await;
@@ -84,8 +86,8 @@ async fn maintenance_far_ahead_leaves_no_month_out() {
     }
 }
 
-/// What is missing up to `leaves_until` is made: a month that was skipped, one that somebody dropped, one that was detached, and the
-/// rest of a month that has a leaf with other bounds.
+/// Maintenance makes what is missing up to `leaves_until`: a skipped month, a dropped month, a
+/// detached month, and the rest of a month whose leaf has other bounds.
 #[tokio::test]
 async fn maintenance_mends_missing_months() {
     let breaks = [

@@ -1,5 +1,6 @@
-//! Months that namespaces share, and those who are at them at the same time: readers with an older snapshot, maintainers with the same step in
-//! hand, tenants with an open transaction. Each test makes the steps of one race by hand.
+//! Months that namespaces share, and sessions that use them at the same time: readers with an older
+//! snapshot, maintainers with the same step in hand, tenants with an open transaction. Each test
+//! makes the steps of one race by hand.
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, run, sqlstate_of, until_it_waits};
@@ -143,7 +144,8 @@ async fn a_month_is_rewritten_once_though_two_were_told_to() {
     assert_eq!(read(&mut session, "b").await, 90);
 }
 
-/// What is trimmed while a month is written anew without others is in the new table, and goes from there.
+/// A month is rewritten without some namespaces. Events that are trimmed meanwhile are in the new
+/// table, and are removed from there.
 #[tokio::test]
 async fn what_is_trimmed_during_a_rewrite_is_not_forgotten() {
     let db = TestDatabase::create().await;
@@ -183,7 +185,8 @@ async fn what_is_trimmed_during_a_rewrite_is_not_forgotten() {
     assert_eq!(read(&mut session, "c").await, 90);
 }
 
-/// A transaction that took its snapshot before months were sealed finds all of them, whatever maintenance does meanwhile.
+/// A transaction that took its snapshot before months were sealed finds all of them, whatever
+/// maintenance does meanwhile.
 #[tokio::test]
 async fn a_month_is_not_detached_under_a_snapshot_that_does_not_know_it_as_sealed() {
     for storage in [Storage::Shared, Storage::Own] {
@@ -254,7 +257,8 @@ async fn a_note_of_another_server_proves_nothing() {
     assert_eq!(sqlstate_of(&mut session, &current).await, "WH002");
 }
 
-/// A namespace gets tables of its own again under the same name. Who knows only the former ones must not find the new ones, which are empty to it.
+/// A namespace gets its own tables again under the same names. A reader that knows only the former
+/// tables must not find the new ones, which look empty to it.
 #[tokio::test]
 async fn a_reader_of_tables_that_were_dropped_does_not_meet_new_ones_of_the_same_name() {
     let db = TestDatabase::create().await;
@@ -323,7 +327,8 @@ async fn a_tenant_that_maintains_holds_up_no_other() {
     }
 }
 
-/// A granted role seals the months of its namespace without the trigger that guards them, and the owner makes that.
+/// A granted role seals the months of its namespace without the trigger that guards them. The owner
+/// then makes the trigger.
 #[tokio::test]
 async fn the_owner_guards_what_a_tenant_has_sealed() {
     let db = TestDatabase::create().await;
@@ -341,7 +346,8 @@ async fn the_owner_guards_what_a_tenant_has_sealed() {
     end(&db, role).await;
 }
 
-/// An append that makes the month it needs holds a lock until it ends. Whoever has a month does not wait for it; whoever has none is told who is at it.
+/// An append that makes the month it needs holds a lock until it ends. An append that has its month
+/// does not wait for the lock. An append without a month is told who holds it.
 #[tokio::test]
 async fn a_month_that_an_open_append_makes_is_waited_for_only_by_appends_that_need_it() {
     let db = TestDatabase::create().await;
@@ -382,7 +388,8 @@ async fn a_month_that_an_open_append_makes_is_waited_for_only_by_appends_that_ne
     assert_eq!(count(&mut session, "SELECT count(*) FROM headwater_private.leaves_of('events')").await, 3);
 }
 
-/// An append whose month is there waits neither for the one who makes the next month, nor for the row of its namespace.
+/// An append whose month exists waits neither for the session that makes the next month, nor for
+/// the row of its namespace.
 #[tokio::test]
 async fn an_append_whose_month_is_there_waits_for_nobody() {
     let db = TestDatabase::create().await;
@@ -416,7 +423,8 @@ async fn only_the_owner_publishes_months_that_namespaces_share() {
     end(&db, role).await;
 }
 
-/// An open transaction of one namespace, gapless or not, keeps no other from being sealed, and what was dropped from being purged.
+/// An open transaction of one namespace, gapless or not, does not stop the sealing of other
+/// namespaces, nor the purge of dropped ones.
 #[tokio::test]
 async fn an_open_transaction_of_one_namespace_keeps_no_other_from_being_maintained() {
     let db = TestDatabase::create().await;

@@ -9,7 +9,8 @@ use headwater_core::{EventLog, LogQuery, NamespaceConfig, Ordering, Storage};
 use headwater_postgres::{LogOptions, PgLog};
 use headwater_testing::TestDatabase;
 
-/// How many events a page has, and how many past months were looked into for it: the more of both kinds of plans.
+/// Returns how many events a page has, and how many past months were looked into for it: the higher
+/// value of both kinds of plans.
 async fn read(db: &TestDatabase, log: &PgLog, query: LogQuery) -> (usize, usize) {
     let (mut events, mut leaves) = (0, 0);
     for mut session in sessions(db).await {
@@ -84,7 +85,7 @@ async fn a_sealed_month_takes_nothing_more_and_appends_never_try() {
     let insert = "INSERT INTO headwater_private.events (global_sequence, transaction_id, created_at, recorded_at, namespace_id, event_id, event_type, data)
                   VALUES (99, 1, now(), date_trunc('month', now(), 'UTC') - interval '1 hour', 1, gen_random_uuid(), 'late', '1')";
     assert_eq!(sqlstate_of(&mut session, insert).await, "WH035");
-    // A clock that was set back into the sealed month: the month that is sealed is then ahead of it.
+    // The clock was set back into the sealed month. The sealed months are then ahead of the clock.
     run(
         &mut session,
         "UPDATE headwater_private.namespaces SET sealed_before = date_trunc('month', now(), 'UTC') + interval '1 month'",
@@ -166,7 +167,8 @@ async fn a_gapless_namespace_is_sealed_too() {
     assert_eq!(types_after(&log, 0).await.len(), 6);
 }
 
-/// Months whose sequences overlap, as those of transactions that were slow at a month's end, and some that are empty.
+/// Months whose sequences overlap, as with slow transactions at the end of a month. Some months are
+/// empty.
 async fn ragged(db: &TestDatabase) -> PgLog {
     let log = db.log("shop").await;
     for n in 0..60 {

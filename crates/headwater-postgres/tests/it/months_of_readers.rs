@@ -1,4 +1,5 @@
-//! Sealed months: claims, streams and what is said of subscribers look only into the leaves that they need, and miss nothing by that.
+//! Sealed months: claims, streams and subscriber reports look only into the leaves that they need,
+//! and still miss nothing.
 
 use crate::common::months::{looked_into, seal, sessions};
 use crate::common::{emit, raw, run, sqlstate_of};
@@ -80,7 +81,8 @@ async fn of_60_months_claims_and_status_look_only_into_those_that_they_need() {
     }
 }
 
-/// A queue that walks through months, whose sequences overlap and some of which were trimmed, gets each event once.
+/// A queue walks through months whose sequences overlap. Some of the months were trimmed. It gets
+/// each event once.
 #[tokio::test]
 async fn claims_over_ragged_months_miss_nothing() {
     let db = TestDatabase::create().await;
@@ -172,7 +174,8 @@ async fn of_60_months_a_stream_is_looked_for_only_where_it_lies() {
     db.drop_role(role).await;
 }
 
-/// Later versions in earlier months, as after a clock was set back; versions that were trimmed; a stream of which nobody knows the times.
+/// Later versions in earlier months, as after a clock was set back; versions that were trimmed; and
+/// a stream whose times are not known.
 #[tokio::test]
 async fn a_stream_over_ragged_months_misses_nothing() {
     let db = TestDatabase::create().await;
@@ -261,7 +264,8 @@ async fn streams_know_when_their_events_were_recorded() {
     assert!(unknown);
 }
 
-/// A reader knows of months that another process has trimmed and dropped since: it reads on with what is there, and skips none of it.
+/// A reader knows months that another process has trimmed and dropped since. It reads on with the
+/// months that are left, and skips none of them.
 #[tokio::test]
 async fn months_that_were_dropped_behind_a_readers_back_hide_no_others() {
     for (months, events_each, kept, page_size) in [(6, 3, 2, 2), (6, 3, 1, 4), (12, 5, 3, 10)] {

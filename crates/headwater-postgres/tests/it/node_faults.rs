@@ -1,4 +1,5 @@
-//! Nodes that die or are replaced in the middle: what they had is another's, and none of it is given up in silence.
+//! Nodes that die or are replaced in the middle of work: another node gets their work, and no event
+//! is given up silently.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ fn nodes(shop: &Shop) -> PgNodes {
     PgNodes::new(shop.db.database.clone(), shop.log.info())
 }
 
-/// What a handler had in hand was meant for one, whoever appended it: without a live node it becomes a letter.
+/// An event that a handler had claimed was meant for a handler, no matter who appended it. Without
+/// a live node it becomes a dead letter.
 #[tokio::test]
 async fn an_event_that_a_handler_had_is_a_letter_when_nobody_handles_it_any_more() {
     let mut shop = Shop::open(0).await;
@@ -47,7 +49,8 @@ async fn a_letter_that_is_redriven_while_nobody_handles_it_is_dead_again() {
     assert_eq!((letters.len(), letters[0].state), (1, DeadLetterState::Dead), "it was not handled");
 }
 
-/// The subscriber by which a node hears broadcasts has no lease: the registration of a successor ends what the predecessor may write.
+/// A node's broadcast subscriber has no lease. The registration of a successor ends the
+/// predecessor's right to write.
 #[tokio::test]
 async fn a_node_that_was_replaced_takes_no_broadcast_from_its_successor() {
     let shop = Shop::open(1).await;
@@ -91,7 +94,8 @@ fn types(types: &[&str]) -> Vec<String> {
     types.iter().map(|event_type| event_type.to_string()).collect()
 }
 
-/// An event of a stream for which a node has a handler: when that node is down for long, the others do not settle it as if nobody wanted it.
+/// A node has a handler for an event of a stream. When that node is down for long, the others do
+/// not settle the event as if nobody wanted it.
 #[tokio::test]
 async fn what_a_node_handles_that_is_down_becomes_a_letter_whoever_appended_it() {
     let shop = Shop::open(0).await;

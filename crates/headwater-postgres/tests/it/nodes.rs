@@ -1,4 +1,5 @@
-//! Nodes: registration, heartbeats, incarnations; and messages that nobody handles. Time passes by explicit steps.
+//! Nodes: registration, heartbeats, incarnations, and messages that nobody handles. Time passes by
+//! explicit steps.
 
 use std::time::Duration;
 
@@ -344,7 +345,8 @@ async fn where_nobody_looked_for_long_the_grace_begins_anew() {
     message(&shop, "handled").await;
     shop.claim_types(10, &["handled"]).await;
     assert_eq!(nodes.reap_unhandled("work", GRACE).await.unwrap(), 0);
-    // All nodes were down for an hour: one that comes back first does not give up the types of the others.
+    // All nodes were down for an hour. The first node that comes back does not give up the types of
+    // the others.
     time_passes(&mut shop, "unhandled_types", &["since", "checked_at"], "1 hour").await;
     assert_eq!(nodes.reap_unhandled("work", GRACE).await.unwrap(), 0);
     time_passes(&mut shop, "unhandled_types", &["since"], "1 hour").await;

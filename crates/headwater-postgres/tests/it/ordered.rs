@@ -6,7 +6,8 @@ use headwater_testing::TestDatabase;
 use sqlx::{AssertSqlSafe, PgConnection};
 use uuid::Uuid;
 
-/// An event of a page: its cursor, if it is the last of its bundle, its attempt, its sequence and its key.
+/// An event of a page: its cursor (if it is the last event of its bundle), its attempt, its
+/// sequence and its key.
 type Given = (Option<String>, i32, i64, Option<String>);
 
 /// A worker in a session of its own.
@@ -556,7 +557,8 @@ async fn workers_share_partitions_and_give_up_what_exceeds_their_share() {
     assert_eq!(owned, [1, 4]);
 }
 
-/// Resized under way: each key is handled up to the barrier by its old partition, and after it by its new one; bundles are not split there.
+/// The group is resized while it works. Up to the barrier, the old partition handles each key;
+/// after it, the new one. The barrier splits no bundle.
 #[tokio::test]
 async fn a_group_is_resized_between_pages() {
     let db = shop("group", ", mode => 'partitioned', partitions => 2").await;
@@ -720,8 +722,8 @@ async fn an_event_that_was_settled_ahead_cannot_fail() {
     assert_eq!(stands(&db, "reader").await, [(3, vec![])]);
 }
 
-/// A subscriber that has passed every other event of the log, whose transaction then commits. Its ledger is in chunks, as
-/// nodes write it.
+/// A subscriber that has passed every other event of the log. Then the transaction of the passed
+/// events commits. The subscriber's ledger is in chunks, as nodes write it.
 async fn with_chunks(db: &TestDatabase, gaps: i64) -> (Worker, (i32, i64)) {
     let (mut slow, mut session) = (db.session().await, db.session().await);
     run(&mut slow, "BEGIN").await;

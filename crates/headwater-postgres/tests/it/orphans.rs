@@ -1,4 +1,5 @@
-//! Calls that were given up: the server ends them too, so that they neither pile up nor do later what nobody waits for.
+//! Calls that the client gave up: the server ends them too, so that they do not pile up and do no
+//! work later that nobody waits for.
 
 use crate::common::queue::{Shop, delivered, request};
 use crate::common::run;
@@ -15,8 +16,8 @@ async fn a_claim_that_waited_too_long_is_not_made_later() {
     .await;
     let given_up = shop.queue.claim(&request()).await;
     assert!(matches!(&given_up, Err(SubscriberError::Unavailable(_))), "{given_up:?}");
-    // Its session ends while the lock is still held. A waiting session shows no wait event for a moment whenever a timer
-    // wakes it, so only the end of its statement counts.
+    // Its session ends while the lock is still held. When a timer wakes a waiting session, the
+    // session shows no wait event for a moment. So only the end of its statement counts.
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
                       AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
     let ends = async {

@@ -1,4 +1,5 @@
-//! Namespaces whose partitions are pg_partman's: the same log, the same retention. Without the extension they are refused.
+//! Namespaces whose partitions pg_partman makes: the same log, the same retention. Without the
+//! extension they are refused.
 
 use crate::common::{raw, run, sqlstate_of, types_after};
 use headwater_core::{
@@ -9,7 +10,8 @@ use headwater_postgres::{LogOptions, PgLog, PgSubscribers, SubscribersOptions};
 use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
-/// Whether pg_partman can be had on this server: `scripts/test` installs it where Debian has it, other servers of the matrix lack it.
+/// Whether pg_partman is available on this server. `scripts/test` installs it where Debian has it;
+/// other servers of the matrix lack it.
 async fn available(session: &mut PgConnection) -> bool {
     let there = "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_partman')";
     sqlx::query_scalar(there).fetch_one(session).await.unwrap()
@@ -17,12 +19,13 @@ async fn available(session: &mut PgConnection) -> bool {
 
 async fn shop(db: &TestDatabase, session: &mut PgConnection) -> PgLog {
     run(session, "CREATE SCHEMA partman; CREATE EXTENSION pg_partman SCHEMA partman").await;
-    let config = NamespaceConfig::new("shop").partitions(MonthsMadeBy::PgPartman);
+    let config = NamespaceConfig::new("shop").months_made_by(MonthsMadeBy::PgPartman);
     db.log_with(config, LogOptions::default()).await
 }
 
-/// The leaves, as months from this one on, with how many indexes each has: up to two months ahead. In the second half of a month pg_partman's own
-/// maintenance, which rounds, makes a third.
+/// The leaves, as months counted from this one, with the number of indexes of each: up to two
+/// months ahead. pg_partman's own maintenance rounds, so it makes a third month in the second half
+/// of a month.
 async fn leaves(session: &mut PgConnection) -> Vec<(i32, i64)> {
     sqlx::query_as(
         "SELECT (extract(year FROM age(l.starts_at, date_trunc('month', now(), 'UTC'))) * 12
@@ -40,12 +43,12 @@ async fn leaves(session: &mut PgConnection) -> Vec<(i32, i64)> {
 #[tokio::test]
 async fn without_the_extension_a_namespace_of_it_is_refused() {
     let db = TestDatabase::create().await;
-    let config = NamespaceConfig::new("shop").partitions(MonthsMadeBy::PgPartman);
+    let config = NamespaceConfig::new("shop").months_made_by(MonthsMadeBy::PgPartman);
     let refused = db.database.create_namespace(&config).await;
     assert!(matches!(refused, Err(AdminError::NoPartman(_))), "{refused:?}");
     let mut session = db.session().await;
     assert_eq!(
-        sqlstate_of(&mut session, "SELECT headwater.create_namespace('shop', partitions => 'pg_partman')").await,
+        sqlstate_of(&mut session, "SELECT headwater.create_namespace('shop', months_made_by => 'pg_partman')").await,
         "WH034"
     );
     assert!(db.database.namespaces().await.unwrap().is_empty(), "nothing of it stays");
@@ -137,7 +140,8 @@ async fn when_it_is_gone_or_fails_the_months_are_made_without_it() {
     assert_eq!(leaves(&mut session).await, [(0, 5), (1, 5), (2, 5)]);
 }
 
-/// 5.x is in no registry that the tests can install from: what is called there is held to its documented signature.
+/// No registry that the tests can install from has 5.x. So the call is checked against its
+/// documented signature.
 #[test]
 fn the_call_of_5_x_has_its_arguments() {
     let function = include_str!("../../sql/retention/partman_months.sql");

@@ -1,4 +1,5 @@
-//! Months that pg_partman drops: none that a subscriber still needs, whatever it would do by itself.
+//! Months that pg_partman drops: never a month that a subscriber still needs, whatever pg_partman
+//! would do by itself.
 
 use crate::common::{run, sqlstate_of};
 use headwater_core::{GapState, LogQuery, MonthsMadeBy, NamespaceConfig};
@@ -6,7 +7,8 @@ use headwater_postgres::LogOptions;
 use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
-/// Whether pg_partman can be had on this server: `scripts/test` installs it where Debian has it, other servers of the matrix lack it.
+/// Whether pg_partman is available on this server. `scripts/test` installs it where Debian has it;
+/// other servers of the matrix lack it.
 async fn available(session: &mut PgConnection) -> bool {
     let there = "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_partman')";
     sqlx::query_scalar(there).fetch_one(session).await.unwrap()
@@ -19,12 +21,14 @@ where
     sqlx::query_scalar(query).fetch_one(session).await.unwrap()
 }
 
-/// Up to the second month ahead: in the second half of a month pg_partman's own maintenance, which rounds, makes one more.
+/// Only up to the second month ahead: pg_partman's own maintenance rounds, so it makes one more in
+/// the second half of a month.
 const LEAVES: &str = "SELECT count(*) FROM headwater_private.leaves(1) l WHERE l.starts_at <= date_trunc('month', now(), 'UTC') + interval '2 months'";
 
-/// Three past months of three events each, of which one is to be kept, and a subscriber that has seen none of it.
+/// Three past months of three events each, of which retention keeps one, and a subscriber that has
+/// seen none of them.
 async fn with_a_slow_subscriber(db: &TestDatabase, session: &mut PgConnection) -> headwater_postgres::PgLog {
-    let config = NamespaceConfig::new("shop").partitions(MonthsMadeBy::PgPartman);
+    let config = NamespaceConfig::new("shop").months_made_by(MonthsMadeBy::PgPartman);
     let log = db.log_with(config, LogOptions::default()).await;
     db.past_months("shop", 3, 3).await;
     db.keep_months("shop", 1).await;
@@ -90,8 +94,9 @@ async fn of_4_x_only_what_is_trimmed_is_dropped() {
     only_what_is_trimmed_is_dropped(&db, &mut session).await;
 }
 
-/// 5.x is in no registry that the tests can install from. So this is no test of pg_partman 5: functions of its documented signatures stand in for it, which do
-/// as little as is needed, under an entry in the catalog that says 5.2. Our calls must fit them, with the types and values of 5.x.
+/// No registry that the tests can install from has 5.x. So this does not test pg_partman 5 itself.
+/// Functions with its documented signatures stand in for it and do only what is needed, under a
+/// catalog entry that says 5.2. Our calls must fit them, with the types and values of 5.x.
 #[tokio::test]
 async fn of_5_x_calls_fit_its_signatures() {
     let db = TestDatabase::create().await;

@@ -1,4 +1,5 @@
-//! Rows of the log that are no events: every read steps over them and notes them; who is moved back because of them, and who is not.
+//! Rows of the log that are not events: every read skips and notes them. Also which subscribers
+//! they move back, and which not.
 
 use crate::common::queue::{Shop, delivered, request};
 use crate::common::subscribers::{LONG, Process, advance, ask, fence, with_ledger};
@@ -37,7 +38,8 @@ fn sequences(events: &[RecordedEvent]) -> Vec<u64> {
     events.iter().filter_map(|event| event.global_sequence).collect()
 }
 
-/// A stream of eight events of one correlation, of which the first, the third to fifth and the last are poison.
+/// A stream of eight events of one correlation. The first, the third to fifth and the last are
+/// poison.
 async fn stream() -> (TestDatabase, PgLog, Uuid) {
     let db = TestDatabase::create().await;
     let log = db.log("shop").await;

@@ -1,4 +1,5 @@
-//! Futures that are dropped at any of their waits leave no connection of a pool in a transaction: what comes after them is committed.
+//! Futures that are dropped at any of their waits leave no pool connection in a transaction: later
+//! work on it is committed.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use sqlx::{PgConnection, Row};
 /// Waits of a future, by far.
 const WAITS: usize = 12;
 
-/// Drops a future as soon as it waits after it was polled so many times. Between them, the server has time to answer.
+/// Drops a future after `polls` polls, if it still waits. The server has time to answer between the
+/// polls.
 async fn drop_after(polls: usize, future: impl Future) {
     let mut future = std::pin::pin!(future);
     for poll in 0..polls {
@@ -49,7 +51,8 @@ impl Shop {
         Database::connect(&self.db.url, options).await.unwrap()
     }
 
-    /// The same, of an application that asks nothing of connections before they are used, nor when they come back.
+    /// The same pool as an application makes it: it checks connections neither before use nor when
+    /// they come back.
     async fn of_application(&self) -> PgPool {
         PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect(&self.db.url).await.unwrap()
     }

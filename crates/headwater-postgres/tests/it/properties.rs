@@ -1,5 +1,5 @@
-//! Properties of the SQL functions, by random values: cron expressions against a naive model that looks at every minute, and names and payloads through
-//! every public function.
+//! Properties of the SQL functions, with random values: cron expressions against a naive model that
+//! looks at every minute, and names and payloads through every public function.
 
 use std::collections::BTreeSet;
 
@@ -87,8 +87,9 @@ fn expressions() -> impl Strategy<Value = Expression> {
     )
 }
 
-/// The due times in so many days after a moment, by looking at each minute. A wildcard or step follows the clocks. A fixed time is due when the clocks show it
-/// first, and, if they never do, at the moment at which they go on.
+/// The due times in the `days` days after a moment, found by looking at each minute. A wildcard or
+/// step follows the clocks. A fixed time is due when the clocks first show it. If they never show
+/// it, it is due at the moment when they continue.
 fn naive(expression: &Expression, zone: Tz, after: DateTime<Utc>, days: i64) -> Vec<DateTime<Utc>> {
     let minute = Duration::minutes(1);
     let mut found = Vec::new();

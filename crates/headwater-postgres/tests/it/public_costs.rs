@@ -1,13 +1,12 @@
-//! What each function and view of the schema `headwater` costs: pages touched, temporary files, and
-//! locks held at its end, in databases of two sizes.
+//! What each function and view of the schema `headwater` costs, in databases of two sizes: pages
+//! touched, temporary files, and locks held at its end.
 //!
-//! `public_costs_calls.sql` lists the calls, and the dimensions in which a call may touch more pages
-//! because its answer grows. In all other dimensions it must touch about the same pages. No call may
-//! hold more locks in a larger database, and none may write temporary files.
+//! `public_costs_calls.sql` lists the calls, and the dimensions in which a call may touch more
+//! pages because its answer grows. In all other dimensions it must touch about the same pages. No
+//! call may hold more locks in a larger database, and none may write temporary files.
 //!
-//! Each call is measured in plans for the values at hand and in plans for all values, after the
-//! session has loaded its plans and catalogs, and is rolled back. Set `HEADWATER_SHOW_COSTS=1` to
-//! print all figures.
+//! Each call is measured with custom plans and with generic plans, after the session has loaded its
+//! plans and catalogs. Then it is rolled back. Set `HEADWATER_SHOW_COSTS=1` to print all figures.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,8 +34,8 @@ const FEW: i64 = 10;
 /// How many it asks for where that is the dimension.
 const ASKED: [i64; 2] = [30, 300];
 
-/// A call that grows may touch this many times the pages that linear growth explains: what stands in
-/// a larger database is not all alike.
+/// A call that grows may touch this many times the pages that linear growth explains, because the
+/// contents of a larger database are not all alike.
 const SLACK: i64 = 2;
 
 /// What a database has of everything.
@@ -47,8 +46,8 @@ struct Size {
     months: u32,
     /// Events of this month in that namespace.
     events: u32,
-    /// Subscribers, queues, claims, retries, dead letters, gaps, schedules, nodes and so on beside the
-    /// one that is asked for: of each this many.
+    /// The number of other objects of each kind beside the one that is asked for: subscribers,
+    /// queues, claims, retries, dead letters, gaps, schedules, nodes and so on.
     beside: u32,
     /// How that namespace stores its events.
     storage: Storage,
@@ -159,9 +158,8 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Sessions in a database of this size: the owner with plans for the values at hand, a role that was
-/// granted everything with plans for all values, and the owner with such plans, for what no role can
-/// be granted.
+/// Sessions in a database of this size: the owner with custom plans, a role with all grants and
+/// generic plans, and the owner with generic plans for what no role can be granted.
 async fn sessions(size: Size) -> [PgConnection; 3] {
     let db = TestDatabase::create().await;
     db.log_with(NamespaceConfig::new("shop").storage(size.storage), LogOptions::default()).await;

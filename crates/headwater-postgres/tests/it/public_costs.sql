@@ -1,5 +1,5 @@
--- Fills the database that public_costs.rs measures: the namespace `shop`, whose past months are there
--- already, and others beside it. Each step is a transaction of its own.
+-- Fills the database that public_costs.rs measures: the namespace `shop`, whose past months exist
+-- already, and others beside it. Each step is its own transaction.
 --   $namespaces$  how many namespaces there are
 --   $events$      events of this month in `shop`
 --   $beside$      how many of everything stand beside what a call asks for

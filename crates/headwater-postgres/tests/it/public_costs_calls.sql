@@ -226,7 +226,7 @@ SELECT headwater.drop_steps('shop');
 SELECT headwater.maintain('shop');
 SELECT headwater.month_bounds(1);
 SELECT headwater.note_dropped('shop');
-SELECT headwater.partitions('shop');
+SELECT headwater.months('shop');
 SELECT headwater.seal_months('shop');
 
 -- grows: namespaces

@@ -1,4 +1,5 @@
-//! What a claim costs while a snapshot is held elsewhere, so that no row that is gone can be removed: as much as without.
+//! What a claim costs while a snapshot is held elsewhere, so that no dead row can be removed: the
+//! same as without the snapshot.
 
 use crate::common::queue::Shop;
 use crate::common::run;
@@ -24,7 +25,8 @@ async fn pages(session: &mut PgConnection, statement: &str) -> u64 {
     least
 }
 
-/// Sets when the queue of `shop` is to be searched again for what has expired or is due: without it, the clock would decide what a claim does.
+/// Sets when the queue of `shop` must search again for expired or due work. Otherwise the clock
+/// would decide what a claim does.
 async fn look_at(session: &mut PgConnection, when: &str) -> uuid::Uuid {
     let set = format!(
         "UPDATE headwater_private.claims SET state.look_at = '{when}'
@@ -34,8 +36,9 @@ async fn look_at(session: &mut PgConnection, when: &str) -> uuid::Uuid {
     sqlx::query_scalar(AssertSqlSafe(set)).fetch_one(session).await.unwrap()
 }
 
-/// Claims and settles again and again, beside a held snapshot; answers the pages of a claim that looks for nothing else, of one that looks for all,
-/// and of an ack: each early and late.
+/// Claims and settles again and again, beside a held snapshot. Returns the pages of a claim that
+/// searches for nothing else, of a claim that searches for everything, and of an ack: each early
+/// and late.
 async fn cycles(claim: &str, settle: &str) -> [[u64; 2]; 3] {
     let mut shop = Shop::open(0).await;
     run(&mut shop.session, "SELECT headwater.emit('shop', 'event') FROM generate_series(1, 2000)").await;
@@ -115,8 +118,9 @@ async fn waiting(db: &TestDatabase) -> PgConnection {
     session
 }
 
-/// Claims, acks the claim before, and answers the locks that the transaction holds: in a new session, which plans its statements and so locks
-/// all indexes of their tables, and in one that has its plans. Each where nothing else is to be looked for, and where everything is.
+/// Claims, acks the claim before, and returns the number of locks of the transaction. It does so in
+/// a new session, which plans its statements and so locks all indexes of their tables, and in a
+/// session with plans. Both run once with nothing else to search for, and once with everything.
 async fn locks(db: &TestDatabase, types: &str) -> [i64; 4] {
     let mut locks = [0; 4];
     for (nth, when) in ["infinity", "-infinity"].into_iter().enumerate() {
@@ -188,7 +192,8 @@ async fn the_locks_of_a_claim_do_not_grow_with_the_namespaces() {
     assert!(held[0].iter().flatten().all(|locks| *locks <= 30), "{held:?}");
 }
 
-/// The claims that follow a look at the log touch the rows that they answer and little else, whatever is in the tables beside them.
+/// A claim that follows a look at the log touches the rows that it returns and little else,
+/// whatever else is in the tables.
 #[tokio::test]
 async fn a_claim_touches_few_pages() {
     let db = TestDatabase::create().await;
@@ -206,7 +211,8 @@ async fn a_claim_touches_few_pages() {
     }
 }
 
-/// The month after the one that claims read by name begins, and is named then: what is in both is claimed, in order, and each event once.
+/// The month after the one that claims read by name begins, and is then named. Events in both
+/// months are claimed in order, each once.
 #[tokio::test]
 async fn claims_go_on_when_another_month_is_named() {
     let db = TestDatabase::create().await;
@@ -214,7 +220,8 @@ async fn claims_go_on_when_another_month_is_named() {
     let mut session = waiting(&db).await;
     let claim = "SELECT array_agg(global_sequence) FROM headwater.claim('shop', 'work', 100, '1 hour')";
     let mut seen: Vec<i64> = sqlx::query_scalar(claim).fetch_one(&mut session).await.unwrap();
-    // That claim has looked further, but not as far as the events go that are moved to the next month here.
+    // That claim has looked further, but not as far as the events that are moved to the next month
+    // here.
     let known = "SELECT (state).known FROM headwater_private.claims ORDER BY number DESC LIMIT 1";
     let (known, moved) = (number(&mut session, known).await, seen[0] + 1_850);
     assert!((seen[99] + 200..moved).contains(&known), "{known}");

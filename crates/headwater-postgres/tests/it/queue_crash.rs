@@ -9,7 +9,8 @@ use headwater_core::{
 use headwater_embedded::{Server, Shutdown};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions, PgQueue, PgSubscribers, SubscribersOptions};
 
-/// Claims and acks do not wait for the disk. An event that was handed back must not be in its claim again when the rest of that is acked.
+/// Claims and acks do not wait for the disk. An event that was handed back must not be in its claim
+/// again when the rest of the claim is acked.
 #[tokio::test]
 async fn what_was_handed_back_before_a_crash_comes_again_though_the_rest_is_acked_own_server() {
     let settings = Server::builder().setting("wal_writer_delay", "10s").setting("bgwriter_delay", "10s");
@@ -30,7 +31,7 @@ async fn what_was_handed_back_before_a_crash_comes_again_though_the_rest_is_acke
         let claim = queue.claim(&request).await.unwrap().remove(0);
         // The claim itself is on the disk with this.
         log.append(raw("d").into()).await.unwrap();
-        let failed = claim.events[1].global_sequence.unwrap();
+        let failed = claim.events[1].sequence().get();
         match handed_back {
             "nack" => queue.nack(claim.claim_id, Some(&[failed]), Duration::ZERO, "no").await.unwrap(),
             "reject" => queue.reject(claim.claim_id, Some(&[failed]), "never").await.unwrap(),

@@ -1,4 +1,5 @@
-//! What befalls a queue: strangers' locks, workers that are lost, clocks that jump, sessions with settings of their own. Explicit sessions and steps.
+//! Faults of a queue: strangers' locks, lost workers, clocks that jump, sessions with their own
+//! settings. Explicit sessions and steps.
 
 use std::time::Duration;
 
@@ -184,20 +185,30 @@ async fn redriven_letters_of_a_worker_that_died_are_dead_again_only_if_it_was_th
     assert_eq!(shop.number(&dead.replace("global_sequence", "count(*)")).await, 1);
 }
 
+/// As if everything had happened while the clock was an hour ahead.
+const AN_HOUR_AHEAD: &str =
+    "UPDATE headwater_private.claims SET visible_at = visible_at + '1 hour', state.moment = (state).moment + '1 hour',
+            state.expired_from = (state).expired_from + '1 hour', state.due_from = (state).due_from + '1 hour',
+            state.look_at = (state).look_at + '1 hour', state.last_visible_at = (state).last_visible_at + '1 hour';
+     UPDATE headwater_private.retries SET due_at = due_at + '1 hour'";
+
+#[tokio::test]
+async fn what_was_due_before_the_clock_went_back_is_delivered_at_once() {
+    let mut shop = Shop::open(2).await;
+    let [lost, failed] = [shop.claim(1).await.remove(0), shop.claim(1).await.remove(0)];
+    shop.queue.nack(failed.claim_id, None, NOW, "no").await.unwrap();
+    // The other claim has expired, and nobody has looked yet.
+    shop.expire(lost.claim_id).await;
+    run(&mut shop.session, AN_HOUR_AHEAD).await;
+    assert_eq!(delivered(&shop.claim_each(1).await), [[1], [2]]);
+}
+
 #[tokio::test]
 async fn a_clock_that_jumps_forward_and_back_freezes_nothing() {
     let mut shop = Shop::open(4).await;
     let claims = [shop.claim(1).await.remove(0), shop.claim(1).await.remove(0)];
     shop.queue.nack(claims[1].claim_id, None, Duration::from_secs(60), "later").await.unwrap();
-    // As if all of it had happened while the clock was an hour ahead.
-    run(
-        &mut shop.session,
-        "UPDATE headwater_private.claims SET visible_at = visible_at + '1 hour', state.moment = (state).moment + '1 hour',
-                state.expired_from = (state).expired_from + '1 hour', state.due_from = (state).due_from + '1 hour',
-                state.look_at = (state).look_at + '1 hour', state.last_visible_at = (state).last_visible_at + '1 hour';
-         UPDATE headwater_private.retries SET due_at = due_at + '1 hour'",
-    )
-    .await;
+    run(&mut shop.session, AN_HOUR_AHEAD).await;
     let third = shop.claim(1).await.remove(0);
     assert_eq!(sequences(&third), [3]);
     let late = "SELECT count(*) FROM headwater_private.retries WHERE due_at > clock_timestamp() + interval '70 s'";
@@ -241,7 +252,8 @@ async fn what_is_handed_back_at_the_same_time_is_one_transaction() {
     .await;
     let returns = claims.iter().map(|claim_id| shop.queue.nack(*claim_id, None, NOW, "no"));
     let all = futures::future::join_all(returns);
-    // The first waits for the lock before the others are asked for, or with them: two transactions at most.
+    // The first call waits for the lock before the others are sent, or together with them: at most
+    // two transactions.
     let (answers, ()) = tokio::join!(all, async {
         tokio::task::yield_now().await;
         run(&mut holder, "ROLLBACK").await;

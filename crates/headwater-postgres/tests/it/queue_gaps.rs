@@ -1,4 +1,5 @@
-//! What a queue passes and comes back to: gaps whose writers live, and events of types that nobody asked for. Open transactions, explicit steps.
+//! What a queue passes and later returns to: gaps whose writers live, and events of types that
+//! nobody asked for. Open transactions, explicit steps.
 
 use crate::common::queue::{Shop, delivered, request, shared};
 use crate::common::{emit, run};
@@ -87,7 +88,8 @@ async fn a_commit_between_the_look_at_the_gaps_and_at_what_was_left_is_not_lost_
     shop.emit(&["b", "a", "b"]).await;
     assert_eq!(delivered(&shop.claim_types(10, &["a"]).await), [[3]], "what was left spans the gap");
     run(&mut early, "COMMIT").await;
-    // As if it had come after the look at the gaps: what is in a gap by the ledger is none of the open range's.
+    // As if the commit came after the look at the gaps: an event in a gap of the ledger does not
+    // belong to the open range.
     let state = "SELECT t.taken FROM headwater_private.queue_states q, headwater_private.namespaces n,
                         headwater_private.take_open(q.namespace_id, n.tail_after, n.tail_from, '{b}', NULL, 10, NULL, q.state) t";
     let taken: Vec<i64> = sqlx::query_scalar(state).fetch_one(&mut shop.session).await.unwrap();

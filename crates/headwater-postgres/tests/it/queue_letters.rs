@@ -1,5 +1,5 @@
-//! Redriven letters, and acks that come twice, of a queue: nothing waits without end, nothing is given up that nobody tried, nothing counts
-//! twice. Time passes by explicit steps.
+//! Redriven letters and repeated acks of a queue: nothing waits forever, nothing is given up
+//! untried, and nothing counts twice. Time passes by explicit steps.
 
 use std::time::Duration;
 
@@ -72,7 +72,8 @@ async fn a_letter_that_is_discarded_while_it_is_handed_back_stays_so() {
     assert_eq!(shop.claim(10).await, []);
 }
 
-/// A commit whose outcome is unknown is tried again, with the same ack: only one of them may have its effects.
+/// After a commit with unknown outcome, the transaction is tried again with the same ack. Only one
+/// of them may have effects.
 #[tokio::test]
 async fn an_ack_of_some_events_counts_once_in_transactions() {
     let mut shop = Shop::open(3).await;

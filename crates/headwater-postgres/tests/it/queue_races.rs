@@ -1,5 +1,5 @@
-//! Expired claims that somebody has in hand while others look for them: whatever the order, none becomes unfindable. Two sessions, explicit
-//! steps.
+//! Expired claims that one session holds while others search for them: whatever the order, every
+//! claim stays findable. Two sessions, explicit steps.
 
 use std::time::Duration;
 
@@ -183,7 +183,8 @@ async fn letters_that_are_redriven_while_others_are_queued_are_found() {
     assert_eq!(delivered(&shop.claim(9).await), [[2]]);
 }
 
-/// A claim that waited while the name went to another namespace proves gaps by the horizon of its own.
+/// A claim waits while its namespace's name goes to another namespace. It proves gaps with the
+/// horizon of its own namespace.
 #[tokio::test]
 async fn a_claim_that_waited_for_a_swap_of_names_passes_no_open_gap() {
     let mut shop = Shop::open(1).await;

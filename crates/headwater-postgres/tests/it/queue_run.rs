@@ -1,5 +1,5 @@
-//! The short way to claim: it takes the next events where there is nothing else to care for. What there is to care for leads to `tend_queue`. Two
-//! sessions, explicit steps.
+//! The short path of a claim: it takes the next events if nothing else needs attention. Otherwise
+//! `tend_queue` runs. Two sessions, explicit steps.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Workers that ack, hand back, dawdle, forget and vanish, beside writers that commit late or not at all: every event is acked once or is a dead
-//! letter, and no event is in two hands at a time. The seed is printed; set HEADWATER_SEED to run it again.
+//! Workers that ack, hand back, wait, forget and vanish, beside writers that commit late or never.
+//! Every event is acked once or becomes a dead letter, and no event has two holders at a time. The
+//! seed is printed; set HEADWATER_SEED to run it again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -169,7 +170,8 @@ fn note(result: Result<(), SubscriberError>, sequences: &[u64], acked: &mut Vec<
     true
 }
 
-/// Looks, in one snapshot at a time, whether an event is in two claims or retries, or is claimed and dead.
+/// Checks, with one snapshot per look, whether an event is in two claims or retries, or is both
+/// claimed and dead.
 async fn check(mut session: PgConnection, done: Arc<AtomicBool>) {
     let twice = "SELECT coalesce(array_agg(h.sequence), '{}') FROM (
                      SELECT h.sequence FROM (

@@ -1,4 +1,5 @@
-//! Workers that name the types that they want: an empty answer means that nothing is left, and nobody gets what is another's.
+//! Workers that name the types they want: an empty answer means that nothing is left, and nobody
+//! gets another worker's events.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -106,7 +107,8 @@ impl Dice {
     }
 }
 
-/// Workers with all kinds of types claim, ack and hand back, while events appear late and transactions are rolled back: each event is acked once.
+/// Workers with all kinds of types claim, ack and hand back, while events appear late and
+/// transactions are rolled back. Each event is acked once.
 #[tokio::test]
 async fn workers_of_any_types_get_each_event_once() {
     for seed in 1..=4 {
@@ -218,8 +220,9 @@ async fn each_event_once(seed: u64, indexed: bool) {
     assert_eq!(acked, all.iter().map(|sequence| *sequence as u64).collect::<Vec<_>>(), "seed {seed}");
 }
 
-/// Claims of some types are quick where the log has runs of one type, or two types in turn: they remember what they saw of it. Whoever claims in
-/// whatever order gets only what was asked for, and each event goes to one.
+/// Claims by type are quick where the log has runs of one type, or two types in turn: they remember
+/// what they saw. Whatever the order of claims, each claim gets only the types it asked for, and
+/// each event goes to one claim.
 #[tokio::test]
 async fn runs_of_a_type_are_claimed_once_and_by_those_who_want_it() {
     const ASKED: [&[&str]; 7] = [&[], &["a"], &["b"], &["a", "b"], &["b", "a", "c"], &["a*", "b*"], &["c"]];
@@ -272,7 +275,8 @@ async fn runs_of_a_type_are_claimed_once_and_by_those_who_want_it() {
     }
 }
 
-/// A late event is left behind for its type, and what comes next of this type too: but not what lies between, which was claimed.
+/// A late event is left behind for its type, and so are the next events of this type, but not the
+/// claimed events between them.
 #[tokio::test]
 async fn what_is_passed_does_not_join_what_was_left_far_behind() {
     let mut shop = Shop::open(0).await;
@@ -304,7 +308,8 @@ async fn a_pattern_is_no_type_of_its_letters() {
     assert_eq!(shop.number(of_patterns).await, 0);
 }
 
-/// What is taken from behind the frontier has every type, whatever type was left behind and is taken first.
+/// Events from beyond the frontier can have every type, even if events of one type were left behind
+/// and are taken first.
 #[tokio::test]
 async fn what_is_new_is_not_narrowed_to_the_type_that_was_left_behind() {
     let mut shop = Shop::open(0).await;

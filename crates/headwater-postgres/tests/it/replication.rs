@@ -1,4 +1,5 @@
-//! What following the WAL needs of SQL: publications, snapshots, slots, and ledgers for what was poison. The inbox: see `inbox.rs`.
+//! The SQL for following the WAL: publications, snapshots, slots, and ledgers for poison. For the
+//! inbox see `inbox.rs`.
 
 use std::time::Duration;
 

@@ -130,7 +130,8 @@ async fn a_start_beyond_the_horizon_has_what_is_in_flight_in_its_ledger() {
     assert_eq!(sqlstate_of(&mut session, script).await, "WH006", "nothing can be proved there");
 }
 
-/// What lies beyond the head was never handed out: a subscriber that stood there would step over what is yet to come.
+/// Sequences beyond the head were never handed out. A subscriber positioned there would skip future
+/// events.
 #[tokio::test]
 async fn a_position_beyond_the_log_is_refused() {
     let (_db, a, _session, _open) = log().await;

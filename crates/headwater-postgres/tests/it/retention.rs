@@ -13,7 +13,8 @@ use sqlx::PgConnection;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A namespace with months of its own (those that are shared: `shared_months.rs`): 6 past months of 3 events each, 1 to 18, and 19 of this month. The first three are due.
+/// A namespace with its own months (for shared ones see `shared_months.rs`): 6 past months of 3
+/// events each, 1 to 18, and event 19 in this month. The first three months are due.
 async fn shop(db: &TestDatabase) -> PgLog {
     let log = db.log_with(NamespaceConfig::new("shop").storage(Storage::Own), LogOptions::default()).await;
     db.past_months("shop", 6, 3).await;
@@ -236,7 +237,8 @@ async fn audits_hold_across_a_trim() {
     let log = shop(&db).await;
     let mut session = db.session().await;
     register(&log, "done", SubscriberMode::Exclusive).await;
-    // It began in the middle of the first month, and has handled the rest: 1 of the ledger, and 3 to 19, with a sum of 188.
+    // It began in the middle of the first month, and has handled the rest: event 1 through the
+    // ledger, and events 3 to 19, with a sum of 188.
     run(
         &mut session,
         "UPDATE headwater_private.subscribers SET position = 19, audit_base = 2, audit_ledger = '{1,1}', settled_events = 16, settled_sum = 183,

@@ -1,4 +1,5 @@
-//! Roles: what one may do that has a grant, and that one without it can do and see nothing. By trying.
+//! Roles: what a role with a grant may do, and that a role without it can do and see nothing.
+//! Tested by trying.
 
 use std::time::Duration;
 
@@ -103,7 +104,8 @@ async fn nothing_is_for_the_public_and_no_table_is_for_roles_with_grants() {
     end(&db, role).await;
 }
 
-/// A function that does not pin its path runs what its caller, or somebody who can write to a schema in it, has put there.
+/// A function that does not pin its search_path runs what its caller, or anybody who can write to a
+/// schema in it, has put there.
 #[tokio::test]
 async fn every_function_pins_its_path_and_every_entry_point_asks_who_calls() {
     let db = TestDatabase::create().await;
@@ -129,7 +131,8 @@ async fn every_function_pins_its_path_and_every_entry_point_asks_who_calls() {
         "uuid_v7",
     ];
     assert_eq!(found, pure);
-    // A trigger's function is called by nobody. One that is deferred runs as whoever commits, who need not reach the tables.
+    // Nobody calls a trigger's function directly. A deferred trigger runs as the role that commits,
+    // which need not have access to the tables.
     let definers = "SELECT p.proname::text FROM pg_proc p
                      WHERE p.pronamespace = 'headwater_private'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype";
     let found: Vec<String> = sqlx::query_scalar(definers).fetch_all(db.database.pool()).await.unwrap();
@@ -201,7 +204,8 @@ fn argument(name: &str, r#type: &str, claim: Uuid) -> String {
     }
 }
 
-/// Every function that is told a namespace answers for one that is another's as it does for one that does not exist, whatever the caller has elsewhere.
+/// For a namespace of others, every function with a namespace argument answers as for a namespace
+/// that does not exist, whatever the caller's grants elsewhere.
 #[tokio::test]
 async fn a_namespace_of_others_is_as_one_that_does_not_exist_to_every_function() {
     let db = two().await;
@@ -252,7 +256,8 @@ async fn a_namespace_of_others_is_as_one_that_does_not_exist_to_every_function()
     }
 }
 
-/// Straight to the tables: nobody with a grant gets there, in its own namespace as little as in another's.
+/// Direct access to the tables: no role with a grant gets there, neither in its own namespace nor
+/// in another.
 #[tokio::test]
 async fn no_table_can_be_reached_or_locked() {
     let db = two().await;
@@ -310,7 +315,8 @@ async fn a_producer_appends_and_reads_nothing() {
     end(&db, role).await;
 }
 
-/// Requests of many callers go as one batch: one that conflicts fails alone, also where the role may not read what it appended.
+/// Requests of many callers go as one batch. A request that conflicts fails alone, even if the role
+/// may not read what it appended.
 #[tokio::test]
 async fn a_producers_conflict_fails_nothing_else_in_its_batch() {
     let db = two().await;
@@ -400,7 +406,8 @@ async fn a_producer_carries_a_namespace_over_the_end_of_a_month() {
     let mut session = role.session().await;
     let twice = "SELECT headwater.emit('shop', 'A', event_id => '018f0000-0000-7000-8000-000000000009')";
     let first: i64 = sqlx::query_scalar(twice).fetch_one(&mut session).await.unwrap();
-    // As it is after months without maintenance: no leaf is known to be there, and the last months are not sealed.
+    // As after months without maintenance: no leaf is known to exist, and the last months are not
+    // sealed.
     let as_before = "UPDATE headwater_private.namespaces SET leaves_until = '2001-01-01', sealed_before = '2001-01-01' WHERE namespace = 'shop'";
     run(&mut db.session().await, as_before).await;
     let again: i64 = sqlx::query_scalar(twice).fetch_one(&mut session).await.unwrap();
@@ -497,7 +504,8 @@ async fn members_have_what_their_group_has_and_set_role_decides() {
     end(&db, group).await;
 }
 
-/// A function of the application's that runs as its owner has what its owner was granted, and gives its callers no more than it does.
+/// An application's function that runs as its owner has the owner's grants. It gives its callers no
+/// more than it does itself.
 #[tokio::test]
 async fn a_function_of_the_applications_runs_with_its_owners_grant() {
     let db = two().await;

@@ -1,5 +1,6 @@
-//! Every function and view of the schema, as the catalog has them, called by roles of one namespace with what is another's: the answer tells nothing of it, and nothing
-//! of it is changed. A function that is new is here by its first argument, or must be added.
+//! Calls every function and view of the schema, from the catalog, as roles of one namespace with
+//! arguments of another. The answer reveals nothing of the other namespace, and nothing of it
+//! changes. A new function is found here by its first argument, or must be added.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 const KINDS: [GrantKind; 3] = [GrantKind::Producer, GrantKind::Consumer, GrantKind::Admin];
 
-/// Functions that are told no namespace in their first argument, and how they are called with things of the bank's. Without a call: those that compute from what
-/// they are given, and look at no table.
+/// Functions without a namespace in their first argument, and how to call them with things of the
+/// bank. Functions without a call only compute from their arguments and read no table.
 const OTHERS: &[(&str, &[&str])] = &[
     ("all_dead_letters", &["headwater.all_dead_letters()", "headwater.all_dead_letters('bank')"]),
     ("all_groups", &["headwater.all_groups()"]),
@@ -150,7 +151,7 @@ async fn every_function_of_the_catalog_is_known_here() {
     }
     let known: Vec<&str> = OTHERS.iter().map(|(name, _)| *name).collect();
     assert_eq!(others, known, "say how a function is called with what is another's: see OTHERS");
-    // Those of the tables and functions that came last are among those that are called by their namespace.
+    // The functions of the newest tables are among those that are called by their namespace.
     for name in [
         "note_poison",
         "redeliver_poison",

@@ -1,4 +1,5 @@
-//! Schedules: fired once and in order, caught up with as they say, paused, run by hand, kept when their event cannot be appended.
+//! Schedules: fired once and in order, caught up as configured, paused, run by hand, kept when
+//! their event cannot be appended.
 
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ async fn fire_at(session: &mut PgConnection, time: &str) -> (i32, i32) {
     (row.get("fired"), row.get("failed"))
 }
 
-/// The due times of all events, by the header that says so, without the day's and the seconds' ends.
+/// The due times of all events, from the header that holds them, without zero seconds and fractions
+/// at the end.
 async fn fired_for(log: &PgLog) -> Vec<String> {
     let events: Vec<RecordedEvent> = log.read_all_events_since(0).try_collect().await.unwrap();
     events.iter().map(|event| event.headers["scheduled_at"].replace(":00.000000Z", "")).collect()

@@ -1,4 +1,5 @@
-//! The database's integers are signed and ours are not. A number that only one side can hold is an error, and never another number.
+//! The database's integers are signed and ours are not. A number that only one side can hold is an
+//! error, and never becomes another number.
 
 use crate::common::queue::{Shop, sequences};
 use crate::common::subscribers::{Process, advance, fence};

@@ -1,5 +1,6 @@
-//! What a session has set changes no answer: every public function is called under hostile settings, and answers as under plain ones, or fails with a
-//! clear error and leaves everything as it was. The calls are the examples of docs/sql.md, which has one for every public function.
+//! A session's settings change no answer. Every public function is called under hostile settings.
+//! It answers as under plain ones, or fails with a clear error and leaves everything as it was. The
+//! calls are the examples of docs/sql.md, which has one for every public function.
 
 use std::fmt::Write as _;
 

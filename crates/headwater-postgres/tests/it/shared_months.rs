@@ -1,4 +1,5 @@
-//! Months that namespaces share: what one of them does costs and shows the others nothing, and what is trimmed or dropped is gone.
+//! Months that namespaces share: the work of one namespace costs the others nothing and shows them
+//! nothing, and trimmed or dropped events are gone.
 
 use crate::common::months::seal;
 use crate::common::{emit, raw, run, sqlstate_of, types_after};
@@ -51,7 +52,8 @@ async fn what_is_trimmed_is_physically_gone_though_others_keep_their_month() {
     assert_eq!((all(&short).await, all(&long).await), (150, 300));
     let page = short.log_page(&LogQuery::after(0)).await.unwrap();
     assert_eq!(page.gaps.first().map(|gap| gap.state.clone()), Some(GapState::Trimmed));
-    // The three oldest are written anew without `short`. The newest past month stays with the current ones for a month.
+    // The three oldest months are rewritten without `short`. The newest past month stays with the
+    // current ones for another month.
     let alone = standing_alone(&mut session).await;
     assert_eq!(alone.len(), 5, "{alone:?}");
     assert_eq!(alone.iter().filter(|name| name.contains("_r")).count(), 3, "{alone:?}");

@@ -175,7 +175,7 @@ async fn the_examples_of_retention_take_months_away() {
     for example in blocks(section, "sql") {
         run(&mut session, &example).await;
     }
-    let state = "SELECT count(*) FILTER (WHERE trimmed_at IS NOT NULL AND events = 3), count(dropped_at) FROM headwater.partitions('shop')";
+    let state = "SELECT count(*) FILTER (WHERE trimmed_at IS NOT NULL AND events = 3), count(dropped_at) FROM headwater.months('shop')";
     let trimmed: (i64, i64) = sqlx::query_as(state).fetch_one(&mut session).await.unwrap();
     assert_eq!(trimmed, (2, 0));
     // Retire, detach, drop and note, of each.

@@ -1,4 +1,5 @@
-//! A namespace is moved between tables that namespaces share and tables of its own, while it is in use: writers, claims and readers at every moment of it.
+//! A namespace moves between shared tables and its own tables while it is in use: with writers,
+//! claims and readers at every moment.
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, raw, run, sqlstate_of, types_after, until_it_waits};
@@ -99,7 +100,8 @@ async fn a_namespace_is_moved_there_and_back() {
     assert_sound(&mut session, &log, 450).await;
     append(&log, "after").await;
     assert_sound(&mut session, &log, 451).await;
-    // All its events are in tables of its own. Tables of past months that it shared are written anew without it.
+    // All its events are in its own tables. Tables of past months that it shared are rewritten
+    // without it.
     let own: i64 =
         places(&mut session).await.iter().filter(|place| place.0.starts_with("events_n1_")).map(|place| place.1).sum();
     assert_eq!(own, 451);
@@ -152,7 +154,8 @@ async fn many_that_are_moved_to_shared_months_are_in_few_tables() {
     }
 }
 
-/// A transaction that appends is waited for, for 200 ms, and named; nothing is changed then. Afterwards the move goes on.
+/// The move waits 200 ms for a transaction that appends, and names it. Nothing is changed then.
+/// Afterwards the move goes on.
 async fn is_in_the_way(begin: &str, prepared: bool, storage: Storage, ordering: Ordering) {
     let db = TestDatabase::create().await;
     // A prepared transaction cannot NOTIFY.
@@ -191,7 +194,8 @@ async fn open_writers_are_waited_for_and_named() {
     }
 }
 
-/// The one that moves waits for an open writer, and another append behind it: it goes on when the first gives up, while the writer is still open.
+/// The mover waits for an open writer, and another append waits behind the mover. That append
+/// continues when the mover gives up, while the writer is still open.
 #[tokio::test]
 async fn an_append_behind_a_move_that_waits_goes_on_when_that_gives_up() {
     for ordering in [Ordering::Sequence, Ordering::Gapless] {
@@ -246,7 +250,8 @@ async fn a_stranger_that_forges_a_writers_lock_is_not_in_the_way() {
     assert_sound(&mut session, &log, 2).await;
 }
 
-/// The move has switched and is not committed yet: so far `text` of `writer` gets, and then waits. It began with the old row of the namespace.
+/// The move has switched and is not committed yet. `writer` runs `text` until it waits for the
+/// move. It began with the old row of the namespace.
 async fn across_the_switch(
     db: &TestDatabase,
     target: &str,
@@ -428,7 +433,8 @@ async fn a_reader_with_an_old_snapshot_gets_all_or_an_error() {
     run(&mut reader, "ROLLBACK").await;
     run(&mut reader, old).await;
     assert_eq!(count(&mut reader, read).await, 37, "past months are in its own tables still, and are read there");
-    // A read lets go of the tables; this one holds the tree. Nobody waits for it longer than 200 ms.
+    // A read releases the tables; this session locks the tree. Nobody waits for it longer than 200
+    // ms.
     run(&mut reader, "LOCK TABLE headwater_private.events_n1 IN ACCESS SHARE MODE").await;
     steps_to(&mut session, "shared", "moved").await;
     assert_eq!(step(&mut session, "shop", "shared").await, "moved");
@@ -436,7 +442,8 @@ async fn a_reader_with_an_old_snapshot_gets_all_or_an_error() {
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.set_storage('shop', 'shared')").await, "55P03");
     run(&mut reader, "ROLLBACK").await;
     run(&mut reader, old).await;
-    // This one has read nothing yet; its snapshot is from before the drop, and names tables that are there.
+    // This session has read nothing yet. Its snapshot is from before the drop, and names tables
+    // that exist.
     assert_eq!(steps_to(&mut session, "shared", "done").await, ["dropped", "done"]);
     assert_eq!(count(&mut reader, read).await, 37);
     run(&mut reader, "ROLLBACK").await;
@@ -627,7 +634,7 @@ async fn what_cannot_be_moved_is_refused() {
         .await,
         "WH006"
     );
-    run(&mut session, "ROLLBACK; UPDATE headwater_private.namespaces SET partitions = 'pg_partman'").await;
+    run(&mut session, "ROLLBACK; UPDATE headwater_private.namespaces SET months_made_by = 'pg_partman'").await;
     assert_eq!(sqlstate_of(&mut session, "SELECT headwater.set_storage('shop', 'shared')").await, "WH002");
 }
 

@@ -167,7 +167,8 @@ async fn an_owner_that_reconnects_first_keeps_its_term() {
 #[tokio::test]
 async fn a_lock_that_is_held_elsewhere_is_taken_when_it_is_free() {
     let (db, mut session, a, b) = owned().await;
-    // The owner's old session lingers behind a half-open socket: the lock is held, and not by the owner's new one.
+    // The owner's old session stays behind a half-open socket: the lock is held, but not by the
+    // owner's new session.
     kill_owner(&mut session).await;
     let mut lingering = db.session().await;
     run(
@@ -658,7 +659,8 @@ async fn a_term_has_one_owner_whoever_asks_when() {
             let process = Process::start(&db, &log, &format!("node {number}")).await;
             let (mut term, mut owned) = (None, Vec::new());
             for round in 0..60 {
-                // Leases so short that most have ended at the next call, releases and lost sessions in between.
+                // The leases are so short that most have ended at the next call. Releases and lost
+                // sessions come in between.
                 term = process.keep("totals", term, Duration::from_millis(1 + round % 3)).await.term;
                 owned.extend(term);
                 match (round + number) % 7 {

@@ -7,7 +7,8 @@ use headwater_postgres::{TransferError, Transferred};
 use headwater_testing::TestDatabase;
 use sqlx::PgConnection;
 
-/// A namespace with everything in it: streams, a gap, months of the past, subscribers of each mode, dead letters, a schedule, a due event, a state.
+/// A namespace with everything in it: streams, a gap, past months, subscribers of each mode, dead
+/// letters, a schedule, a due event, a state.
 async fn shop(db: &TestDatabase, ordering: &str) -> PgConnection {
     let mut session = db.session().await;
     let made = format!(
@@ -50,7 +51,8 @@ async fn import(db: &TestDatabase, lines: &[String], name: Option<&str>) -> Resu
     db.database.import_namespace(lines, name).await.map(|(_, done)| done)
 }
 
-/// Everything that users see of a namespace, as one text; transaction ids only by which events share one.
+/// All that users see of a namespace, as text. Transaction ids only tell which events share a
+/// transaction.
 async fn seen(session: &mut PgConnection, namespace: &str) -> Vec<String> {
     let statement = "SELECT t.line FROM (
         SELECT 1 AS part, e.global_sequence AS place, (to_jsonb(e) - '{namespace_id,transaction_id}'::text[]
@@ -104,7 +106,8 @@ async fn a_round_trip_keeps_everything_and_goes_on() {
         let states: String = sqlx::query_scalar(states).fetch_one(&mut session).await.unwrap();
         assert_eq!(states, r#"a {"b": 1},c null,d NULL"#);
 
-        // Audits hold, appends go on above, streams at their versions, queues deliver all that was not settled.
+        // Audits pass, appends continue at the end, streams keep their versions, and queues deliver
+        // all unsettled events.
         for (database, session, name) in [(&other, &mut there, "shop"), (&db, &mut session, "copy")] {
             let wrong: i64 = sqlx::query_scalar("SELECT count(*) FROM headwater.audit_subscribers($1) WHERE settled <> in_log OR sums_differ_by <> 0 OR missing IS NOT NULL")
                 .bind(name)
@@ -287,7 +290,8 @@ async fn events_of_past_months_get_their_months_and_are_sealed() {
     let (db, other) = (TestDatabase::create().await, TestDatabase::create().await);
     shop(&db, "sequence").await;
     let (mut exported, done) = lines(&db, "shop").await;
-    // As an export of an older log has it, whose months are its own: the first event was recorded in March, the second in May.
+    // Like an export of an older log with its own months: the first event was recorded in March,
+    // the second in May.
     exported[0] = exported[0].replace(r#""storage": "shared""#, r#""storage": "own""#);
     let events: Vec<usize> =
         exported.iter().enumerate().filter(|(_, line)| line.contains(r#""kind": "event""#)).map(|(i, _)| i).collect();

@@ -1,4 +1,5 @@
-//! The index by type: it holds all that is committed and nothing else, whoever writes while it is switched on and off.
+//! The index by type: it holds all committed events and nothing else, whoever writes while it is
+//! switched on and off.
 
 use crate::common::months::seal;
 use crate::common::{emit, pid, raw, run, sqlstate_of, until_it_waits};
@@ -222,7 +223,8 @@ async fn it_is_switched_off_and_on_again() {
     run(&mut session, "SELECT headwater.create_namespace('shop', index => 'types')").await;
 }
 
-/// A namespace with an index and 5 past months of 20 events each, sealed; the last event of each month is rare.
+/// A namespace with an index and 5 sealed past months of 20 events each. The last event of each
+/// month has a rare type.
 async fn with_past(db: &TestDatabase, storage: Storage) -> PgLog {
     let log = db.log_with(NamespaceConfig::new("shop").storage(storage), LogOptions::default()).await;
     db.past_months("shop", 5, 20).await;
@@ -246,10 +248,11 @@ async fn what_is_trimmed_leaves_nothing_in_it() {
         let mut session = db.session().await;
         assert_eq!(read(&mut session, "shop", "rare").await, [20, 40, 60, 80, 100]);
         db.keep_months("shop", 3).await;
-        // Trimmed, and not yet swept: reads and claims leave it out, and pages are as full as they can be.
+        // The month is trimmed and not yet swept: reads and claims leave it out, and pages are as
+        // full as possible.
         run(
             &mut session,
-            "SELECT headwater.trim_month('shop', m.starts_at) FROM headwater.partitions('shop') m WHERE m.due_at <= now() ORDER BY m.starts_at LIMIT 1",
+            "SELECT headwater.trim_month('shop', m.starts_at) FROM headwater.months('shop') m WHERE m.due_at <= now() ORDER BY m.starts_at LIMIT 1",
         )
         .await;
         assert_eq!(differences(&mut session, "shop").await, (20, 0));
@@ -406,7 +409,8 @@ async fn reads_are_the_same_with_and_without_it() {
     }
 }
 
-/// An ordered subscriber that asks for a rare type passes the others at once, and counts them all the same.
+/// An ordered subscriber that asks for a rare type passes the other events at once, and still
+/// counts them.
 #[tokio::test]
 async fn an_ordered_subscriber_passes_what_it_did_not_ask_for() {
     for config in kinds() {
@@ -448,7 +452,8 @@ async fn an_ordered_subscriber_passes_what_it_did_not_ask_for() {
     }
 }
 
-/// What a claim passes on its way to a rare event is left for others, also types that it met only there.
+/// Events that a claim passes on its way to a rare event are left for others, including types that
+/// it met only there.
 #[tokio::test]
 async fn what_a_claim_jumps_over_is_left_for_others() {
     for config in kinds() {

@@ -1,4 +1,5 @@
-//! What the index by type saves, and what it costs those who do not have it: pages and locks, not time.
+//! What the index by type saves, and what it costs namespaces without it: pages and locks, not
+//! time.
 
 use crate::common::months::{looked_into, seal, sessions};
 use crate::common::{raw, run};

@@ -1,4 +1,5 @@
-//! The wall, attacked: by strangers who can only connect, and by roles that were granted something in one namespace.
+//! Attacks on the wall: by strangers who can only connect, and by roles that were granted something
+//! in one namespace.
 
 use crate::common::{emit, run, sqlstate_of};
 use headwater_core::{Append, EventLog, LogQuery};
@@ -31,7 +32,8 @@ async fn leave_a_hole(db: &TestDatabase) {
     emit(&mut session, "shop", "B").await;
 }
 
-/// Whatever a stranger locks, the horizon stays between 0 and the head, and what is proved about the log stays as it was.
+/// Whatever a stranger locks, the horizon stays between 0 and the head, and proofs about the log do
+/// not change.
 #[tokio::test]
 async fn a_strangers_locks_move_nothing_and_hold_back_nothing() {
     let db = TestDatabase::create().await;
@@ -61,7 +63,8 @@ async fn a_strangers_locks_move_nothing_and_hold_back_nothing() {
     db.drop_role(stranger).await;
 }
 
-/// The lock of the horizon is shared. Whoever holds its next keys against that delays no append, and its events are announced all the same.
+/// The lock of the horizon is shared. A stranger that holds its next keys exclusively delays no
+/// append, and the appended events are still announced.
 #[tokio::test]
 async fn no_append_waits_for_a_lock_that_strangers_hold() {
     let db = TestDatabase::create().await;
@@ -86,7 +89,8 @@ async fn no_append_waits_for_a_lock_that_strangers_hold() {
     db.drop_role(stranger).await;
 }
 
-/// Who was granted something in another namespace can hold a lock that looks as an append's does. It delays the proof of a hole, and moves nothing.
+/// A role with a grant in another namespace can hold a lock that looks like an append's. It delays
+/// the proof of a hole, and moves nothing.
 #[tokio::test]
 async fn a_tenants_forged_lock_only_delays_a_proof() {
     let db = TestDatabase::create().await;
@@ -111,7 +115,8 @@ async fn a_tenants_forged_lock_only_delays_a_proof() {
     end(&db, tenant).await;
 }
 
-/// A producer may write what it likes into the note that an append leaves in its transaction: its events are announced all the same.
+/// A producer may write anything into the note that an append leaves in its transaction: its events
+/// are still announced.
 #[tokio::test]
 async fn no_setting_of_a_session_hides_an_append() {
     let db = TestDatabase::create().await;
@@ -215,8 +220,9 @@ async fn the_name_of_another_caller_is_refused() {
     end(&db, other).await;
 }
 
-/// Functions, aggregates, operators and casts in a schema of the caller's, or in a `public` that anybody can write to, are found by nothing of ours: neither
-/// when a tenant calls, nor when the owner does.
+/// Functions, aggregates, operators and casts in a caller's schema, or in a `public` schema that
+/// anybody can write to, are never found by our code: neither when a tenant calls, nor when the
+/// owner does.
 #[tokio::test]
 async fn shadowed_functions_are_never_called() {
     let db = TestDatabase::create().await;
@@ -225,7 +231,8 @@ async fn shadowed_functions_are_never_called() {
     emit(&mut db.session().await, "bank", "Secret").await;
     let tenant = granted(&db, "shop", GrantKind::Admin).await;
     let mut owner = db.session().await;
-    // An exact match wins over a polymorphic function of pg_catalog, wherever that stands in the path.
+    // An exact match wins over a polymorphic function of pg_catalog, wherever pg_catalog is in the
+    // path.
     let mut traps = String::from("CREATE SCHEMA eve; GRANT ALL ON SCHEMA eve, public TO PUBLIC;");
     for schema in ["eve", "public"] {
         traps += &format!(

@@ -14,9 +14,9 @@ use headwater_postgres::PgLog;
 
 use crate::live::Live;
 use crate::node::background::maintenance::INTERVAL;
-use crate::node::delivery::handlers::{Audience, Handlers};
 use crate::node::delivery::open_transaction::Transaction;
-use crate::node::delivery::subscription::SubscriptionPlan;
+use crate::node::delivery::plan::SubscriptionPlan;
+use crate::node::delivery::type_handlers::{Audience, TypeHandlers};
 use crate::node::subscription::Runnable;
 use crate::node::subscription::settings::{Settings, Surroundings};
 use crate::poison::CdcPoisonNotifier;
@@ -55,8 +55,8 @@ pub struct NodeBuilder {
     poll: Duration,
     audit_every: Option<Duration>,
     options: NodeOptions,
-    events: Arc<Handlers>,
-    broadcasts: Arc<Handlers>,
+    events: Arc<TypeHandlers>,
+    broadcasts: Arc<TypeHandlers>,
     maintain_every: Option<Duration>,
     fires_due: bool,
     mistakes: Vec<String>,
@@ -86,8 +86,8 @@ impl NodeBuilder {
     fn of(name: String, log: Arc<dyn EventLog>, backend: Backend) -> Self {
         NodeBuilder {
             options: NodeOptions::new(&name),
-            events: Arc::new(Handlers::new(Audience::One, log.namespace())),
-            broadcasts: Arc::new(Handlers::new(Audience::All, log.namespace())),
+            events: Arc::new(TypeHandlers::new(Audience::One, log.namespace())),
+            broadcasts: Arc::new(TypeHandlers::new(Audience::All, log.namespace())),
             name,
             log,
             backend,

@@ -29,10 +29,10 @@ pub use headwater_postgres::PgNodes;
 pub use self::builder::{NodeBuilder, WakeUpSource};
 pub(crate) use self::lifecycle::host_name;
 use self::ownership::runners::{OwnedBy, RunnerSlot, Runners};
-use crate::node::delivery::handlers::Handlers;
-pub use crate::node::delivery::handlers::{EventHandler, HANDLERS};
 pub use crate::node::delivery::open_transaction::Transaction;
-use crate::node::delivery::subscription::SubscriptionPlan;
+use crate::node::delivery::plan::SubscriptionPlan;
+use crate::node::delivery::type_handlers::TypeHandlers;
+pub use crate::node::delivery::type_handlers::{EventHandler, HANDLERS};
 use crate::node::ownership::heartbeat::Heartbeat;
 use crate::node::ownership::keeper::Keeper;
 use crate::node::reading::tail::{Tail, WakeUp};
@@ -59,8 +59,8 @@ pub struct Node {
     log: Arc<dyn EventLog>,
     /// The node's registration, on PostgreSQL.
     registered: Option<Registered>,
-    events: Arc<Handlers>,
-    broadcasts: Arc<Handlers>,
+    events: Arc<TypeHandlers>,
+    broadcasts: Arc<TypeHandlers>,
     /// The builder, until the node is started.
     plan: Mutex<Option<NodeBuilder>>,
     running: OnceLock<Running>,
@@ -249,7 +249,7 @@ impl Running {
     fn handle_events(&self) {
         if let Some(by_type) = &self.by_type {
             by_type.handling.get_or_init(|| {
-                self.runners.share(&by_type.prepared.0);
+                self.runners.start_worker(&by_type.prepared.0);
                 by_type.prepared.0.clone()
             });
         }

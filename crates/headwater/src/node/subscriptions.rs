@@ -12,7 +12,7 @@ use headwater_core::{PartitionId, SubscriberError, SubscriberMode};
 use super::ownership::runners::{OwnedBy, RunnerSlot, Runners};
 use super::subscription::Runnable;
 use super::{Node, Running, SHUTDOWN};
-use crate::node::delivery::subscription::SubscriptionPlan;
+use crate::node::delivery::plan::SubscriptionPlan;
 
 impl Node {
     /// Runs another subscription or queue, on a node that is running or before it is

@@ -1,4 +1,5 @@
-//! A subscriber that handles so many events and then no more: the first ones in the log, whichever is done first.
+//! A subscriber that handles a given number of events and then stops: the first ones in the log,
+//! whichever finishes first.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use headwater::log::Append;
 use headwater::{Delivery, Event, EventObserver, HandlerError, Json, Queue, Subscription};
 use tokio::sync::{Semaphore, watch};
 
-/// Handles events of the key `slow` when it is let to, others at once; what is of the key `bad` fails.
+/// Handles events with the key `slow` when it is allowed to, and others at once. Events with the
+/// key `bad` fail.
 #[derive(Clone)]
 struct Worker {
     began: watch::Sender<Vec<u64>>,

@@ -1,4 +1,5 @@
-//! Events from the WAL: what a node delivers is the same, whether they come from there or from the log, and whatever happens in between.
+//! Events from the WAL: a node delivers the same events whether they come from the WAL or from the
+//! log, whatever happens meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ fn cdc() -> Live {
     Live::Cdc(CdcOptions::default())
 }
 
-/// So seldom that what is delivered soon did not come by polling, and that a test that waits for it fails.
+/// So rare that an event that is delivered soon did not come by polling, and that a test that waits
+/// for a poll fails.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn taken(node: &Node) -> u64 {
@@ -28,7 +30,8 @@ async fn streaming(node: &Node) {
     until(|| async { node.status().live.is_some_and(|live| live.state == LiveState::Streaming) }).await;
 }
 
-/// Waits until the tail has read the log that the beginning of a stream asks for: from then on, it has only the WAL.
+/// Waits until the tail has read the log, as the start of a stream requires. From then on it has
+/// only the WAL.
 async fn settled(node: &Node, shop: &Shop, recorder: &Recorder) {
     streaming(node).await;
     let last = shop.emit(&["first"]).await;
@@ -214,7 +217,7 @@ async fn a_stream_that_breaks_again_and_again_loses_and_repeats_nothing() {
 async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_is_granted() {
     let shop = Shop::open().await;
     let role = shop.db.role().await;
-    shop.headwater.grant("shop", &role.name, GrantKind::Consumer).await.unwrap();
+    shop.headwater.admin().grant("shop", &role.name, GrantKind::Consumer).await.unwrap();
     let mut session = shop.db.session().await;
     sqlx::query("SELECT headwater.publish_namespace('shop')").execute(&mut session).await.unwrap();
     let headwater = Headwater::builder().live(cdc()).connect(&role.url).await.unwrap();
@@ -236,7 +239,7 @@ async fn without_the_privilege_events_come_by_wake_ups_and_it_says_so_until_it_i
     assert_eq!(recorder.types(), ["a", "b", "first", "c"]);
     node.shutdown().await.unwrap();
     headwater.shutdown().await;
-    shop.headwater.revoke("shop", &role.name, None).await.unwrap();
+    shop.headwater.admin().revoke("shop", &role.name, None).await.unwrap();
     shop.db.drop_role(role).await;
 }
 
@@ -345,7 +348,8 @@ async fn a_transaction_per_key_is_whole_though_its_events_come_from_the_wal() {
     node.shutdown().await.unwrap();
 }
 
-/// More than a batch waits at the end of the log, which nobody has read since: where its transactions end is asked there.
+/// More than one batch waits at the end of the log, and nobody has read it since. So the node asks
+/// the log where its transactions end.
 #[tokio::test]
 async fn a_transaction_per_key_does_not_wait_for_more_than_a_batch_to_be_followed() {
     let shop = Shop::open().await;
@@ -373,7 +377,8 @@ async fn a_transaction_per_key_does_not_wait_for_more_than_a_batch_to_be_followe
     streaming(&node).await;
     shop.emit(&["first"]).await;
     soon(begun.notified()).await;
-    // The beginning of the stream may ask for the log once more: what comes afterwards is taken from the WAL.
+    // The start of the stream may require one more read of the log. Later events are taken from the
+    // WAL.
     let before = taken(&node);
     let mut last = 0;
     while taken(&node) < before + 5 {
@@ -484,7 +489,8 @@ async fn a_server_without_logical_wal_is_polled_and_it_says_so_own_server() {
     headwater.shutdown().await;
 }
 
-/// More bytes than are kept of one transaction: what was left out is read from the log, and all of it comes in order, once.
+/// A transaction with more bytes than are kept of one. The rest is read from the log, and all of it
+/// comes in order, once.
 #[tokio::test]
 async fn a_transaction_larger_than_is_kept_comes_whole_and_in_order() {
     let shop = Shop::open().await;

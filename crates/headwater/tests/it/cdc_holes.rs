@@ -1,4 +1,5 @@
-//! Holes in what comes from the WAL: what lies behind them is taken from there all the same, and they are closed by proof.
+//! Holes in the events from the WAL: the events behind a hole are still taken from the WAL, and
+//! holes are closed by proof.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use headwater::node::WakeUpSource;
 use headwater::{Event, Json, Node, Subscription};
 use sqlx::{PgConnection, Row};
 
-/// So seldom that what is delivered soon did not come by polling, and that a test that waits for it fails.
+/// So rare that an event that is delivered soon did not come by polling, and that a test that waits
+/// for a poll fails.
 const NEVER: Duration = Duration::from_secs(3600);
 
 fn sources() -> [Live; 2] {
@@ -17,7 +19,8 @@ fn sources() -> [Live; 2] {
     [Live::Cdc(CdcOptions::default()), Live::Cdc(inbox)]
 }
 
-/// A node that hears of events from the WAL only, and has read the log that the beginning of a stream asks for.
+/// A node that hears of events only from the WAL, and has read the log, as the start of a stream
+/// requires.
 async fn follow(shop: &Shop, recorder: &Recorder, hold_for: Duration, live: Live) -> Node {
     let node = shop
         .shop
@@ -125,7 +128,8 @@ async fn overlapping_transactions_are_delivered_in_order_and_what_was_rolled_bac
         recorder.handled(committed.len()).await;
         assert_eq!(recorder.sequences(), committed);
         until(|| async { permanent_gaps(&shop).await == rolled_back }).await;
-        // Those that were behind holes for sure when they came; of the others, one may be found by a look into a hole.
+        // The events that were certainly behind holes when they came. Of the others, a look into a
+        // hole may have found one.
         assert!(taken(&node) >= before + behind, "{:?}", node.status().live);
         node.shutdown().await.unwrap();
         assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
@@ -189,7 +193,8 @@ async fn a_stream_that_breaks_while_there_are_holes_loses_and_repeats_nothing() 
     }
 }
 
-/// A hole that a stream leaves though its event was committed, as one does that has lost a row: nobody takes it for one that was rolled back.
+/// The stream leaves a hole although its event was committed, as when the stream has lost a row.
+/// Nobody takes the event for a rolled back one.
 #[tokio::test]
 async fn what_the_stream_has_left_out_is_found_by_the_proof() {
     let shop = Shop::open().await;

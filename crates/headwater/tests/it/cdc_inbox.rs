@@ -1,4 +1,5 @@
-//! The inbox: one durable slot, one node that receives, all nodes that dispatch. Slots are a server's, so each test has one of its own.
+//! The inbox: one durable slot, one node that receives, all nodes dispatch. Slots belong to a
+//! server, so each test has its own server.
 
 use std::time::Duration;
 
@@ -177,7 +178,7 @@ async fn poison_is_marked_in_the_inbox_and_an_idle_log_writes_nothing_own_server
     assert_eq!(sequence, 2);
     assert!(error.contains("JSON"), "{error}");
     assert_eq!(shop.poison(false, 10).await.unwrap()[0].global_sequence, 2);
-    // Transactions without events of ours make no rows: what is written for them would be WAL again.
+    // Transactions without events of ours make no rows: writing rows for them would make more WAL.
     for _ in 0..20 {
         sqlx::query("CREATE TABLE theirs ()").execute(&mut session).await.unwrap();
         sqlx::query("DROP TABLE theirs").execute(&mut session).await.unwrap();
@@ -193,7 +194,8 @@ async fn poison_is_marked_in_the_inbox_and_an_idle_log_writes_nothing_own_server
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
 
-/// A transaction that has more poison than is kept of it, around one event: it holds nobody up, all of it is noted, and nothing is lost.
+/// A transaction with more poison than is kept of one transaction, around one event. It delays
+/// nothing, all poison is noted, and nothing is lost.
 #[tokio::test]
 async fn a_transaction_full_of_poison_is_passed_and_noted_own_server() {
     let server = Server::builder().start().expect("failed to start a server");
@@ -211,7 +213,8 @@ async fn a_transaction_full_of_poison_is_passed_and_noted_own_server() {
     soon(node.wait_for("totals", last)).await.unwrap();
     assert_eq!(recorder.sequences(), [first, first + 60, last]);
     assert_eq!(shop.poison(false, 10_000).await.unwrap().len(), 249);
-    // One transaction is one place in the WAL: what is kept of its poison, and a row that says that there is more.
+    // One transaction is one place in the WAL. It keeps part of the poison, and a row that says
+    // that there is more.
     until(|| async {
         let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
         number(&mut session, "SELECT count(*) FROM headwater_private.cdc_inbox WHERE status = 'POISON'").await == 100
@@ -221,7 +224,8 @@ async fn a_transaction_full_of_poison_is_passed_and_noted_own_server() {
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
 
-/// The stream is ended again and again, before what was stored is acknowledged: it is sent again, and is in the inbox once.
+/// The stream ends again and again before stored events are acknowledged. They are sent again, and
+/// are in the inbox once.
 #[tokio::test]
 async fn what_is_sent_again_is_stored_once_own_server() {
     let server = Server::builder().start().expect("failed to start a server");

@@ -1,5 +1,6 @@
-//! An inbox that is behind: a node reads the log until it has caught up, and says so. The nodes here never poll, so that nothing else delivers. Slots are a
-//! server's, so each test has one of its own.
+//! An inbox that is behind: a node reads the log until the inbox has caught up, and says so. The
+//! nodes here never poll, so nothing else delivers. Slots belong to a server, so each test has its
+//! own server.
 
 use std::time::Duration;
 
@@ -47,7 +48,8 @@ async fn storing_is_held(server: &Server) {
     .await;
 }
 
-/// The slot has a backlog, as after a time in which nobody read it: what commits now lies behind it, and does not wait for it.
+/// The slot has a backlog, as after a time in which nobody read it. New commits are behind the
+/// backlog, and do not wait for it.
 #[tokio::test]
 async fn while_a_backlog_is_stored_the_log_is_read_own_server() {
     let server = Server::builder().start().expect("failed to start a server");
@@ -81,7 +83,8 @@ async fn while_a_backlog_is_stored_the_log_is_read_own_server() {
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
 
-/// Storing comes to a halt under way: nodes read the log soon, the owner's and others, and come back.
+/// Storing stops in the middle. The nodes soon read the log, the owner's node and others, and later
+/// return to the inbox.
 #[tokio::test]
 async fn an_inbox_that_falls_behind_is_left_for_the_log_own_server() {
     let server = Server::builder().start().expect("failed to start a server");

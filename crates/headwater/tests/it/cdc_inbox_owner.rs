@@ -1,4 +1,5 @@
-//! Who owns the slot: a former owner's session that reads it still is ended, or waited for. Slots are a server's, so each test has one of its own.
+//! Who owns the slot: a former owner's session that still reads it is ended or waited for. Slots
+//! belong to a server, so each test has its own server.
 
 use crate::common::{Recorder, quick, soon, until};
 use headwater::admin::{GrantKind, NamespaceConfig};
@@ -17,9 +18,10 @@ async fn emit(shop: &Namespace) -> u64 {
     shop.emit(Event::raw("e", Json::null())).await.unwrap().global_sequence()
 }
 
-/// As an owner that lost its machine, or hangs: its session reads the slot, its row says so, and its lease is over.
+/// Like an owner that lost its machine or hangs: its session reads the slot, its row says so, and
+/// its lease is over.
 async fn former_owner(server: &Server, shop: &Namespace, headwater: &Headwater) -> Replication {
-    let publication = headwater.publish_namespace("shop").await.unwrap();
+    let publication = headwater.admin().publish_namespace("shop").await.unwrap();
     let mut session = PgConnection::connect(&server.url("headwater")).await.unwrap();
     let slot: String = sqlx::query_scalar(
         "SELECT format('headwater_n1_d%s', oid) FROM pg_database WHERE datname = current_database()",
@@ -66,7 +68,7 @@ async fn a_former_owners_session_is_ended_by_who_takes_over_own_server() {
     let last = emit(&shop).await;
     soon(node.wait_for("totals", last)).await.unwrap();
     until(|| async { node.status().live.unwrap().received > 0 }).await;
-    let readers = headwater.replication_slots().await.unwrap();
+    let readers = headwater.admin().replication_slots().await.unwrap();
     assert_eq!(readers[0].application_name.as_deref(), Some("headwater-cdc shop a"));
     assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
     node.shutdown().await.unwrap();
@@ -83,7 +85,7 @@ async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
                  GRANT CREATE ON DATABASE headwater TO plain";
     sqlx::raw_sql(roles).execute(&mut admin).await.unwrap();
     let (headwater, shop) = open(&format!("postgres://plain:plain@127.0.0.1:{}/headwater", server.port())).await;
-    headwater.grant("shop", "app", GrantKind::Consumer).await.unwrap();
+    headwater.admin().grant("shop", "app", GrantKind::Consumer).await.unwrap();
     let reading = former_owner(&server, &shop, &headwater).await;
     let url = format!("postgres://app:app@127.0.0.1:{}/headwater", server.port());
     let theirs = Headwater::builder().live(inbox()).connect(&url).await.unwrap();
@@ -108,7 +110,8 @@ async fn a_role_that_may_not_end_it_waits_and_says_so_own_server() {
     node.shutdown().await.unwrap();
 }
 
-/// The slot was made for another plugin than this node asks for: nobody can read it so, and it is made anew; also while somebody else reads it.
+/// The slot was made for another plugin than this node asks for. No node can read it that way, so
+/// it is made again, even while another session reads it.
 #[tokio::test]
 async fn a_slot_of_another_plugin_is_made_anew_own_server() {
     let server = Server::builder().start().expect("failed to start a server");
@@ -130,14 +133,15 @@ async fn a_slot_of_another_plugin_is_made_anew_own_server() {
     let last = emit(&shop).await;
     soon(node.wait_for("totals", last)).await.unwrap();
     until(|| async { node.status().live.unwrap().received > 0 }).await;
-    let slots = headwater.replication_slots().await.unwrap();
+    let slots = headwater.admin().replication_slots().await.unwrap();
     assert_eq!(slots.iter().map(|slot| (&*slot.slot, &*slot.plugin)).collect::<Vec<_>>(), [(&*slot, "pgoutput")]);
     assert_eq!(recorder.sequences(), (before..=last).collect::<Vec<_>>());
     node.shutdown().await.unwrap();
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
 
-/// There is no room for its slot: it fails, says so, and gives the slot up, so that others who can have it need not wait for a lease.
+/// There is no room for the node's slot. The node fails, says so, and gives up the slot, so that
+/// others that can have it need not wait for a lease.
 #[tokio::test]
 async fn a_node_that_cannot_read_the_slot_does_not_keep_it_from_others_own_server() {
     let server = Server::builder().setting("max_replication_slots", "1").start().expect("failed to start a server");

@@ -1,4 +1,4 @@
-//! What may become of a durable slot, and of the server behind it. Each test has a server of its own.
+//! What can happen to a durable slot, and to the server behind it. Each test has its own server.
 
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
@@ -59,8 +59,9 @@ async fn comes_from_the_wal(node: &Node, shop: &Namespace) -> u64 {
     last
 }
 
-/// The slot retains more than it may, since a transaction stays open: the server gives it up, and ends its reader. Until there is another, the log is read;
-/// the other begins where the WAL is then, and what was in between is read from the log.
+/// The slot retains more than allowed, because a transaction stays open. The server invalidates the
+/// slot and ends its reader. Until there is a new slot, nodes read the log. The new slot begins at
+/// the current end of the WAL, and the events in between are read from the log.
 #[tokio::test]
 async fn a_slot_that_is_invalidated_is_made_anew_and_the_log_has_what_was_missed_own_server() {
     let server = Server::builder()
@@ -75,7 +76,7 @@ async fn a_slot_that_is_invalidated_is_made_anew_and_the_log_has_what_was_missed
     let node = start(&shop, &recorder).await;
     comes_from_the_wal(&node, &shop).await;
     assert_eq!(node.status().live.unwrap().warnings, Vec::<String>::new());
-    let slots = headwater.replication_slots().await.unwrap();
+    let slots = headwater.admin().replication_slots().await.unwrap();
 
     let mut holder = session(&url).await;
     let mut held = holder.begin().await.unwrap();
@@ -97,7 +98,7 @@ async fn a_slot_that_is_invalidated_is_made_anew_and_the_log_has_what_was_missed
     held.rollback().await.unwrap();
     let last = comes_from_the_wal(&node, &shop).await;
     assert_eq!(recorder.sequences(), (1..=last).collect::<Vec<_>>());
-    let now = headwater.replication_slots().await.unwrap();
+    let now = headwater.admin().replication_slots().await.unwrap();
     assert_eq!((now.len(), &now[0].slot), (1, &slots[0].slot));
     assert_ne!(now[0].wal_status.as_deref(), Some("lost"));
     run(&mut writer, "SELECT 1").await;
@@ -120,7 +121,7 @@ async fn a_node_with_an_inbox_warns_of_what_may_become_of_the_slot_own_server() 
     until(|| async { warned(&node.status().live.unwrap().warnings) }).await;
     // Whoever asks the database hears of it too.
     until(|| async {
-        let nodes = headwater.live_nodes().await.unwrap();
+        let nodes = headwater.admin().live_nodes().await.unwrap();
         nodes.first().is_some_and(|node| node.state == "streaming" && node.receives && warned(&node.warnings))
     })
     .await;
@@ -129,7 +130,7 @@ async fn a_node_with_an_inbox_warns_of_what_may_become_of_the_slot_own_server() 
     run(&mut admin, "SELECT pg_reload_conf()").await;
     until(|| async { !warned(&node.status().live.unwrap().warnings) }).await;
     node.shutdown().await.unwrap();
-    assert!(!headwater.live_nodes().await.unwrap()[0].alive);
+    assert!(!headwater.admin().live_nodes().await.unwrap()[0].alive);
 }
 
 #[tokio::test]
@@ -165,8 +166,9 @@ fn give(path: &Path, owner: (u32, u32)) {
     }
 }
 
-/// A standby that lags is promoted: its WAL goes on below places that were stored. What the inbox has there is of a history that is over; trusted, it would stand
-/// in the way of what has those places now.
+/// A lagging standby is promoted. Its WAL continues below places that were already stored. The
+/// inbox rows at those places belong to a history that is over. If they were trusted, they would
+/// block the events that have those places now.
 #[tokio::test]
 async fn after_a_promotion_what_was_received_before_is_not_trusted_own_server() {
     let server = Server::builder().start().expect("failed to start a server");
@@ -208,7 +210,8 @@ async fn after_a_promotion_what_was_received_before_is_not_trusted_own_server() 
     let before: i32 =
         sqlx::query_scalar("SELECT timeline FROM headwater_private.cdc_slots").fetch_one(&mut admin).await.unwrap();
     assert!(is(&url, "SELECT pg_is_in_recovery() AND pg_promote()").await);
-    // The other history had come further. Where a commit will end cannot be foretold, so each place is taken, from where the WAL goes on.
+    // The other history was further ahead. The place of a future commit is unknown, so each place
+    // is taken, from the point where the WAL continues.
     run(
         &mut admin,
         "DO $$ DECLARE
@@ -243,7 +246,8 @@ async fn after_a_promotion_what_was_received_before_is_not_trusted_own_server() 
     tokio::task::spawn_blocking(move || standby.stop(Shutdown::Fast).map(drop)).await.unwrap().unwrap();
 }
 
-/// In both modes: polled while the server writes too little into its WAL, and streaming once it was restarted with more, without a restart of the node.
+/// In both modes: the node polls while the server writes too little into its WAL. It streams once
+/// the server was restarted with more. The node is not restarted.
 #[tokio::test]
 async fn a_server_that_is_restarted_with_logical_wal_is_followed_own_server() {
     let home = tempfile::tempdir().unwrap();
@@ -275,7 +279,7 @@ async fn a_server_that_is_restarted_with_logical_wal_is_followed_own_server() {
     soon(node.wait_for("totals", polled)).await.unwrap();
     soon(other.wait_for("direct", polled)).await.unwrap();
     until(|| async {
-        let nodes = headwater.live_nodes().await.unwrap();
+        let nodes = headwater.admin().live_nodes().await.unwrap();
         nodes.len() == 2 && nodes.iter().all(|node| node.state == "degraded" || node.state == "recovering")
     })
     .await;
@@ -285,13 +289,15 @@ async fn a_server_that_is_restarted_with_logical_wal_is_followed_own_server() {
     let last = comes_from_the_wal(&node, &shop).await;
     in_state(&other, LiveState::Streaming).await;
     soon(other.wait_for("direct", last)).await.unwrap();
-    // A checkpoint that was on its way when the server stopped may let an event come again, and none is left out.
+    // A checkpoint in flight when the server stopped may let an event come again, but none is left
+    // out.
     for recorder in [&mine, &direct] {
         let mut handled = recorder.sequences();
         handled.dedup();
         assert_eq!(handled, (1..=last).collect::<Vec<_>>());
     }
-    until(|| async { headwater.live_nodes().await.unwrap().iter().all(|node| node.state == "streaming") }).await;
+    until(|| async { headwater.admin().live_nodes().await.unwrap().iter().all(|node| node.state == "streaming") })
+        .await;
     node.shutdown().await.unwrap();
     other.shutdown().await.unwrap();
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
@@ -299,7 +305,8 @@ async fn a_server_that_is_restarted_with_logical_wal_is_followed_own_server() {
     end(server).await.unwrap().unwrap();
 }
 
-/// How long a test waits for what must not happen is no proof: what is here is that the state is written on change, and not for each event.
+/// Waiting for something that must not happen proves nothing, however long. What is tested here is
+/// that the state is written on a change, and not for each event.
 #[tokio::test]
 async fn the_state_is_written_when_it_changes_and_not_for_events_own_server() {
     let server = Server::builder().start().expect("failed to start a server");
@@ -308,8 +315,10 @@ async fn the_state_is_written_when_it_changes_and_not_for_events_own_server() {
     let recorder = Recorder::new("totals");
     let node = start(&shop, &recorder).await;
     in_state(&node, LiveState::Streaming).await;
-    until(|| async { headwater.live_nodes().await.unwrap().first().is_some_and(|node| node.state == "streaming") })
-        .await;
+    until(|| async {
+        headwater.admin().live_nodes().await.unwrap().first().is_some_and(|node| node.state == "streaming")
+    })
+    .await;
     let version = async || {
         let version = "SELECT ctid::text || xmin::text FROM headwater_private.cdc_nodes";
         sqlx::query_scalar::<_, String>(version).fetch_one(&mut session(&url).await).await.unwrap()

@@ -1,4 +1,5 @@
-//! Events that are due later, delivered by nodes: at their time, once, and without polling for them.
+//! Events that are due later, delivered by nodes: at their time, once, and without polling for
+//! them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

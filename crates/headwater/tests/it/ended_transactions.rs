@@ -1,4 +1,5 @@
-//! Handlers that end the transaction which they were lent, by COMMIT or ROLLBACK: others in it lose nothing, and the handler learns of it.
+//! Handlers that end the transaction they were given, by COMMIT or ROLLBACK: other events in it
+//! lose nothing, and the handler gets an error.
 
 use crate::common::{Per, Shop, effects_per, quick, until};
 use headwater::delivery::{DeadLetterQuery, OperatorStore, ReliableDeliveryConfig};
@@ -17,8 +18,9 @@ async fn effects(shop: &Shop) -> Vec<String> {
     sqlx::query_scalar(query).fetch_all(shop.headwater.pool()).await.unwrap()
 }
 
-/// Has an effect; an event of the type `ROLLBACK` or `COMMIT` ends the transaction so, afterwards. With `savepoint`, the driver does: of a savepoint that
-/// nobody waits for, it rolls back all.
+/// Writes an effect. Then an event of the type `ROLLBACK` or `COMMIT` ends the transaction with
+/// that statement. For `savepoint`, the driver ends it: if nobody waits for a savepoint, it rolls
+/// back everything.
 async fn handle(event: &Event, tx: &mut PgConnection) -> Result<(), HandlerError> {
     sqlx::query("INSERT INTO effects VALUES ($1)").bind(&event.event_type).execute(&mut *tx).await?;
     if event.event_type == "savepoint" {

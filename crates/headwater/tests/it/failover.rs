@@ -1,4 +1,5 @@
-//! A primary and its standby: one url names both, and whoever is connected goes on where writes are taken.
+//! A primary and its standby: one URL names both, and connected programs continue with the server
+//! that accepts writes.
 
 use crate::common::{Recorder, soon, until};
 use headwater::admin::NamespaceConfig;
@@ -64,7 +65,8 @@ async fn one_url_with_several_hosts_survives_a_failover_own_server() {
     until(|| async { recorder.types().last().is_some_and(|last| last == "b") }).await;
     until(is_live).await;
 
-    // Whoever comes later finds it too, with the former primary gone; and one that is back as a server of its own is not asked first.
+    // A later connection also finds the new primary while the former one is gone. A former primary
+    // that is back as its own server is not asked first.
     let later = Headwater::connect(&url).await.expect("failed to connect");
     assert_eq!(port(&later).await, i32::from(new_port));
     later.shutdown().await;

@@ -342,7 +342,8 @@ async fn what_is_parked_behind_a_letter_follows_at_once() {
     node.shutdown().await.unwrap();
 }
 
-/// Their owner ended between the dead letter and the checkpoint: a redrive is what delivers them, and nothing else.
+/// The owner ended between the dead letter and the checkpoint. Only a redrive delivers the dead
+/// events again.
 #[tokio::test]
 async fn what_is_buried_is_not_handled_again_after_a_crash() {
     let shop = Shop::open().await;

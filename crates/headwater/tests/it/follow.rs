@@ -92,7 +92,7 @@ async fn backfill_and_live_events_come_once_and_in_order_while_writers_commit_an
     let last = shop.emit(&["last"]).await;
     seen.extend(up_to(&mut follower, last).await);
     let stored: Vec<u64> =
-        shop.shop.read_log(LogQuery::after(0)).map(|event| event.unwrap().global_sequence.unwrap()).collect().await;
+        shop.shop.read_log(LogQuery::after(0)).map(|event| event.unwrap().sequence().get()).collect().await;
     assert_eq!(seen, stored);
     assert_eq!(u64::from(follower.position()), last);
 }
@@ -195,7 +195,7 @@ async fn what_retention_took_away_is_an_error_that_says_where_the_log_begins() {
     let shop = Shop::open().await;
     shop.db.past_months("shop", 6, 3).await;
     shop.db.keep_months("shop", 3).await;
-    shop.headwater.maintain("shop", true).await.unwrap();
+    shop.headwater.admin().maintain("shop", true).await.unwrap();
     let FollowError::Trimmed { position, resume_after } = failure(&mut shop.shop.follow(2)).await else {
         panic!("it is trimmed")
     };
@@ -268,7 +268,7 @@ async fn a_namespace_that_is_dropped_ends_it() {
     shop.emit(&["a"]).await;
     let mut follower = shop.shop.follow(0);
     assert_eq!(up_to(&mut follower, 1).await, [1]);
-    shop.headwater.drop_namespace("shop", false).await.unwrap();
+    shop.headwater.admin().drop_namespace("shop", false).await.unwrap();
     assert_eq!(failure(&mut follower).await.code(), Some("WH001"));
 }
 
@@ -288,13 +288,13 @@ async fn a_role_needs_a_grant() {
     shop.emit(&["a"]).await;
     let role = shop.db.role().await;
     for kind in [GrantKind::Producer, GrantKind::Consumer] {
-        shop.headwater.grant("shop", &role.name, kind).await.unwrap();
+        shop.headwater.admin().grant("shop", &role.name, kind).await.unwrap();
         let headwater = Headwater::connect(&role.url).await.unwrap();
         let mine = headwater.namespace("shop").await.unwrap();
         let mut follower = mine.follow(0);
         if kind == GrantKind::Consumer {
             assert_eq!(up_to(&mut follower, 1).await, [1]);
-            shop.headwater.revoke("shop", &role.name, None).await.unwrap();
+            shop.headwater.admin().revoke("shop", &role.name, None).await.unwrap();
         }
         assert_eq!(failure(&mut follower).await.code(), Some("WH015"));
         headwater.shutdown().await;

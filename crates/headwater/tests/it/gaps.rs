@@ -231,7 +231,8 @@ async fn a_writer_that_is_killed_holds_nobody() {
     node.shutdown().await.unwrap();
 }
 
-/// The horizon stands inside a permanent gap when the node starts, and an open transaction keeps it there.
+/// The horizon is inside a permanent gap when the node starts, and an open transaction keeps it
+/// there.
 #[tokio::test]
 async fn a_start_inside_a_gap_holds_no_longer_than_told() {
     let shop = Shop::open().await;

@@ -1,4 +1,5 @@
-//! A transaction per key, with more groups in a batch than the ledger shall hold: they are settled ahead of the checkpoint.
+//! A transaction per key, with more groups in a batch than the ledger can hold: they are settled
+//! ahead of the checkpoint.
 
 use std::sync::Arc;
 
@@ -38,8 +39,8 @@ fn keys() -> Subscription<Transactional> {
         .config(quick())
 }
 
-/// A subscription that stops in the last event of a bundle, when this many events before it are done.
-/// Tells how many it has begun.
+/// A subscription that stops in the last event of a bundle, when `after` events before it are done.
+/// Also returns how many events have begun.
 fn stopping(after: u64) -> (Subscription<Transactional>, watch::Receiver<u64>, Arc<Semaphore>) {
     let (begun, seen) = watch::channel(0);
     let gate = Arc::new(Semaphore::new(0));

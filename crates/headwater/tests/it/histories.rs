@@ -1,5 +1,6 @@
-//! Servers that lose the end of their log and hand out its sequences again: a standby that was promoted, a crash before the disk had it, a backup that was
-//! restored. What the server has then is delivered, and what it lost is not written over it.
+//! Servers that lose the end of their log and hand out its sequences again: a promoted standby, a
+//! crash before the data was on disk, a restored backup. The events that the server then has are
+//! delivered, and nothing that it lost is written over them.
 
 use std::path::PathBuf;
 use std::process::Command;

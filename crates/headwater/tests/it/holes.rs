@@ -1,4 +1,5 @@
-//! Holes: a transaction that emits while others do leaves one for each of its events. They cost no more than other events, and each is delivered once, or never.
+//! Holes: a transaction that emits while others do leaves one for each of its events. They cost no
+//! more than other events, and each is delivered once, or never.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -126,7 +127,8 @@ async fn what_was_rolled_back_leaves_no_holes() {
     node.shutdown().await.unwrap();
 }
 
-/// Whoever takes over goes on with the ledger as it is stored, before the writer ends and while its events are delivered.
+/// The node that takes over continues with the stored ledger, before the writer ends and while its
+/// events are delivered.
 #[tokio::test]
 async fn a_restart_in_the_middle_loses_and_repeats_nothing() {
     let shop = Shop::open().await;
@@ -157,7 +159,7 @@ async fn a_restart_in_the_middle_loses_and_repeats_nothing() {
     node.shutdown().await.unwrap();
 }
 
-/// Another writer ends beside one that goes on: the horizon stays, and what has come is found all the same.
+/// One writer ends while another continues. The horizon stays, and the new events are still found.
 #[tokio::test]
 async fn one_of_two_writers_ends() {
     let shop = Shop::open().await;
@@ -211,7 +213,8 @@ async fn whoever_begins_behind_holes_is_catching_up_until_it_has_caught_up() {
     node.shutdown().await.unwrap();
 }
 
-/// A node reads no further ahead than its fastest subscriber needs, or that one would find that the ring has forgotten what it needs, and read it a second time.
+/// A node reads no further ahead than its fastest subscriber needs. Otherwise the ring would forget
+/// what that subscriber needs, and it would read it a second time.
 #[tokio::test]
 async fn behind_an_open_hole_the_log_is_read_as_it_is_needed() {
     const BEHIND: usize = 20_000;
@@ -242,7 +245,8 @@ async fn behind_an_open_hole_the_log_is_read_as_it_is_needed() {
     node.shutdown().await.unwrap();
 }
 
-/// With keys side by side, and with effects in a transaction per event, holes are passed and come late, too.
+/// With concurrent keys, and with effects in a transaction per event, holes are also passed, and
+/// late events come.
 #[tokio::test]
 async fn every_kind_of_handler_gets_late_events_once() {
     let shop = Shop::open().await;
@@ -266,8 +270,7 @@ async fn every_kind_of_handler_gets_late_events_once() {
         .run(
             Subscription::new("effects")
                 .transactional(|event: Delivery, mut tx: Transaction| async move {
-                    let insert =
-                        sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.global_sequence.unwrap() as i64);
+                    let insert = sqlx::query("INSERT INTO effects VALUES ($1)").bind(event.sequence().get() as i64);
                     insert.execute(&mut *tx).await?;
                     Ok(())
                 })
@@ -277,8 +280,7 @@ async fn every_kind_of_handler_gets_late_events_once() {
             Subscription::new("keys")
                 .bundled_by(Bundle::Key)
                 .transactional(|event: Delivery, mut tx: Transaction| async move {
-                    let insert =
-                        sqlx::query("INSERT INTO effects VALUES (-$1)").bind(event.global_sequence.unwrap() as i64);
+                    let insert = sqlx::query("INSERT INTO effects VALUES (-$1)").bind(event.sequence().get() as i64);
                     insert.execute(&mut *tx).await?;
                     Ok(())
                 })
@@ -308,7 +310,8 @@ async fn every_kind_of_handler_gets_late_events_once() {
     node.shutdown().await.unwrap();
 }
 
-/// While a group is resized, its partitions come to the barrier with the same ledger, and the new ones begin with it.
+/// While a group is resized, its partitions reach the barrier with the same ledger, and the new
+/// partitions begin with it.
 #[tokio::test]
 async fn a_group_with_holes_is_resized() {
     let shop = Shop::open().await;

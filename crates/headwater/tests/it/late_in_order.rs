@@ -1,4 +1,5 @@
-//! Events of passed gaps that commit while others of the same look are handled: each goes before those behind it, and after those before it.
+//! Events of passed gaps that commit while other events of the same look are handled. Each comes
+//! before the events behind it, and after those before it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +58,8 @@ async fn late_events_go_between_those_before_and_behind_them() {
         .run(Subscription::of(slow.clone()))
         .run(Subscription::of(witness.clone()));
     let node = node.start().await.unwrap();
-    // All that is visible was looked at together; now two of the gaps are filled, while the first event is handled.
+    // All visible events were read with one look. Now two of the gaps are filled while the first
+    // event is handled.
     soon(began.wait_for(|began| *began == [first])).await.unwrap();
     for session in [&mut two, &mut three] {
         sqlx::raw_sql("COMMIT").execute(session).await.unwrap();

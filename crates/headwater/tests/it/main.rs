@@ -1,4 +1,5 @@
-//! All integration tests of `headwater`, as one binary: it is linked once, and nextest runs each test in a process of its own.
+//! All integration tests of `headwater`, as one binary: it is linked once, and nextest runs each
+//! test in its own process.
 
 // Numbers in tests are small.
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)]
@@ -48,6 +49,7 @@ mod schedules;
 mod shared;
 mod shared_batch;
 mod shared_transactional;
+mod spans;
 mod states;
 mod storage_moves;
 mod transaction_per_key;

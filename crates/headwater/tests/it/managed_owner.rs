@@ -1,4 +1,5 @@
-//! The owner as managed services give it: a role with CREATE on the database; no superuser, no statistics of others.
+//! The owner as managed services give it: a role with CREATE on the database, not a superuser,
+//! without the statistics of others.
 
 use crate::common::{Recorder, quick, soon};
 use headwater::admin::{DoctorOptions, GrantKind, NamespaceConfig};
@@ -46,12 +47,12 @@ async fn an_owner_without_any_special_right_can_do_all_of_it() {
 
     // Another role, with its own grants, that holds the log back: its session is named by its pid.
     let app = db.role().await;
-    headwater.grant("shop", &app.name, GrantKind::Producer).await.unwrap();
+    headwater.admin().grant("shop", &app.name, GrantKind::Producer).await.unwrap();
     let mut writer = app.session().await;
     sqlx::raw_sql("BEGIN; SELECT headwater.emit('shop', 'late')").execute(&mut writer).await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut writer).await.unwrap();
     shop.emit(Event::raw("a", Json::null())).await.unwrap();
-    let horizon = headwater.horizon("shop").await.unwrap();
+    let horizon = headwater.admin().horizon("shop").await.unwrap();
     assert_eq!(horizon.writers.iter().map(|writer| writer.pid).collect::<Vec<_>>(), [Some(pid)], "{horizon:?}");
     sqlx::raw_sql("COMMIT").execute(&mut writer).await.unwrap();
 
@@ -63,10 +64,10 @@ async fn an_owner_without_any_special_right_can_do_all_of_it() {
     node.shutdown().await.unwrap();
 
     assert_eq!(shop.subscribers().audit(&[]).await.unwrap().findings, []);
-    headwater.maintain("shop", false).await.unwrap();
-    headwater.diagnose(&DoctorOptions::default()).await.unwrap();
-    headwater.replication_settings().await.unwrap();
-    headwater.publish_namespace("shop").await.unwrap();
-    headwater.revoke("shop", &app.name, None).await.unwrap();
+    headwater.admin().maintain("shop", false).await.unwrap();
+    headwater.admin().diagnose(&DoctorOptions::default()).await.unwrap();
+    headwater.admin().replication_settings().await.unwrap();
+    headwater.admin().publish_namespace("shop").await.unwrap();
+    headwater.admin().revoke("shop", &app.name, None).await.unwrap();
     headwater.shutdown().await;
 }

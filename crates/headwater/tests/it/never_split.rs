@@ -1,5 +1,5 @@
-//! What one transaction appended of a key and an actor is handled in one transaction, whatever others append in between, and whatever becomes of the
-//! partitions meanwhile.
+//! Events that one transaction appended for one key and actor are handled in one transaction,
+//! whatever others append in between, and whatever happens to the partitions meanwhile.
 
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ async fn number(shop: &Shop, query: &'static str) -> i64 {
     sqlx::query_scalar(query).fetch_one(shop.headwater.pool()).await.unwrap()
 }
 
-/// Each event of the namespace has one effect, in order within its key; what a transaction appended of a key and an actor shares a transaction.
+/// Each event of the namespace has one effect, in order within its key. The events that a
+/// transaction appended for one key and actor share a transaction.
 async fn assert_whole(shop: &Shop, namespace: &Namespace) {
     let split = "SELECT count(*) FROM (
         SELECT FROM effects f JOIN headwater_private.events e ON e.global_sequence = f.sequence JOIN headwater_private.namespaces n USING (namespace_id)
@@ -165,7 +166,8 @@ async fn transactions_of_a_gapless_namespace() {
     node.shutdown().await.unwrap();
 }
 
-/// A node that hangs at these events, before their effects, and tells how many of them it has come to.
+/// A node that hangs at the events that `at` selects, before their effects, and reports how many of
+/// them it has reached.
 fn hanging(shop: &Shop, config: ReliableDeliveryConfig, at: fn(&Event) -> bool) -> (NodeBuilder, watch::Receiver<u32>) {
     let (told, begun) = watch::channel(0);
     let node = shop.shop.node("n1").run(
@@ -215,7 +217,8 @@ async fn barrier(shop: &Shop) -> u64 {
     number(shop, "SELECT max(barrier) FROM headwater_private.subscribers").await as u64
 }
 
-/// The barrier falls into a transaction of 5,000 events: one partition has them before it, the other has come into their midst.
+/// The barrier falls into a transaction of 5,000 events. For one partition they are before it; the
+/// other partition is in the middle of them.
 #[tokio::test]
 async fn a_change_of_partitions_in_the_middle_of_a_transaction() {
     let shop = with_table().await;
@@ -247,7 +250,8 @@ async fn a_change_of_partitions_in_the_middle_of_a_transaction() {
     two.shutdown().await.unwrap();
 }
 
-/// The transaction is open when the barrier falls into it, and its gap was passed; it commits before the old partitions are there.
+/// The transaction is open when the barrier falls into it, and its gap was passed. It commits
+/// before the old partitions reach the barrier.
 #[tokio::test]
 async fn a_change_of_partitions_in_the_middle_of_an_open_transaction() {
     let shop = with_table().await;

@@ -143,7 +143,8 @@ async fn a_restarted_node_takes_over_without_waiting_for_the_end_of_leases() {
     again.shutdown().await.unwrap();
 }
 
-/// Two processes under one name: the first is not the node any more, and stands by for all the same.
+/// Two processes under one name: the first is no longer the node, but it still stands by for its
+/// subscribers.
 #[tokio::test]
 async fn processes_that_share_a_name_take_over_from_each_other() {
     let shop = Shop::open().await;
@@ -216,7 +217,8 @@ async fn a_process_that_becomes_the_node_hears_broadcasts() {
     first.shutdown().await.unwrap();
 }
 
-/// As after a crash with `synchronous_commit` off: the row is that of the run before, which is not long gone.
+/// As after a crash with `synchronous_commit` off: the row is the one of the run before, which
+/// ended a short time ago.
 #[tokio::test]
 async fn a_registration_that_the_server_has_lost_is_made_again() {
     let shop = Shop::open().await;

@@ -1,4 +1,5 @@
-//! Members of a group that consume by SQL, as any language can, beside Rust members of the same group.
+//! Members of a group that consume by SQL, as any language can, beside Rust members of the same
+//! group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,8 @@ struct Process {
     scope: &'static str,
     lease: &'static str,
     stop: Arc<AtomicBool>,
-    /// Its connection is cut in the middle of a transaction, after an effect, and it does not come back.
+    /// Whether its connection is cut in the middle of a transaction, after an effect, and does not
+    /// come back.
     dies: Arc<AtomicBool>,
 }
 
@@ -127,7 +129,8 @@ async fn until_effects_of(shop: &Shop, name: &str) {
     .await;
 }
 
-/// Waits until everything is settled, and compares the effects with the log: each event once, those of a key in order, and no bundle split.
+/// Waits until everything is settled, and compares the effects with the log: each event once, the
+/// events of a key in order, and no bundle split.
 async fn all_is_well(shop: &Shop, whole: bool) {
     until(|| async {
         let settled = "SELECT bool_and(position >= headwater.log_end('shop') AND pending_gaps = '{}') FROM headwater.group_status('shop', 'g')";
@@ -156,7 +159,8 @@ async fn rust_and_sql_members_share_a_group_and_take_over_from_each_other() {
     for name in ["rust", "sql-1", "sql-2"] {
         until_effects_of(&shop, name).await;
     }
-    // A process is killed in the middle of a transaction: the others go on when its lease has ended.
+    // A process is killed in the middle of a transaction. The others continue when its lease has
+    // ended.
     one.dies.store(true, Ordering::Release);
     until(|| async {
         emit(&shop, 11).await;

@@ -1,4 +1,5 @@
-//! Schedules with pg_cron as a trigger, on a server that has it: they fire while no node is up, and no node beside it fires them again.
+//! Schedules with pg_cron as a trigger, on a server that has it: they fire while no node runs, and
+//! no node fires them a second time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -136,7 +136,8 @@ async fn without_the_flag_errors_name_the_pooler_and_the_flag() {
         PgBouncer::start_with(&db.url, "ignore_startup_parameters = extra_float_digits\ndefault_pool_size = 1\n").await;
     let url = lenient.url(&db.url);
     let (one, two) = (Headwater::connect(&url).await.unwrap(), Headwater::connect(&url).await.unwrap());
-    let failed: Vec<_> = [one.namespaces().await, two.namespaces().await].into_iter().filter_map(Result::err).collect();
+    let failed: Vec<_> =
+        [one.admin().namespaces().await, two.admin().namespaces().await].into_iter().filter_map(Result::err).collect();
     assert!(!failed.is_empty(), "both have statements of the same names in one session");
     failed.iter().for_each(|error| names_it(error));
 }

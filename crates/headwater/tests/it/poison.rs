@@ -1,4 +1,5 @@
-//! Rows of the log that are no events: they hold nobody up, are named, and come after all once they are repaired.
+//! Rows of the log that are not events: they block nothing, are reported, and are delivered after a
+//! repair.
 
 use std::time::Duration;
 
@@ -255,7 +256,8 @@ async fn active_subscribers_are_moved_back_to_poison_in_a_gap(live: Live) {
     let first = shop.emit(&["a"]).await;
     let mut open = shop.db.session().await;
     run(&mut open, "BEGIN").await;
-    // As an append announces itself. (One whose row is changed afterwards would come from the WAL as it was.)
+    // Announce it as an append does. (A row that is changed afterwards would come from the WAL in
+    // its first form.)
     let enter = "SELECT headwater_private.enter_log(n.namespace_id, n.sequence) FROM headwater_private.namespaces n WHERE n.namespace = 'shop'";
     run(&mut open, enter).await;
     let late = insert_in(&mut open, "now", "[1]").await;
@@ -343,7 +345,8 @@ impl CdcPoisonNotifier for Alarm {
     }
 }
 
-/// It is behind the end of the log when the node starts: a subscriber comes upon it while it catches up.
+/// The poison is before the end of the log when the node starts. A subscriber meets it while it
+/// catches up.
 #[tokio::test]
 async fn poison_that_was_committed_while_no_node_ran_is_told() {
     let shop = Shop::open().await;

@@ -38,7 +38,7 @@ async fn a_queue_takes_the_types_of_its_workers_and_settles_the_rest() {
     assert_eq!(*ones.lock().unwrap(), [last - 3, last - 1]);
     // Another program works on it too. Neither gets what is the other's.
     let two = node(&shop, "two", &["C"], &twos).start().await.unwrap();
-    let queue = || async { shop.headwater.queues_of_all().await.unwrap().remove(0) };
+    let queue = || async { shop.headwater.admin().queues().await.unwrap().remove(0) };
     until(|| async { queue().await.workers == 2 }).await;
     assert_eq!(queue().await.event_types.unwrap(), ["A", "B.*", "C"]);
     let last = shop.emit(&["C", "other", "A"]).await;

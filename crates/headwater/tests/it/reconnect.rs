@@ -73,7 +73,8 @@ async fn server_restarts_cost_no_event_own_server() {
     headwater.shutdown().await;
 }
 
-/// Passes connections on to the server, until it is told to swallow everything, as a dead network does.
+/// Passes connections on to the server, until it is told to swallow everything, as a dead network
+/// does.
 struct Network {
     port: u16,
     dead: Arc<AtomicBool>,
@@ -90,7 +91,8 @@ impl Network {
                 let server = TcpStream::connect(("127.0.0.1", server_port)).await.unwrap();
                 let (client_reads, client_writes) = client.into_split();
                 let (server_reads, server_writes) = server.into_split();
-                // A connection that was there when the network died stays dead: that is what half-open means.
+                // A connection that existed when the network died stays dead: that is what
+                // half-open means.
                 let born_dead = state.load(Ordering::Acquire);
                 let swallowing = Arc::new(AtomicBool::new(born_dead));
                 tokio::spawn(pass(client_reads, server_writes, state.clone(), swallowing.clone()));

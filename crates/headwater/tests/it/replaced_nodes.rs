@@ -1,4 +1,5 @@
-//! Processes that were replaced under their node's id and do not know it yet, and handlers that hang: they hold up nobody.
+//! Processes that were replaced under their node's id and do not know it yet, and handlers that
+//! hang: they delay nobody.
 
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ async fn broadcasts_are_for_the_process_that_is_the_node() {
     zombie.shutdown().await.unwrap();
 }
 
-/// Its connection would be lost to the pool, and its locks to everybody else, for as long as it waits.
+/// Otherwise the pool would lack its connection, and everybody else would wait for its locks, for
+/// as long as it waits.
 #[tokio::test]
 async fn a_handler_that_waits_for_a_lock_is_ended_in_the_server_too() {
     let shop = Shop::open().await;

@@ -10,7 +10,7 @@ use headwater_testing::TestRole;
 /// `shop` as a role has it.
 async fn as_role(shop: &Shop, kind: GrantKind) -> (TestRole, Headwater, Namespace) {
     let role = shop.db.role().await;
-    shop.headwater.grant("shop", &role.name, kind).await.unwrap();
+    shop.headwater.admin().grant("shop", &role.name, kind).await.unwrap();
     let headwater = Headwater::connect(&role.url).await.unwrap();
     let namespace = headwater.namespace("shop").await.unwrap();
     (role, headwater, namespace)
@@ -18,7 +18,7 @@ async fn as_role(shop: &Shop, kind: GrantKind) -> (TestRole, Headwater, Namespac
 
 async fn end(shop: &Shop, role: TestRole, headwater: Headwater) {
     headwater.shutdown().await;
-    shop.headwater.revoke("shop", &role.name, None).await.unwrap();
+    shop.headwater.admin().revoke("shop", &role.name, None).await.unwrap();
     shop.db.drop_role(role).await;
 }
 
@@ -111,12 +111,13 @@ async fn an_admin_emits_and_consumes_and_sees_no_other_namespace() {
     mine.emit_at(std::time::Duration::ZERO, Event::raw("due", Json::null())).await.unwrap();
     recorder.handled(21).await;
     node.shutdown().await.unwrap();
-    assert_eq!(headwater.namespaces().await.unwrap().len(), 1);
+    assert_eq!(headwater.admin().namespaces().await.unwrap().len(), 1);
     assert!(headwater.namespace("bank").await.is_err());
     end(&shop, role, headwater).await;
 }
 
-/// A node whose grant is taken back stops, without taking what it cannot see for gaps, and goes on when it has it again.
+/// A node whose grant is revoked stops, and does not take events that it cannot see for gaps. It
+/// continues when it has the grant again.
 #[tokio::test]
 async fn a_node_whose_grant_comes_back_has_missed_nothing() {
     let shop = Shop::open().await;
@@ -126,12 +127,12 @@ async fn a_node_whose_grant_comes_back_has_missed_nothing() {
     let first = shop.emit(&["a"]).await;
     // Until its checkpoint is written: what is handled and not settled comes again.
     soon(node.wait_for("all", first)).await.unwrap();
-    shop.headwater.revoke("shop", &role.name, None).await.unwrap();
+    shop.headwater.admin().revoke("shop", &role.name, None).await.unwrap();
     shop.emit(&["b", "c"]).await;
     let refused = mine.log().log_page(&LogQuery::after(0)).await;
     assert!(matches!(refused, Err(ReadError::NotGranted(_) | ReadError::NamespaceNotFound(_))), "{refused:?}");
     assert_eq!(recorder.types(), ["a"]);
-    shop.headwater.grant("shop", &role.name, GrantKind::Consumer).await.unwrap();
+    shop.headwater.admin().grant("shop", &role.name, GrantKind::Consumer).await.unwrap();
     let last = shop.emit(&["d"]).await;
     soon(node.wait_for("all", last)).await.unwrap();
     assert_eq!(recorder.types(), ["a", "b", "c", "d"]);

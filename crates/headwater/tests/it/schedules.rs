@@ -1,4 +1,5 @@
-//! Schedules, fired by nodes: at their time, once however many nodes there are, and without polling for them.
+//! Schedules, fired by nodes: at their time, once however many nodes there are, and without polling
+//! for them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -231,7 +231,8 @@ async fn ordered_by_key_a_key_is_with_one_worker_at_a_time() {
     one.shutdown().await.unwrap();
 }
 
-/// Handles `bad` events never, and others at once; tells which were tried. A bad one fails only when two events behind its next were tried.
+/// Never handles `bad` events, handles others at once, and reports which events were tried. A bad
+/// event fails only when two events beyond the next one were tried.
 #[derive(Clone, Default)]
 struct Picky {
     tried: watch::Sender<Vec<u64>>,
@@ -254,7 +255,8 @@ impl EventObserver for Picky {
     }
 }
 
-/// A failing event holds up its key and no other, is tried as often as was asked for, and becomes a dead letter; then its key goes on.
+/// A failing event blocks its key and no other. It is tried as often as configured and becomes a
+/// dead letter. Then its key continues.
 #[tokio::test]
 async fn ordered_by_key_a_failure_holds_up_its_key_alone() {
     let shop = Shop::open().await;

@@ -149,7 +149,8 @@ async fn of_ten_events_one_fails_and_nine_are_committed_once() {
     assert_eq!((count("e2"), count("e3"), count("e4")), (2, 4, 1));
 }
 
-/// Ends the session of the transaction at one of its steps, again and again: what a kill at that step does.
+/// Ends the session of the transaction at one of its steps, again and again, as a kill at that step
+/// does.
 #[tokio::test]
 async fn a_kill_at_any_step_leaves_one_effect() {
     let shop = with_table().await;

@@ -1,4 +1,5 @@
-//! States of sagas and projections: whatever changes one at the same time, no change is lost, none is made twice, and none comes late.
+//! States of sagas and projections: whatever changes a state at the same time, no change is lost,
+//! made twice or made too late.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -65,7 +66,8 @@ async fn whoever_reads_a_state_that_is_being_made_waits_for_it() {
     assert_eq!(rows, 0);
 }
 
-/// Counts the events of one state, whatever their keys, and says when it has reached four. Waits in the middle.
+/// Counts the events of one state, whatever their keys, and reports when it has reached four. Waits
+/// in the middle.
 #[derive(Clone, SubscriberId)]
 struct CountToFour {
     begun: channel::UnboundedSender<()>,
@@ -235,7 +237,8 @@ async fn a_projection_that_was_removed_writes_no_state_for_who_comes_next() {
     tokio::task::block_in_place(|| began.recv_timeout(Duration::from_secs(60))).expect("the event comes");
     shop.shop.subscribers().remove("counter", true).await.unwrap();
     drop(go_on);
-    // It was refused: the event is tried again, which is what is seen here, or the node has noticed by now.
+    // The write was refused. Either the event is tried again, which is seen here, or the node has
+    // noticed by now.
     node.shutdown().await.unwrap();
     assert_eq!(states.get(ONE).await.unwrap(), None);
 }

@@ -1,4 +1,5 @@
-//! A namespace is moved there and back under load: writers of every kind, a subscriber, one that follows the WAL, a queue, and a consumer by SQL.
+//! A namespace moves to its own tables and back under load: writers of every kind, a subscriber, a
+//! subscriber that follows the WAL, a queue, and a consumer by SQL.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +14,15 @@ use headwater::{Event, Json, Queue, Subscription};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
-/// Whether a script failed with something that its user tries again: a conflict, a lock not had in time, a table that was replaced.
+/// Whether a script failed with an error after which users try again: a conflict, a lock timeout,
+/// or a table that was replaced.
 fn again(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     matches!(code.as_deref(), Some("40001" | "55P03" | "42P01"))
 }
 
-/// Runs transactions of an isolation level until it is told to stop: of three events each, every fifth rolled back. Says how many events were committed.
+/// Runs transactions of an isolation level until told to stop, with three events each. Every fifth
+/// is rolled back. Returns how many events were committed.
 async fn write(url: String, level: &'static str, stop: Arc<AtomicBool>) -> u64 {
     let mut session = PgConnection::connect(&url).await.unwrap();
     let mut committed = 0;
@@ -117,7 +120,7 @@ async fn a_namespace_is_moved_there_and_back_under_load() {
     });
 
     for storage in [Storage::Own, Storage::Shared, Storage::Own, Storage::Shared] {
-        let info = shop.headwater.set_storage("shop", storage, Duration::from_secs(60), |_| {}).await.unwrap();
+        let info = shop.headwater.admin().set_storage("shop", storage, Duration::from_secs(60), |_| {}).await.unwrap();
         assert_eq!(info.storage, storage);
         shop.db.database.maintain("shop", false).await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;

@@ -1,4 +1,5 @@
-//! A transaction per key: the events of a group have their effects together, exactly once, and in order.
+//! A transaction per key: the effects of a group of events happen together, exactly once, and in
+//! order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -117,7 +118,8 @@ async fn the_events_of_a_key_share_a_transaction_in_order() {
     node.shutdown().await.unwrap();
 }
 
-/// The change comes while the group of `a` is handled; then that of `b`, which the checkpoint has passed, is in the ledger.
+/// The change comes while the group of `a` is handled. The group of `b`, which the checkpoint has
+/// passed, is in the ledger then.
 #[tokio::test]
 async fn a_group_in_the_ledger_is_not_handled_twice_for_a_change_of_partitions() {
     let shop = with_table().await;
@@ -290,7 +292,8 @@ async fn a_group_waits_for_its_transaction_behind_a_held_gap_and_others_do_not()
     node.shutdown().await.unwrap();
 }
 
-/// A transaction that commits after its events were passed, with some behind what was seen: all of them share a transaction.
+/// A transaction commits after its events were passed, some of them beyond what was seen. All of
+/// them share a transaction.
 #[tokio::test]
 async fn late_events_of_a_transaction_share_one() {
     let shop = with_table().await;
@@ -477,8 +480,8 @@ async fn a_letter_of_the_group_is_not_handled_again_by_the_next_owner() {
     node.shutdown().await.unwrap();
 }
 
-/// Ends the session of a group's transaction at one of its steps: what a kill there does. Groups that have committed are not handled again,
-/// the others are, as groups.
+/// Ends the session of a group's transaction at one of its steps, as a kill there does. Groups that
+/// have committed are not handled again. The others are, as groups.
 #[tokio::test]
 async fn a_kill_at_any_step_leaves_one_effect_an_event() {
     for step in ["effect", "checkpoint", "commit"] {
@@ -520,7 +523,8 @@ async fn a_kill_at_any_step_leaves_one_effect_an_event() {
     }
 }
 
-/// A crash in the midst of an extended batch, of which the next owner finds a part in the ledger and a part ahead.
+/// A crash in the middle of an extended batch. The next owner finds one part in the ledger and one
+/// part ahead.
 #[tokio::test]
 async fn a_crash_does_not_split_a_long_transaction() {
     let shop = with_table().await;
@@ -575,7 +579,8 @@ async fn events_of_others_are_settled_on_the_way() {
     assert_audited(&shop).await;
 }
 
-/// Writers of all kinds at once, some of which roll back, and an owner that is dropped again and again.
+/// Writers of all kinds at the same time, some of which roll back, and an owner that is dropped
+/// again and again.
 async fn among_writers(hold_for: Duration) -> Shop {
     let shop = with_table().await;
     let mut writers = tokio::task::JoinSet::new();
@@ -650,7 +655,8 @@ async fn emit_together(shop: &Shop, keys: usize, of_each: usize, bytes: usize) -
     rows.iter().map(|row| row.get::<i64, _>(0) as u64).collect()
 }
 
-/// It has more than is kept in memory: it is read several times, for some keys each, and no group is split.
+/// The transaction is larger than what is kept in memory. It is read several times, for some keys
+/// each time, and no group is split.
 #[tokio::test]
 async fn a_transaction_that_does_not_fit_is_handled_key_by_key() {
     let shop = with_table().await;

@@ -1,4 +1,4 @@
-//! The events of a queue have no order: it has no partitions, no bundles, no checkpoint, and waits for no gap.
+//! A queue has no order: no partitions, no bundles, no checkpoint, and no wait for gaps.
 use std::time::Duration;
 
 use headwater::delivery::CheckpointMode;

@@ -1,4 +1,4 @@
-//! `headwater append --file`: read ahead in a thread, append in lanes, tell how far it is.
+//! `headwater append --file`: a thread reads ahead, lanes append, and progress is shown.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -19,9 +19,10 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::{Output, grouped};
 
-/// Batches in flight with --unordered; more gains little, and costs the server.
+/// Batches in flight with --unordered. More batches gain little, and cost the server work.
 const UNORDERED_LANES: usize = 4;
-/// Batches that wait for their lane: enough that it never waits for the reader, few enough to stay small.
+/// Batches that wait for each lane. Enough that a lane never waits for the reader, and few enough
+/// to need little memory.
 const READ_AHEAD: usize = 4;
 
 pub(super) struct Bulk {
@@ -73,10 +74,11 @@ impl Bulk {
                 running.await
             }
         };
-        // Of several failures, the first in the file is the one to mend.
+        // If several lanes failed, report the failure that comes first in the file.
         let refused = refused.into_iter().filter_map(Result::err).min_by_key(|refused| refused.line);
         if interrupted {
-            // The reader may wait for a terminal: it is left to the end of the process.
+            // Do not wait for the reader: it may be waiting for a terminal. It ends with the
+            // process.
             return Err(refused.map_or(Ended::Interrupted, Ended::Refused));
         }
         let bad = match read.await {
@@ -148,7 +150,7 @@ impl Bulk {
 
 const AGAIN: &str = "the file can be run again: lines with an id are not stored twice";
 
-/// Why it ended early.
+/// Why the append ended early.
 enum Ended {
     BadLine(BadLine),
     Refused(Refused),
@@ -156,7 +158,7 @@ enum Ended {
 }
 
 impl Ended {
-    /// What to tell, given how many events are stored.
+    /// Returns the failure to report, which says how many events are stored.
     fn failure(self, stored: u64) -> Failure {
         let stored = format!("{} events are stored", grouped(stored));
         match self {
@@ -165,7 +167,9 @@ impl Ended {
                 .help(format!("{stored}, all of the lines before it; {AGAIN}")),
             Ended::Refused(Refused { line, error }) => {
                 let help = match &error {
-                    AppendError::Conflict { .. } => format!("{stored}, none of this line's batch or of a later one"),
+                    AppendError::Conflict { .. } => {
+                        format!("{stored}, but none of this line's batch or of a later batch")
+                    }
                     error if error.outcome_unknown() => {
                         format!("{stored}, and maybe the batch from this line on; {AGAIN}")
                     }
@@ -180,7 +184,7 @@ impl Ended {
 
 type Input = BufReader<Box<dyn Read + Send>>;
 
-/// The input, and its size if it is a file.
+/// Opens the input. Returns its size too if it is a file.
 fn open(path: &Path) -> Result<(Input, Option<u64>), Failure> {
     let buffered = |input: Box<dyn Read + Send>| BufReader::with_capacity(256 * 1024, input);
     if path == Path::new("-") {

@@ -1,10 +1,13 @@
-//! A lane: batches appended one after the other.
+//! A lane appends batches one after the other.
 //!
-//! The database has the authority over what is stored: an append with the same event ids is answered as the first time, so
-//! a file may be run again. An append is all or nothing, though, and the batches of this run need not be those of the last
-//! (a bad line was mended, lines were added): a batch that is stored in part, or that holds one bad event, is refused as a whole.
-//! It is halved then, first half first, until each part is new, or stored, or the one bad event. So everything
-//! before a bad event is stored, in order, and what is stored stays once.
+//! The database decides what is stored. An append with the same event ids gets the same answer as
+//! the first time, so a file may be appended again. But an append is all or nothing, and the
+//! batches of this run may differ from the batches of the last run: a bad line was fixed, or lines
+//! were added. A batch that is stored in part, or that has one bad event, is refused as a whole.
+//!
+//! The lane then splits the batch into halves and appends the first half first. It repeats this
+//! until each part is new, or is stored already, or is the one bad event. So everything before a
+//! bad event is stored, in order, and nothing is stored twice.
 
 use headwater::log::{Append, AppendError, Appended, StreamId};
 use headwater::{ExpectedVersion, Namespace};
@@ -14,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::lines::Batch;
 use super::progress::Progress;
 
-/// A failure, and the line that it is about.
+/// A failure, and the first line of the events that were refused.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) line: u64,
@@ -23,12 +26,12 @@ pub(super) struct Refused {
 
 pub(super) struct Lane {
     pub(super) namespace: Namespace,
-    /// The stream whose version is watched, and what is expected of it next.
+    /// The stream whose version is checked, and the version that is expected next.
     pub(super) expected: Option<(StreamId, ExpectedVersion)>,
 }
 
 impl Lane {
-    /// Appends what comes until nothing more does, or until told to stop: then the batch at hand is finished.
+    /// Appends batches until no more come, or until `stop`. The current batch is always finished.
     pub(super) async fn run(
         mut self,
         mut batches: Receiver<Batch>,
@@ -82,7 +85,7 @@ impl Lane {
     }
 }
 
-/// Whether one event of several may be what is wrong.
+/// Whether the cause may be a single event of the batch.
 fn is_about_one_event(error: &AppendError) -> bool {
     matches!(error, AppendError::InvalidInput(_) | AppendError::PayloadTooLarge { .. } | AppendError::IdReused { .. })
 }

@@ -1,7 +1,8 @@
-//! From JSON lines to batches of events, in a thread of its own, ahead of the database.
+//! Turns JSON lines into batches of events, in its own thread, ahead of the database.
 //!
-//! From a file, batches are full, and the same in each run. From a pipe or a terminal, what came so far goes out before the next
-//! read, which may wait for long: while the lanes are busy the pipe fills, so batches grow by themselves.
+//! From a file, batches are full, and are the same in each run. From a pipe or a terminal, the
+//! events so far go out before the next read, because that read may wait for a long time. While the
+//! lanes are busy, the pipe fills, so batches grow by themselves.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -14,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::progress::Progress;
 
-/// Most events in one append: beyond, a statement gains nothing.
+/// The most events in one append. A larger statement gains nothing.
 const BATCH_EVENTS: usize = 1_000;
-/// Where a batch is full whatever the number of its events, in bytes of its lines.
+/// A batch with this many bytes of lines is full, no matter how many events it has.
 const BATCH_BYTES: usize = 1024 * 1024;
-/// What a line may have besides its payload.
+/// How many bytes a line may have in addition to its payload.
 const BESIDES_PAYLOAD: usize = 1024 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -31,7 +32,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Two halves, in order.
+    /// Splits the batch into two halves, in order.
     pub(super) fn split(mut self) -> (Batch, Batch) {
         let middle = self.events.len() / 2;
         let second = Batch { events: self.events.split_off(middle), lines: self.lines.split_off(middle), bytes: 0 };
@@ -43,18 +44,18 @@ impl Batch {
     }
 }
 
-/// What ends the reading early.
+/// The line that ended the reading early.
 #[derive(Debug)]
 pub(super) struct BadLine {
     pub(super) line: u64,
     pub(super) reason: String,
 }
 
-/// Reads lines and deals their events to lanes, each of which is appended in order.
+/// Reads lines and distributes their events to lanes. Each lane appends its events in order.
 pub(super) struct Reader<'a> {
     pub(super) default_stream: Option<StreamId>,
     pub(super) max_payload_bytes: usize,
-    /// Whether the input may make us wait for its next line.
+    /// Whether a read of the next line may wait for a long time.
     pub(super) live: bool,
     pub(super) lanes: Vec<Sender<Batch>>,
     pub(super) stop: &'a CancellationToken,
@@ -62,8 +63,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads to the end, to a bad line, or until told to stop. The batches that are begun go out in any case: all
-    /// lines before a bad one are stored.
+    /// Reads to the end, to a bad line, or until `stop`. Batches that have begun are sent in any
+    /// case, so all lines before a bad line are stored.
     pub(super) fn read(self, mut input: BufReader<impl Read>) -> Result<(), BadLine> {
         let mut open: Vec<Batch> = self.lanes.iter().map(|_| Batch::default()).collect();
         let outcome = self.deal(&mut input, &mut open);
@@ -75,7 +76,8 @@ impl Reader<'_> {
         let longest = self.max_payload_bytes + BESIDES_PAYLOAD;
         let mut text = Vec::new();
         let mut line = 0;
-        // Where events go that nothing ties to others: to one lane until its batch is full, then to the next.
+        // The lane for events without stream and key: one lane until its batch is full, then the
+        // next.
         let mut free = 0;
         while !self.stop.is_cancelled() {
             if self.live && input.buffer().is_empty() {
@@ -124,7 +126,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A lane that takes no more has failed, or was stopped: whoever did that says so.
+    /// Sends a batch to its lane. A lane that takes no more has failed or was stopped; the lane
+    /// itself reports the reason.
     fn send(&self, lane: usize, batch: Batch) {
         if self.lanes[lane].blocking_send(batch).is_err() {
             self.stop.cancel();
@@ -132,14 +135,14 @@ impl Reader<'_> {
     }
 }
 
-/// The same in every run, so that a second run of a file makes the same batches.
+/// Gives the same hash in every run, so that a second run of a file makes the same batches.
 fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-/// serde_json counts lines too; there is one.
+/// Removes the line number that serde_json adds: it sees only one line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line 1 column ") {

@@ -24,17 +24,17 @@ const EXAMPLES: &str = r#"Examples:
   headwater append -n shop --file orders.jsonl
   headwater read -n shop --json | headwater append -n copy --file -
 
-A line of the file is one JSON object, of which only "type" is required:
+Each line of the file is one JSON object. Only "type" is required:
   {"type": "OrderPlaced", "data": {"total": 120}, "id": "018f…",
    "stream": "order-7", "key": …, "actor_id": …, "correlation_id": …,
    "causation_id": …, "headers": {…}, "schema_version": 1,
    "created_at": "2026-01-01T12:00:00Z"}
-"event_type" and "stream_id" will do as well. What the log decides, as
-global_sequence or recorded_at, may be there and is ignored.
+The names "event_type" and "stream_id" are accepted too. Fields that the log sets,
+such as global_sequence or recorded_at, are ignored.
 
 Lines are stored in batches, in the order of the file. A bad line ends the
-command; all lines before it are stored. A line with an "id" is stored once,
-however often its file is appended; without ids, a second run appends again."#;
+command; all lines before it are stored. A line with an "id" is stored only once,
+even if you append the file again. A line without an "id" is stored again."#;
 
 /// Append one event to a stream, or a file of events (JSON lines)
 #[derive(Debug, Args)]
@@ -43,14 +43,15 @@ pub(crate) struct Append {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// The stream; with --file, that of the lines that name none
+    /// The stream. With --file, the stream of the lines that name none
     #[arg(short, long, value_name = "STREAM", required_unless_present = "file")]
     stream: Option<String>,
-    /// What the stream must be: any, no-stream, exists, or its exact VERSION. With --file: before its first event;
-    /// each next batch then expects the version that the last one left
+    /// The expected version of the stream: any, no-stream, exists, or an exact VERSION. With
+    /// --file, this is checked before the first event; each later batch expects the version that
+    /// the batch before it left
     #[arg(long, value_name = "any|no-stream|exists|VERSION", value_parser = expected, requires = "stream")]
     expect: Option<ExpectedVersion>,
-    /// What happened, as OrderPlaced or order.placed
+    /// The event's type: what happened, such as OrderPlaced or order.placed
     #[arg(value_name = "TYPE", required_unless_present = "file")]
     event_type: Option<String>,
     /// The event's data: JSON, @FILE, or - for standard input [default: null]
@@ -58,10 +59,11 @@ pub(crate) struct Append {
     data: Option<String>,
     #[command(flatten)]
     event: EventArgs,
-    /// Events as JSON lines from a file, or from standard input (-)
+    /// Append the events of a file of JSON lines, or of standard input (-)
     #[arg(short, long, conflicts_with_all = ["event_type", "data", "EventArgs"])]
     file: Option<PathBuf>,
-    /// Faster: up to 4 batches at once. Events of one stream or key stay in order, others may change places
+    /// Append up to 4 batches at once, which is faster. Events of one stream or key stay in order;
+    /// other events may change places
     #[arg(long, requires = "file", conflicts_with = "expect")]
     unordered: bool,
     /// Print the result as JSON
@@ -108,6 +110,6 @@ fn expected(text: &str) -> Result<ExpectedVersion, String> {
         version => version
             .parse()
             .map(ExpectedVersion::Exact)
-            .map_err(|_| "it is any, no-stream, exists, or a version, as 3".into()),
+            .map_err(|_| "it is any, no-stream, exists, or a version, such as 3".into()),
     }
 }

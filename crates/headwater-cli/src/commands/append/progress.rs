@@ -1,4 +1,5 @@
-//! How far a bulk append is, and telling it: a bar in a terminal, else a line now and then.
+//! Counts how far a bulk append is, and shows it: a bar in a terminal, otherwise a line from time
+//! to time.
 
 use std::convert::Infallible;
 use std::io::IsTerminal;
@@ -10,10 +11,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::grouped;
 
-/// What is done sooner needs no bar.
+/// An append that takes less time than this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REDRAW: Duration = Duration::from_millis(100);
-/// Between two lines where there is no terminal.
+/// The time between two lines if there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl Progress {
         self.new_events.load(Relaxed)
     }
 
-    /// Events that were stored before.
+    /// Events that were stored before this run.
     pub(super) fn known_events(&self) -> u64 {
         self.known_events.load(Relaxed)
     }
@@ -67,7 +68,7 @@ impl Progress {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// Events a second, so far.
+    /// Events per second, so far.
     pub(super) fn rate(&self) -> u64 {
         let millis = u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         (self.new_events() + self.known_events()).saturating_mul(1_000) / millis.max(1)
@@ -78,7 +79,8 @@ impl Progress {
         format!("{} events, {} events/s", grouped(events), grouped(self.rate()))
     }
 
-    /// Tells how far it is, on stderr, for as long as it is polled. `total`: the size of the file, if it has one.
+    /// Shows the progress on stderr for as long as it is polled. `total` is the size of the file,
+    /// if the input is a file.
     pub(super) async fn tell(&self, total: Option<u64>) -> Infallible {
         if !std::io::stderr().is_terminal() {
             loop {
@@ -101,7 +103,7 @@ impl Progress {
         (self.read_bytes.load(Relaxed) * 100).checked_div(total).unwrap_or(100)
     }
 
-    /// At the speed of the whole so far.
+    /// Estimated from the average speed so far.
     fn seconds_left(&self, total: u64) -> f64 {
         let read = self.read_bytes.load(Relaxed).max(1);
         self.seconds() * total.saturating_sub(read) as f64 / read as f64
@@ -116,7 +118,7 @@ impl Progress {
     }
 }
 
-/// Leaves a clean line behind, however the telling ends.
+/// Clears the bar when it is dropped.
 struct Bar(ProgressBar);
 
 impl Drop for Bar {

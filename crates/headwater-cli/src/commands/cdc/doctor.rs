@@ -8,19 +8,19 @@ use serde::Serialize;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// More than this retained by one slot is worth a word.
+/// A slot that retains more bytes of WAL than this gets a warning.
 const MUCH: i64 = 1024 * 1024 * 1024;
 
-/// Check what following the WAL needs: settings, privileges, room, and what slots retain
+/// Check what a node needs to follow the WAL: settings, privileges, free slots, and retained WAL
 ///
-/// Exits with 7 if it cannot work as things are.
+/// The exit code is 7 if no node can follow the WAL with the present settings.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater cdc doctor
   headwater cdc doctor --json | jq 'select(.verdict != \"ok\")'")]
 pub(crate) struct Doctor {
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -44,8 +44,8 @@ struct Finding {
 
 impl Doctor {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let settings = headwater.replication_settings().await?;
-        let slots = headwater.replication_slots().await?;
+        let settings = headwater.admin().replication_settings().await?;
+        let slots = headwater.admin().replication_slots().await?;
         let findings = examine(&settings, &slots);
         for finding in &findings {
             if self.json {
@@ -113,7 +113,7 @@ fn examine(settings: &ReplicationSettings, slots: &[ReplicationSlot]) -> Vec<Fin
         "max_slot_wal_keep_size",
         or(settings.max_slot_wal_keep_bytes.is_some() || !durable, Verdict::Warn),
         settings.max_slot_wal_keep_bytes.map_or("no limit".into(), bytes),
-        "a durable slot that nobody reads fills the disk: set a limit; a slot that is lost is made anew, and the log has everything",
+        "a durable slot that nobody reads fills the disk: set a limit; a lost slot is created again, and the log has every event",
     );
     note(
         "server",

@@ -8,9 +8,10 @@ use crate::confirm::ConfirmArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, plural};
 
-/// Drop slots that nobody reads, so that the server need not keep WAL for them
+/// Drop slots that nobody reads, so that the server does not keep WAL for them
 ///
-/// No event is lost: whoever follows the WAL next makes a slot anew, and reads from the log what it has missed.
+/// No event is lost. The next node that follows the WAL creates a new slot, and reads from the log
+/// what it has missed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +21,7 @@ pub(crate) struct DropSlot {
     /// The slot, as `headwater cdc status` shows it
     #[arg(required_unless_present = "orphans", conflicts_with = "orphans")]
     slot: Option<String>,
-    /// All of Headwater's slots in this database that nobody reads
+    /// Drop all of Headwater's slots in this database that nobody reads
     #[arg(long)]
     orphans: bool,
     #[command(flatten)]
@@ -31,17 +32,17 @@ impl DropSlot {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let Some(slot) = &self.slot else { return self.drop_orphans(headwater, output).await };
         self.confirm.confirm(&format!("slot {slot} will be dropped")).await?;
-        match headwater.drop_replication_slot(slot).await? {
+        match headwater.admin().drop_replication_slot(slot).await? {
             SlotDropped::Dropped => output.line(format_args!("dropped {slot}")),
             SlotDropped::NotFound => Err(Failure::new(Exit::NotFound, format!("slot {slot:?} does not exist"))
-                .help("see which there are with `headwater cdc status`")),
+                .help("list the slots with `headwater cdc status`")),
             SlotDropped::InUse => Err(Failure::new(Exit::Conflict, format!("slot {slot:?} is being read"))
                 .help("stop its reader, which `headwater cdc status` names")),
         }
     }
 
     async fn drop_orphans(&self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let slots = headwater.replication_slots().await?;
+        let slots = headwater.admin().replication_slots().await?;
         let orphans: Vec<_> =
             slots.into_iter().filter(|slot| slot.active_pid.is_none()).map(|slot| slot.slot).collect();
         if orphans.is_empty() {
@@ -50,9 +51,9 @@ impl DropSlot {
         let what = format!("{} will be dropped: {}", plural(orphans.len() as u64, "slot"), orphans.join(", "));
         self.confirm.confirm(&what).await?;
         for slot in orphans {
-            match headwater.drop_replication_slot(&slot).await? {
+            match headwater.admin().drop_replication_slot(&slot).await? {
                 SlotDropped::Dropped => output.line(format_args!("dropped {slot}"))?,
-                // Whoever came in between has it.
+                // Another process has dropped it or reads it by now.
                 SlotDropped::NotFound | SlotDropped::InUse => output.line(format_args!("left {slot}"))?,
             }
         }

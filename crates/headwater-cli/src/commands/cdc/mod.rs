@@ -12,7 +12,8 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Look after events from the WAL (`--live cdc`): who follows it, what it needs, what it retains
+/// Manage events from the WAL (`--live cdc`): who follows it, what that needs, which WAL is
+/// retained
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cdc {
     Status(status::Status),

@@ -8,25 +8,25 @@ use headwater::cdc::PoisonEvent;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// List rows of the log that cannot be turned into events: they are stepped over, and hold nobody up
+/// List rows of the log that cannot be read as events. Readers skip them and do not wait for them
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater cdc poison -n shop
   headwater cdc poison -n shop --all --json
 
-Repair the row in headwater.events, then `headwater cdc redeliver`.")]
+Repair the row in headwater.events, then run `headwater cdc redeliver`.")]
 pub(crate) struct Poison {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// Also those that were redelivered
+    /// Also list rows that were redelivered
     #[arg(long)]
     all: bool,
-    /// At most so many
+    /// List at most N rows
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }

@@ -6,25 +6,26 @@ use headwater::Headwater;
 use crate::failure::Failure;
 use crate::output::{Output, plural};
 
-/// Deliver events that were poison, and whose rows have been repaired, to the subscribers that are past them
+/// Deliver poison events whose rows were repaired to the subscribers that have passed them
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater cdc redeliver -n shop 4711
   headwater cdc redeliver -n shop --in-order 4711 4712
 
-They come late. With --in-order, subscribers that a node runs at present are moved back
-to just before the first of them, and are given it and all that follows again, in order;
-but for transactional ones, whose effects happen once. Owners begin a new term: events that they had under way may come again. Queues
-(--shared) are left alone: emit the event again for them.")]
+The events come late. With --in-order, subscribers that a node runs now are moved back to just
+before the first of these events, and get it and all later events again, in order. Transactional
+subscribers are not moved, because their effects happen only once: they get the events late. Owners
+begin a new term, so events that they are handling may come again. Queues (--shared) get nothing:
+emit the event again for them.")]
 pub(crate) struct Redeliver {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// Move active subscribers back, so that they are given the events in order
+    /// Move active subscribers back, so that they get the events in order
     #[arg(long)]
     in_order: bool,
-    /// The events' places in the log
+    /// The global_sequence of each event
     #[arg(required = true, value_name = "SEQUENCE")]
     sequences: Vec<u64>,
 }

@@ -9,11 +9,14 @@ use super::doctor::bytes;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// Show who follows the WAL: each slot, which node reads it and how much WAL it retains; each node, of any process, and what its live source does
+/// Show who follows the WAL: slots with their readers and the WAL that they retain, and nodes with
+/// the state of their live source
 ///
-/// A node says when that changes: starting, streaming, degraded (with the reason: it reads the log until it works) or recovering. One that said that it
-/// streams, though nobody reads its slot, is interrupted: it was killed, or is about to say why. HEARD is its last heartbeat. Whatever may go wrong with a durable slot is
-/// warned of, also that nobody reads it.
+/// A node reports each change of its state: starting, streaming, degraded (with the reason; it
+/// reads the log until the WAL works again) or recovering. A node is interrupted if its last report
+/// was streaming but nobody reads its slot: it was killed, or has not reported the reason yet.
+/// HEARD is its last heartbeat. Warnings name what may go wrong with a durable slot, for example
+/// that nobody reads it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +24,7 @@ Examples:
   headwater cdc status --json | jq 'select(.kind == \"slot\" and .active_pid == null)'
   headwater cdc status --json | jq 'select(.kind == \"node\" and .state != \"streaming\")'")]
 pub(crate) struct Status {
-    /// One JSON object a line: of kind slot or node
+    /// Print one JSON object per line, of kind slot or node
     #[arg(long)]
     json: bool,
 }
@@ -35,13 +38,13 @@ enum Line<'a> {
 
 impl Status {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let slots = headwater.replication_slots().await?;
-        let nodes = headwater.live_nodes().await?;
+        let slots = headwater.admin().replication_slots().await?;
+        let nodes = headwater.admin().live_nodes().await?;
         if self.json {
             let lines = slots.iter().map(Line::Slot).chain(nodes.iter().map(Line::Node));
             return lines.into_iter().try_for_each(|line| output.json(&line));
         }
-        // Of those that are gone, nothing is to be said that holds.
+        // The last report of a node that is gone may no longer be true.
         let nodes: Vec<_> = nodes.iter().filter(|node| node.alive).collect();
         if slots.is_empty() && nodes.is_empty() {
             return output.line("nobody follows the WAL");

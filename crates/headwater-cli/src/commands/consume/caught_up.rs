@@ -1,4 +1,5 @@
-//! When a group, or the partitions that are this process's by hand, have handled what was there at the start.
+//! Waits until a group has handled the events that were in the log at the start. If partitions are
+//! assigned to this process by hand, waits for these only.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::failure::Failure;
 
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits until everything up to `end` is handled in the assigned partitions, or, without any, in all of the group, whoever does it.
+/// Waits until everything up to `end` is handled in the assigned partitions. If none are assigned,
+/// waits for all partitions of the group, no matter which process owns them.
 pub(super) async fn caught_up(
     node: &Node,
     subscribers: &PgSubscribers,
@@ -21,7 +23,8 @@ pub(super) async fn caught_up(
     loop {
         match subscribers.group(subscriber_id).await {
             Ok(group) => {
-                // After the database was asked: what it says is this process's was so before this process says how far it is.
+                // Read our own progress after the database's answer: a partition that the answer gives
+                // to this process was ours before.
                 let here = node.status().subscribers;
                 let is_done = |partition: &PartitionInfo| {
                     is_settled(partition.position, &partition.pending_gaps, end)
@@ -43,7 +46,8 @@ pub(super) async fn caught_up(
     }
 }
 
-/// Whether this process has handled all of a partition, written or not: it is written before the process ends.
+/// Whether this process has handled all events of a partition up to `end`. Its progress may not be
+/// written yet, but it is written before the process ends.
 fn is_handled(here: &[SubscriberStatus], partition: u32, end: u64) -> bool {
     let seat = here.iter().find(|seat| seat.partition == partition);
     seat.is_some_and(|seat| seat.position.is_some_and(|position| is_settled(position, &seat.pending_gaps, end)))

@@ -9,54 +9,59 @@ use crate::duration::parse_short;
 use crate::failure::Failure;
 
 const FAILURE: &str = "Failure, with --exec";
-/// Events whose lines are written and flushed at once, if there are so many. Progress is then written once for all of them.
+/// The most events whose lines are written and flushed together. Progress is then written once for
+/// all of them.
 const PRINTED_AT_ONCE: u32 = 1_000;
-/// As long as delivery can wait.
+/// The longest time that delivery can wait for a handler.
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug, Args)]
 pub(super) struct DeliveryArgs {
-    /// How long events wait behind one whose transaction is still open; 0: never, forever: strict order [default: 5s]
+    /// How long events wait for an earlier event whose transaction is still open. 0: not at all.
+    /// forever: strict order [default: 5s]
     #[arg(long, value_name = "DURATION|0|forever", value_parser = hold_for)]
     hold_for: Option<Duration>,
-    /// When progress is written: after every event, or after so many events or so long, as 100/200ms [default: after each flush of lines;
-    /// with --exec: every]
+    /// When progress is written. every: after every event. EVENTS/DELAY, such as 100/200ms: after
+    /// that many events or that delay [default: after each flush of lines; with --exec: every]
     #[arg(long, value_name = "every|EVENTS/DELAY", value_parser = checkpoint)]
     checkpoint: Option<CheckpointMode>,
-    /// Most events that are taken at once [default: 1000; with --exec: 100]
+    /// The most events that are read at once [default: 1000; with --exec: 100]
     #[arg(long, value_name = "N")]
     batch_size: Option<u32>,
-    /// Commands that run at once, for events of different keys (or streams); those of one key stay in order [default: 1]
+    /// How many commands run at once, for events of different keys (or streams). Events of one key
+    /// stay in order [default: 1]
     #[arg(long, value_name = "N", requires = "exec")]
     concurrency: Option<u32>,
-    /// Events a second that this process handles at most; a second's worth may come at once [default: no limit]
+    /// The most events per second that this process handles. The events of one second may come at
+    /// once [default: no limit]
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
 
-    /// How often a failed event is tried again [default: 3]
+    /// How many times a failed event is tried again [default: 3]
     #[arg(long, value_name = "N", requires = "exec", help_heading = FAILURE)]
     max_retries: Option<u32>,
-    /// The pause before the first retry; it doubles with each [default: 1s]
+    /// The pause before the first retry. It doubles with each retry [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "exec", help_heading = FAILURE)]
     retry_delay: Option<Duration>,
     /// The longest pause between retries [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "exec", help_heading = FAILURE)]
     max_retry_delay: Option<Duration>,
-    /// How long the command may take; then it is killed, with all that it started, and has failed [default: 60s]
+    /// How long the command may take. After that it is killed, with all processes that it started,
+    /// and counts as failed [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "exec", help_heading = FAILURE)]
     handler_timeout: Option<Duration>,
-    /// What becomes of an event that failed too often [default: dead-letter]
+    /// What happens to an event that failed too often [default: dead-letter]
     #[arg(long, value_enum, requires = "exec", help_heading = FAILURE)]
     on_exhaustion: Option<Exhaustion>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Exhaustion {
-    /// It is kept as a dead letter, and the next event is handled
+    /// Keep it as a dead letter, and handle the next event
     DeadLetter,
-    /// It is kept as a dead letter, and later events of its key wait behind it
+    /// Keep it as a dead letter. Later events of its key wait behind it
     ParkKey,
-    /// The subscriber is paused, with the event ahead of it
+    /// Pause the subscriber before this event
     Pause,
 }
 
@@ -65,23 +70,25 @@ impl DeliveryArgs {
         self.handler_timeout.unwrap_or(ReliableDeliveryConfig::default().handler_timeout)
     }
 
-    /// Commands that run at once.
+    /// How many commands run at once.
     pub(super) fn concurrency(&self) -> u32 {
         self.concurrency.unwrap_or(1)
     }
 
-    /// How many lines are written and flushed at once: no more than may come again.
+    /// How many lines are written and flushed at once: at most as many as may come again after a
+    /// crash.
     pub(super) fn lines_at_once(&self) -> usize {
         match self.checkpoint {
             None => usize::MAX,
             Some(CheckpointMode::Synchronous) => 1,
-            // Progress is written in halves.
+            // Batched progress is written after each half of a batch.
             Some(CheckpointMode::Batched { batch_size, .. }) => (batch_size as usize / 2).max(1),
         }
     }
 
-    /// What delivery is told, if events are printed or not. Commands are given their time by what runs them, and readers of our output theirs without end; so delivery
-    /// itself does not lose patience.
+    /// Returns the configuration of delivery. `prints`: events are printed, not handled by
+    /// commands. Delivery itself hardly limits the time of a handler: [`Exec`](super::exec::Exec)
+    /// limits the time of a command, and a reader of our output may take as long as it needs.
     pub(super) fn config(&self, prints: bool) -> Result<ReliableDeliveryConfig, Failure> {
         let asked = self.asked(prints);
         asked.validate()?;
@@ -126,7 +133,7 @@ fn checkpoint(text: &str) -> Result<CheckpointMode, String> {
         return Ok(CheckpointMode::Synchronous);
     }
     let parts = text.split_once('/').and_then(|(events, delay)| Some((events.parse().ok()?, parse_short(delay).ok()?)));
-    let (batch_size, delay) = parts.ok_or("it is every, or events and a duration, as 100/200ms")?;
+    let (batch_size, delay) = parts.ok_or("it is every, or events and a duration, such as 100/200ms")?;
     Ok(CheckpointMode::Batched { batch_size, max_delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX) })
 }
 

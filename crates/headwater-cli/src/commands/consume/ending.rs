@@ -1,7 +1,7 @@
 //! Why handling ends, when nobody told the process to stop.
 //!
-//! Once it is over, events are refused as not handled, which is no failure of theirs: they stay ahead of the checkpoint. Of a count, delivery begins no
-//! more events than were asked for.
+//! After the end, events are refused as not handled. This is not a failure of the events: they stay
+//! ahead of the checkpoint. With `--count`, delivery begins at most that many events.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Debug)]
 pub(super) enum Why {
-    /// As many events as were asked for are handled.
+    /// The requested number of events is handled.
     Enough,
-    /// Whoever read our output has seen enough.
+    /// The reader of our output has closed it.
     OutputClosed,
     OutputFailed(String),
 }
@@ -21,7 +21,7 @@ pub(super) enum Why {
 pub(super) struct Ending {
     over: CancellationToken,
     why: OnceLock<Why>,
-    /// How many more events are to be handled.
+    /// How many more events to handle.
     left: Option<AtomicU32>,
 }
 
@@ -40,7 +40,7 @@ impl Ending {
         self.why.get().expect("it is set before the token is cancelled")
     }
 
-    /// Refuses an event when it is over.
+    /// Refuses an event after the end.
     pub(super) fn check(&self) -> Result<(), HandlerError> {
         match self.over.is_cancelled() {
             true => Err(HandlerError::not_handled("the process is stopping")),
@@ -48,7 +48,7 @@ impl Ending {
         }
     }
 
-    /// Events were handled.
+    /// Counts handled events. The last one that was requested ends the handling.
     pub(super) fn count(&self, events: usize) {
         let Some(left) = &self.left else { return };
         let events = u32::try_from(events).unwrap_or(u32::MAX);

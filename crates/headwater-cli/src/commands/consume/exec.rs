@@ -1,4 +1,4 @@
-//! Events handled by a command.
+//! Handles each event by a command.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,11 +16,12 @@ use tokio::time::timeout;
 use super::delivery::DeliveryArgs;
 use super::ending::Ending;
 
-/// The exit code by which a command says that trying again is in vain: sysexits' EX_DATAERR.
+/// The exit code with which a command says that retries are useless: EX_DATAERR of sysexits.
 const PERMANENT: i32 = 65;
-/// How much of a command's stderr is kept.
+/// How many bytes of a command's stderr are kept.
 const TAIL: usize = 4096;
-/// How long to go on reading the stderr of a command that has ended: what it has left behind may hold it open for ever.
+/// How long to read the stderr of a command that has ended. A process that it left behind may hold
+/// stderr open for ever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 pub(super) struct Exec {
@@ -33,7 +34,7 @@ pub(super) struct Exec {
     running: Mutex<HashSet<Pid>>,
 }
 
-/// The observer.
+/// The observer that runs the command.
 pub(super) struct Runs(pub(super) Arc<Exec>);
 
 impl EventObserver for Runs {
@@ -74,7 +75,7 @@ impl Exec {
         self.timeout
     }
 
-    /// Ends all commands that run, at once.
+    /// Kills all running commands at once.
     pub(super) fn kill(&self) {
         for group in self.running.lock().expect("no holder of this lock panics").iter() {
             _ = kill_process_group(*group, Signal::KILL);
@@ -118,13 +119,14 @@ impl Exec {
         if let Some(stream) = &event.stream_id {
             command.env("HEADWATER_STREAM_ID", stream.as_str());
         }
-        // A group of its own: it can be killed as a whole, and Ctrl-C, which goes to ours, lets it finish.
+        // Its own process group: it can be killed as a whole, and Ctrl-C, which goes to our group,
+        // lets it finish.
         command.process_group(0).stdin(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
 
-/// Feeds the command, passes its stderr on, and waits for its end.
+/// Writes the command's input, passes its stderr on, and waits for its end.
 async fn run(child: &mut Child, input: Vec<u8>, tail: &mut Tail) -> io::Result<ExitStatus> {
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let talk = async { tokio::join!(feed(stdin, input), tail.follow(stderr)) };
@@ -138,7 +140,7 @@ async fn run(child: &mut Child, input: Vec<u8>, tail: &mut Tail) -> io::Result<E
     }
 }
 
-/// A command need not read its input.
+/// Writes the input. A failed write is not an error: a command does not have to read its input.
 async fn feed(stdin: Option<ChildStdin>, input: Vec<u8>) {
     if let Some(mut stdin) = stdin {
         _ = stdin.write_all(&input).await;
@@ -180,7 +182,7 @@ impl Tail {
     }
 }
 
-/// The processes of a command. Dropped before the command has ended, it is killed.
+/// The process group of a command. A drop before the command has ended kills the group.
 struct Group<'e> {
     exec: &'e Exec,
     group: Option<Pid>,
@@ -193,7 +195,7 @@ impl<'e> Group<'e> {
         Group { exec, group }
     }
 
-    /// Its id may be another's by now.
+    /// Forgets the group. Its id may now belong to another process.
     fn has_ended(&mut self) {
         if let Some(group) = self.group.take() {
             self.exec.running.lock().expect("no holder of this lock panics").remove(&group);

@@ -1,4 +1,4 @@
-//! As what events are written.
+//! The formats in which events are written.
 
 use clap::ValueEnum;
 use headwater::Event;
@@ -6,22 +6,23 @@ use headwater::log::{CloudEvent, EventEnvelope};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// The event, as `read` writes it
+    /// The event, as `headwater read --json` writes it
     Event,
-    /// The envelope of a message bus: namespace, eventType, payload, emittedAt, producerNodeId, messageId, redeliveryCount, metadata
+    /// The envelope of a message bus: namespace, eventType, payload, emittedAt, producerNodeId,
+    /// messageId, redeliveryCount, metadata
     Envelope,
     /// CloudEvents 1.0, in JSON
     Cloudevents,
 }
 
-/// As what, and of which namespace.
+/// In which format events are written, and of which namespace they are.
 pub(super) struct Written {
     pub(super) format: Format,
     pub(super) namespace: String,
 }
 
 impl Written {
-    /// Adds an event as a line.
+    /// Adds an event to `lines`, as one line.
     pub(super) fn write(&self, lines: &mut Vec<u8>, event: &Event, redeliveries: u32) -> serde_json::Result<()> {
         match self.format {
             Format::Event => serde_json::to_writer(&mut *lines, event)?,

@@ -1,4 +1,4 @@
-//! Processes that share the partitions of a subscriber.
+//! The options of processes that share a subscriber, as a group or as a queue.
 
 use std::time::Duration;
 
@@ -17,24 +17,28 @@ const SHARING: &str = "Sharing among processes";
 
 #[derive(Debug, Args)]
 pub(super) struct GroupArgs {
-    /// Share the events out by key over so many partitions, and those among the processes; a group that is there keeps its number
+    /// Divide the events by key into N partitions, and share the partitions among the processes. An
+    /// existing group keeps its number of partitions
     #[arg(long, value_name = "N", conflicts_with = "single_instance", help_heading = SHARING)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: Option<u32>,
-    /// Have this partition, from 0, and no share of the others: for whoever shares them out by hand; may be repeated
+    /// Own only this partition, and take no share of the others: assigns partitions by hand. The
+    /// first partition is 0; may be repeated
     #[arg(long = "partition-id", value_name = "I", requires = "partitions", help_heading = SHARING)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1023))]
     partition_ids: Vec<u32>,
-    /// Share the events out one by one, in no order: each goes to one of the processes, which has it for --visibility at a time
+    /// Work as a queue: each event goes to one of the processes, in no particular order. The
+    /// process claims it for --visibility at a time
     #[arg(long, conflicts_with_all = ["partitions", "single_instance", "stream_prefix", "lease"], help_heading = SHARING)]
     shared: bool,
-    /// How long an event stays with a process that is not heard of [default: 30s]
+    /// How long an event stays claimed by a process that no longer renews its claim [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = parse_short, requires = "shared", help_heading = SHARING)]
     visibility: Option<Duration>,
-    /// Events that a process takes ahead of those that it handles [default: what it handles in 100 ms]
+    /// How many events a process claims ahead of the events that it handles [default: what it
+    /// handles in 100 ms]
     #[arg(long, value_name = "N", requires = "shared", help_heading = SHARING)]
     prefetch: Option<u32>,
-    /// Events of this type go before all others that wait; may be repeated
+    /// Handle events of this type before all other waiting events; may be repeated
     #[arg(long, value_name = "TYPE", requires = "shared", help_heading = SHARING)]
     priority: Vec<String>,
 }
@@ -44,7 +48,7 @@ impl GroupArgs {
         self.partitions.is_some()
     }
 
-    /// The partitions that were assigned by hand; none: they are shared out.
+    /// The partitions that are assigned by hand. Empty if the processes share them.
     pub(super) fn assigned(&self) -> &[u32] {
         &self.partition_ids
     }
@@ -53,7 +57,7 @@ impl GroupArgs {
         self.shared
     }
 
-    /// Says how the events of a subscription are shared by key.
+    /// Sets the partitions of a subscription.
     pub(super) fn share<H>(&self, subscription: Subscription<H>) -> Subscription<H> {
         let Some(count) = self.partitions else { return subscription };
         let partitions = Partitions::of(count);
@@ -63,7 +67,7 @@ impl GroupArgs {
         })
     }
 
-    /// Says how the events of a queue are claimed.
+    /// Sets how the events of a queue are claimed.
     pub(super) fn claim<H>(&self, mut queue: Queue<H>) -> Queue<H> {
         if let Some(visibility) = self.visibility {
             queue = queue.visibility(visibility);
@@ -74,7 +78,7 @@ impl GroupArgs {
         if self.priority.is_empty() { queue } else { queue.priority(&self.priority) }
     }
 
-    /// Compares what was asked for with what is there, before anything starts.
+    /// Compares these options with the existing subscriber, before anything starts.
     pub(super) async fn check(&self, namespace: &Namespace, subscriber_id: &str) -> Result<(), Failure> {
         let store = namespace.subscribers();
         let there = match store.subscriber(subscriber_id).await {
@@ -85,7 +89,7 @@ impl GroupArgs {
         match (self.partitions, there.mode) {
             (_, SubscriberMode::Shared) if self.shared => Ok(()),
             (_, SubscriberMode::Shared) => Err(of_another_mode(&there, "exclusive")
-                .help("its events are claimed: consume it with --shared, or choose another --subscriber")),
+                .help("it is a queue: consume it with --shared, or choose another --subscriber")),
             (_, _) if self.shared => Err(of_another_mode(&there, "shared")
                 .help("consume it without --shared, choose another --subscriber, or remove it with `headwater subscribers remove`")),
             (None, SubscriberMode::Partitioned { partitions }) => Err(of_another_mode(&there, "exclusive")
@@ -118,7 +122,7 @@ impl GroupArgs {
             let nodes: Vec<_> = members.iter().map(|member| printable(&member.node)).collect();
             tracing::warn!(
                 target: CONSUME,
-                "others share the partitions of this group out without --partition-id: {}",
+                "other processes take shares of this group's partitions, without --partition-id: {}",
                 nodes.join(", ")
             );
         }

@@ -1,14 +1,19 @@
 //! `headwater consume`
 //!
-//! Who has authority: the subscriber's row in the database says which process of a pool has the subscriber, the others stand by; with
-//! --partitions, a row each says so of every partition. This process ends
-//! - when it is told to (SIGTERM, Ctrl-C, SIGHUP): the event at hand is finished, progress written, the lease given up. Another signal, a
-//!   second or more after the first, ends it at once, and the command that runs with it;
-//! - when it has done what it was asked for (--count, --until-caught-up), in the same way;
-//! - when its output cannot be written: the event that could not be written is not settled, and comes again;
+//! The subscriber's row in the database has authority: it says which process of a pool owns the
+//! subscriber, and the other processes stand by. With `--partitions`, each partition has such a
+//! row.
+//!
+//! This process ends
+//! - when it is told to (SIGTERM, Ctrl-C, SIGHUP): it finishes the current event, writes its
+//!   progress and gives up its lease. Another signal, a second or more after the first, ends it at
+//!   once, together with the running command;
+//! - when it has done what it was asked for (`--count`, `--until-caught-up`), in the same way;
+//! - when its output cannot be written: the event that could not be written is not settled, and
+//!   comes again;
 //! - when the subscriber is removed.
 //!
-//! A database that goes away does not end it: it waits, says so, and goes on.
+//! If the database goes away, the process does not end: it says so, waits, and goes on afterwards.
 
 mod caught_up;
 mod delivery;
@@ -39,13 +44,13 @@ use crate::start;
 use ending::{Ending, Why};
 use exec::Exec;
 
-/// How long the end may take beyond an event.
+/// How long the shutdown may take in addition to the time for one event.
 const SHUTDOWN: Duration = Duration::from_secs(10);
-/// Connections for everything but wake-ups and the session lock, which have one each: one reads or claims events while another writes
-/// progress, and all partitions share them.
+/// Connections for everything except wake-ups and the session lock, which have one each. One
+/// connection reads or claims events while the other writes progress. All partitions share them.
 const CONNECTIONS: u32 = 2;
 pub(crate) const OWNERSHIP: &str = "Ownership and wake-ups";
-const CARE: &str = "Care of the namespace, which it leaves to others by default";
+const CARE: &str = "Maintenance of the namespace, which other processes do by default";
 
 const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber mailer | while read -r event; do …; done
@@ -56,75 +61,79 @@ const EXAMPLES: &str = r#"Examples:
   headwater consume -n shop --subscriber search --exec ./index --partitions 16
   headwater consume -n shop --subscriber thumbnails --exec ./resize --shared --visibility 30s --concurrency 8
 
-With --exec, the command is run by sh for each event, with the event as JSON on its
-standard input and HEADWATER_EVENT_ID, HEADWATER_EVENT_TYPE, HEADWATER_GLOBAL_SEQUENCE,
-HEADWATER_STREAM_ID (if it has one), HEADWATER_SUBSCRIBER and HEADWATER_NAMESPACE set.
+With --exec, sh runs the command for each event. The event is JSON on its standard input.
+These variables are set: HEADWATER_EVENT_ID, HEADWATER_EVENT_TYPE, HEADWATER_GLOBAL_SEQUENCE,
+HEADWATER_STREAM_ID (if the event has one), HEADWATER_SUBSCRIBER and HEADWATER_NAMESPACE.
+The exit code of the command means:
   exit 0   handled
   exit 65  it will never work (EX_DATAERR): given up without retries
   other    failed: tried again, then given up; the end of its stderr is the error
 
-It holds at most four connections to the database, however many partitions it has: two for its
-work, one to LISTEN, one for its session lock; with --live cdc, one more.
+The process holds at most four connections to the database, no matter how many partitions it
+has: two for its work, one to LISTEN, and one for its session lock. --live cdc takes one more.
 
-SIGTERM and SIGHUP end it with exit code 0, Ctrl-C with 130: the event at hand is finished and
-progress written first. Another signal, a second or more later, ends it at once (130).
+SIGTERM and SIGHUP end the process with exit code 0, Ctrl-C with 130. It finishes the current
+event and writes its progress first. Another signal, a second or more later, ends it at once
+(130).
 
-An event comes at least once: again after a crash, if its checkpoint was not written.
-Processes with the same --subscriber are a pool: one works, the others stand by and
-take over when it ends.
+An event comes at least once: it comes again after a crash if its checkpoint was not written.
+Processes with the same --subscriber are a pool: one works, the others stand by and take over
+when it ends.
 
-With --partitions, the processes of the pool share so many partitions, and all of them work:
-events of one key (or stream) are in one partition, in order; partitions go on side by side,
-each with a command of its own. A process that starts gets its share, the share of one that
-ends goes to the others. See `headwater groups --help`. --until-caught-up then means the
-whole group, or, with --partition-id, these partitions; --count, the events of this process.
+With --partitions, all processes of the pool work, and share the partitions. All events of one
+key (or stream) are in one partition, in order. Partitions are handled in parallel, each by its
+own command. A process that starts gets its share, and the share of a process that ends goes to
+the others. See `headwater groups --help`. --until-caught-up then waits for the whole group, or,
+with --partition-id, for these partitions. --count counts the events of this process.
 
-With --shared, the processes of the pool are workers of one queue: each event goes to one of
-them, in no order, and to another if that one is not heard of for --visibility. An event that
-fails comes again, to any of them. --event-type then says what this worker handles: the rest
-waits for others.
+With --shared, the processes of the pool are workers of one queue. Each event goes to one of
+them, in no particular order. If that worker does not renew its claim within --visibility, the
+event goes to another worker. An event that fails comes again, to any worker. --event-type then
+says which events this worker handles; the others wait for other workers.
 
-With --config, options that are given neither here nor by a variable of the environment are taken
-from a TOML file, by their names. What may be repeated is a list, what has no value is true or false:
+With --config, options come from a TOML file, by their names. Options on the command line and
+environment variables take precedence over the file. An option that may be repeated is a list,
+and an option without a value is true or false:
   namespace = "shop"
   subscriber = "mailer"
   event-type = ["OrderPlaced", "OrderCancelled"]
   lease = "10s"
   no-session-locks = true"#;
 
-/// Tell a subscriber about events: as JSON lines on standard output, or by running a command
+/// Deliver events to a subscriber: as JSON lines on standard output, or by running a command
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Consume {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// The subscriber's id; it is made if it is not there, and goes on where it was if it is
+    /// The subscriber's id. A new subscriber is created; an existing one goes on where it was
     #[arg(short, long, value_name = "ID")]
     subscriber: String,
-    /// One JSON object per line on standard output (the default); progress is written after lines were written and flushed
+    /// Write one JSON object per line to standard output (the default). Progress is written after
+    /// the lines are written and flushed
     #[arg(long, conflicts_with = "exec")]
     json: bool,
-    /// As what events are written
+    /// The format in which events are written
     #[arg(long, value_enum, default_value_t = format::Format::Event, conflicts_with = "exec")]
     format: format::Format,
     /// Run this command for each event
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
 
-    /// Where a subscriber that is new starts; SEQUENCE: with what comes after it [default: beginning]
+    /// Where a new subscriber starts. SEQUENCE: after this global_sequence [default: beginning]
     #[arg(long, value_name = start::PLACE, value_parser = start::parse)]
     from: Option<StartFrom>,
-    /// Only events of this type, in which * stands for any characters; may be repeated
+    /// Only events of this type. * stands for any characters; may be repeated
     #[arg(long = "event-type", value_name = "TYPE")]
     event_types: Vec<String>,
-    /// Only events of streams whose name starts so
+    /// Only events of streams whose name starts with this prefix
     #[arg(long, value_name = "PREFIX")]
     stream_prefix: Option<String>,
-    /// Stop after so many events were handled
+    /// Stop after N events are handled
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Stop when all is handled that was there at the start
+    /// Stop when all events that were in the log at the start are handled
     #[arg(long)]
     until_caught_up: bool,
 
@@ -133,51 +142,52 @@ pub(crate) struct Consume {
     #[command(flatten)]
     group: group::GroupArgs,
 
-    /// What this process is called [default: host name and pid]
+    /// The name of this process [default: host name and pid]
     #[arg(long, value_name = "NAME", help_heading = OWNERSHIP)]
     node: Option<String>,
-    /// How long a process that is not heard of keeps the subscriber [default: 10s]
+    /// How long a process that no longer renews its lease keeps the subscriber [default: 10s]
     #[arg(long, value_name = "DURATION", value_parser = parse_short, help_heading = OWNERSHIP)]
     lease: Option<Duration>,
-    /// No lease: you see to it that one process runs at a time
+    /// Use no lease. You must make sure that only one process runs at a time
     #[arg(long, conflicts_with_all = ["lease", "no_session_locks"], help_heading = OWNERSHIP)]
     single_instance: bool,
-    /// Hold no session lock, as behind PgBouncer in transaction mode: others take over when the lease ends, not at once
+    /// Hold no session lock, for example behind PgBouncer in transaction mode. Other processes then
+    /// take over when the lease ends, not at once
     #[arg(long, help_heading = OWNERSHIP)]
     no_session_locks: bool,
-    /// Find new events by polling alone, without LISTEN
+    /// Find new events only by polling, without LISTEN
     #[arg(long, conflicts_with = "listen_url", help_heading = OWNERSHIP)]
     poll_only: bool,
-    /// LISTEN here, as past PgBouncer
+    /// The URL of the connection for LISTEN, for example to bypass PgBouncer
     #[arg(long, value_name = "URL", help_heading = OWNERSHIP)]
     listen_url: Option<String>,
     #[command(flatten)]
     live: LiveArgs,
 
-    /// Append the namespace's events and schedules when they are due, as nodes of programs and
-    /// `headwater up` do
+    /// Append the namespace's events when they are due, and fire its schedules, as nodes of
+    /// programs and `headwater up` do
     #[arg(long, help_heading = CARE)]
     fire_due: bool,
-    /// Once an hour, make the namespace's coming months and drop those that are older than it keeps
-    /// events, as nodes of programs do
+    /// Once an hour, make the namespace's coming months, and drop months that are older than its
+    /// retention, as nodes of programs do
     #[arg(long, help_heading = CARE)]
     maintain: bool,
 
-    /// A TOML file with options that are not given here, by their names; see below
+    /// A TOML file with options that are not given on the command line; see below
     #[arg(long, value_name = "FILE")]
     config: Option<std::path::PathBuf>,
 }
 
 impl Consume {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
-        // First of all, so that no signal ends us in the middle.
+        // Listen first, so that no signal ends the process in the middle of its start.
         let mut signals = StopSignals::listen()?;
         let starting = async {
             let headwater = connection.connect_with(Headwater::builder().max_connections(CONNECTIONS)).await?;
             let namespace = headwater.namespace(&self.namespace).await?;
             self.group.check(&namespace, &self.subscriber).await?;
             self.say_where_it_goes_on(&namespace).await?;
-            let end = headwater.log_end(&self.namespace).await?;
+            let end = headwater.admin().log_end(&self.namespace).await?;
             let ending = Arc::new(Ending::new(self.count));
             let exec = self.exec.as_ref().map(|command| {
                 Arc::new(Exec::new(command, &self.namespace, &self.subscriber, &self.delivery, ending.clone()))
@@ -230,7 +240,7 @@ impl Consume {
         }
     }
 
-    /// Whoever asks for a start should know when it does not count.
+    /// Says that --from has no effect if the subscriber exists.
     async fn say_where_it_goes_on(&self, namespace: &Namespace) -> Result<(), Failure> {
         if self.from.is_none() {
             return Ok(());
@@ -238,7 +248,7 @@ impl Consume {
         match namespace.subscribers().position(&self.subscriber).await {
             Ok(there) => tracing::info!(
                 target: CONSUME,
-                "the subscriber is there and goes on after {}: --from is for new ones, `headwater subscribers reset` moves it",
+                "the subscriber exists and goes on after {}: --from is for new subscribers, `headwater subscribers reset` moves it",
                 there.position
             ),
             Err(headwater::delivery::SubscriberError::NotFound(_)) => {}
@@ -310,7 +320,7 @@ impl Consume {
         self.group.claim(queue).config(config).event_types(&self.event_types)
     }
 
-    /// A handler that prints many events at once.
+    /// Returns a handler that prints many events at once.
     fn print(
         &self,
         ending: &Arc<Ending>,

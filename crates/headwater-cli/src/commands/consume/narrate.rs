@@ -1,4 +1,5 @@
-//! Says what a subscriber does when it handles nothing: standing by, paused, held.
+//! Logs what a subscriber does when it handles nothing: it stands by, or is paused, or is held
+//! back.
 
 use std::time::Duration;
 
@@ -9,14 +10,13 @@ use crate::failure::Failure;
 use crate::logging::CONSUME;
 
 const LOOK: Duration = Duration::from_millis(250);
-/// Looks between questions to the database while standing by.
+/// While standing by, the database is asked once per this many looks.
 const ASK_EVERY: u32 = 8;
-/// Answers in a row that there is no such namespace, after which it counts as gone. To a role whose
-/// grant was taken back
-/// it is not there either, and it may get the grant again.
+/// After this many answers in a row that the namespace does not exist, it counts as gone. A role
+/// whose grant was revoked gets the same answer, and may get the grant again.
 pub(super) const GONE: u32 = 5;
 
-/// For as long as the subscriber is there.
+/// Runs until the subscriber is removed.
 pub(super) async fn narrate(node: &Node, subscribers: &PgSubscribers, subscriber_id: &str) -> Failure {
     let mut said = RunnerState::CatchingUp;
     let mut owner = None;
@@ -42,7 +42,7 @@ pub(super) async fn narrate(node: &Node, subscribers: &PgSubscribers, subscriber
                         false => return Failure::from(error).at("it was removed, or is not granted any more"),
                     }
                 }
-                // The node says so itself.
+                // The node logs this itself.
                 Err(_) => {
                     said = state;
                     continue;

@@ -1,4 +1,4 @@
-//! Says what a process of a group does: which partitions it has, and what holds them.
+//! Logs what a process of a group does: which partitions it owns, and what holds them back.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::logging::CONSUME;
 use crate::output::{plural, printable};
 
 const LOOK: Duration = Duration::from_millis(250);
-/// Looks between questions to the database while it has no partition.
+/// While this process owns no partition, the database is asked once per this many looks.
 const ASK_EVERY: u32 = 8;
 
-/// For as long as the subscriber is there.
+/// Runs until the subscriber is removed.
 pub(super) async fn narrate(
     node: &Node,
     subscribers: &PgSubscribers,
@@ -40,7 +40,7 @@ pub(super) async fn narrate(
         was_held = held.is_some();
 
         let owned: Vec<u32> = sorted(seats.iter().filter(|seat| seat.owned));
-        // Partitions come and go one by one: only what stays for two looks is worth a line.
+        // Partitions come and go one by one: log only a set that stays the same for two looks.
         let stays = before.replace(owned.clone()) == Some(owned.clone());
         let asks = asked_with.as_ref() != Some(&owned) || (owned.is_empty() && look.is_multiple_of(ASK_EVERY));
         if !stays || !asks {
@@ -57,7 +57,7 @@ pub(super) async fn narrate(
                     false => return Failure::from(error).at("it was removed, or is not granted any more"),
                 }
             }
-            // The node says so itself.
+            // The node logs this itself.
             Err(_) => continue,
         };
         gone = 0;
@@ -80,7 +80,7 @@ fn sorted<'s>(seats: impl Iterator<Item = &'s SubscriberStatus>) -> Vec<u32> {
     partitions
 }
 
-/// The partitions that are held; mostly by the same gap.
+/// Describes the partitions that are held back, mostly by the same gap.
 fn held(seats: &[SubscriberStatus]) -> Option<String> {
     let held: Vec<_> = seats.iter().filter(|seat| seat.report.state == RunnerState::Held).collect();
     let detail = held.first()?.report.detail.as_deref().unwrap_or_default();
@@ -102,8 +102,8 @@ fn line(group: &GroupInfo, me: &Instance, owned: &[u32], assigned: &[u32]) -> St
         }
     }
     match (group.resize_to, group.barrier) {
-        (Some(to), None) => line += &format!("; all are given up: there will be {to}"),
-        (Some(to), Some(barrier)) => line += &format!("; there will be {to} when all have come to {barrier}"),
+        (Some(to), None) => line += &format!("; owners give up all partitions, then there will be {to}"),
+        (Some(to), Some(barrier)) => line += &format!("; there will be {to} when all have reached {barrier}"),
         (None, _) => {}
     }
     line
@@ -142,10 +142,11 @@ mod tests {
         shared.members = vec![me.clone(), other.clone()];
         assert_eq!(line(&shared, &me, &[0, 1], &[]), "has 2 of 3 partitions: 0-1; 2 members in the group");
         shared.resize_to = Some(8);
-        let halted = "standing by: has none of 3 partitions; 2 members in the group; all are given up: there will be 8";
+        let halted = "standing by: has none of 3 partitions; 2 members in the group; owners give up all partitions, \
+                      then there will be 8";
         assert_eq!(line(&shared, &me, &[], &[]), halted);
         shared.barrier = Some(17);
-        assert!(line(&shared, &me, &[0, 1], &[]).ends_with("; there will be 8 when all have come to 17"));
+        assert!(line(&shared, &me, &[0, 1], &[]).ends_with("; there will be 8 when all have reached 17"));
         let by_hand = group(&[Some(&me), None, Some(&other)]);
         assert_eq!(line(&by_hand, &me, &[0], &[0, 2]), "has 1 of 3 partitions: 0; node b has 2");
     }

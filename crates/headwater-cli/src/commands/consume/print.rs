@@ -13,10 +13,11 @@ use tokio::sync::Mutex;
 use super::ending::{Ending, Why};
 use super::format::Written;
 
-/// Lines that are written at once, in bytes: a pipe takes so much, of lines that a reader has not read yet. Progress is then written for what
-/// the pipe has taken, not only when a slow reader has read a whole batch.
+/// The most bytes of lines that are written at once, unless the output is a file: as many as a pipe
+/// holds that nobody has read yet. So progress is written for what the pipe has taken, and not only
+/// when a slow reader has read a whole batch.
 const PIPE_BYTES: usize = 64 * 1024;
-/// The same for everything else, as a file, which takes all at once.
+/// The same for a file, which takes everything at once.
 const FILE_BYTES: usize = 1024 * 1024;
 
 pub(super) struct Printer {
@@ -28,13 +29,13 @@ pub(super) struct Printer {
 impl Printer {
     pub(super) fn new(written: Written, ending: Arc<Ending>) -> Self {
         let watched = ending.clone();
-        // Not of the runtime's, which would wait for it; it ends with the process.
+        // Not a thread of the runtime, which would wait for it: this one ends with the process.
         std::thread::spawn(move || end_when_closed(&watched));
         Printer { written, stdout: Mutex::new(tokio::io::stdout()), ending }
     }
 
-    /// Writes events and flushes. A reader that is slow is waited for. One that is gone is not the events' fault: it ends the process, and
-    /// they stay ahead.
+    /// Writes events and flushes. Waits for a slow reader. If the reader is gone, the process ends;
+    /// this is not a failure of the events, so they stay ahead of the checkpoint.
     pub(super) async fn print(&self, events: &[Delivery]) -> Result<(), HandlerError> {
         self.ending.check()?;
         let mut lines = Vec::new();
@@ -72,7 +73,8 @@ pub(super) fn bytes_at_once() -> usize {
     }
 }
 
-/// Ends as soon as the reader of a pipe goes away, not only at the next event, of which there may be none for days.
+/// Ends the handling as soon as the reader of a pipe goes away. The next event, whose write would
+/// fail, may not come for days.
 fn end_when_closed(ending: &Ending) {
     let stdout = io::stdout();
     let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
@@ -82,7 +84,7 @@ fn end_when_closed(ending: &Ending) {
                 return ending.end(Why::OutputClosed);
             }
             Err(rustix::io::Errno::INTR) => {}
-            // It cannot be watched: the next write will tell.
+            // The output cannot be watched: the next write will show it.
             _ => return,
         }
     }

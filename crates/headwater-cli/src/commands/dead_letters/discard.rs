@@ -9,9 +9,9 @@ use crate::confirm::ConfirmArgs;
 use crate::failure::Failure;
 use crate::output::{Output, plural, printable};
 
-/// Give dead letters up for good; they can still be listed, with the reason
+/// Give up dead letters for good. They can still be listed, with the reason
 ///
-/// What waits behind them in a parked key is delivered.
+/// Events that wait behind them in a parked key are then delivered.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct Discard {
     #[command(flatten)]
     chosen: ChosenArgs,
-    /// Why, for whoever asks later
+    /// Why they are discarded; it is kept with them
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]

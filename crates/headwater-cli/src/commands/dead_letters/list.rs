@@ -13,10 +13,10 @@ use crate::failure::Failure;
 use crate::output::{Output, plural, printable, shortened, width};
 use crate::progress::Progress;
 
-/// The least that a line has room for of an error.
+/// The fewest characters of an error that a line shows.
 const MIN_ERROR: usize = 20;
 
-/// List dead letters, of one namespace or of all: events that subscribers gave up on
+/// List dead letters of one namespace or of all: events that subscribers gave up on
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,21 +24,21 @@ Examples:
   headwater dead-letters list -n shop -s mailer --error-contains timeout --limit 10
   headwater dead-letters list -n shop --state discarded --json | jq .event.data")]
 pub(crate) struct List {
-    /// The namespace; without it, all
+    /// The namespace [default: all]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Only this subscriber's
+    /// Only dead letters of this subscriber
     #[arg(short, long, value_name = "ID")]
     subscriber: Option<String>,
-    /// Only those in this state; may be repeated [default: dead, parked and redriving]
+    /// Only dead letters in this state; may be repeated [default: dead, parked and redriving]
     #[arg(long = "state", value_name = "dead|parked|redriving|redriven|discarded", value_parser = state)]
     states: Vec<DeadLetterState>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// At most so many
+    /// List at most N dead letters
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// One JSON object a line, with the whole event
+    /// Print one JSON object per line, with the whole event
     #[arg(long)]
     json: bool,
 }
@@ -74,7 +74,7 @@ impl List {
     }
 }
 
-/// What was listed so far, page by page.
+/// The list so far. It is printed page by page.
 struct Listed<'o> {
     output: &'o mut Output,
     json: bool,
@@ -82,7 +82,7 @@ struct Listed<'o> {
     left: u64,
     letters: u64,
     pages: u64,
-    /// Lines that go to a terminal show the progress themselves.
+    /// Not used if the lines go to a terminal: there, they show the progress themselves.
     progress: Option<Progress>,
 }
 
@@ -139,7 +139,8 @@ fn heading() -> String {
     )
 }
 
-/// In columns, while names are of a common length: the whole may be more than memory holds.
+/// Formats a letter in columns of a usual width. The widths are not measured, because the whole
+/// list may be larger than the memory.
 fn line(namespace: &str, letter: &DeadLetter, width: Option<usize>) -> String {
     let front = format!(
         "{:<12}  {:<20}  {:>8}  {:<9}  {:<20}  {:>5}  {:<24}",

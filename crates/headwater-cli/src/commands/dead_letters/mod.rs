@@ -13,7 +13,7 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// List, show, deliver again and discard events that subscribers gave up on
+/// List, show, redrive and discard dead letters: events that subscribers gave up on
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLetters {
     List(list::List),

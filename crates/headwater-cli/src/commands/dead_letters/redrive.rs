@@ -13,7 +13,8 @@ use crate::output::{Output, plural, printable};
 
 /// Deliver dead letters again, and wait until that is done
 ///
-/// They are marked, and the process that has the subscriber delivers them. With one whose key is parked go all of that key, in order.
+/// The command marks them, and the process that owns the subscriber delivers them. With a letter
+/// whose key is parked, all letters of that key are delivered, in order.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,11 +22,11 @@ Examples:
   headwater dead-letters redrive -n shop mailer --error-contains 'connection refused'
   headwater dead-letters redrive -n shop mailer --all --no-wait
 
-It exits with 7 when some failed again. Ctrl-C ends the waiting, not the delivery.")]
+The exit code is 7 if some failed again. Ctrl-C ends the waiting, not the delivery.")]
 pub(crate) struct Redrive {
     #[command(flatten)]
     chosen: ChosenArgs,
-    /// Only mark them
+    /// Only mark them, and do not wait
     #[arg(long)]
     no_wait: bool,
 }
@@ -46,7 +47,7 @@ impl Redrive {
         if self.no_wait {
             return output.line(format_args!("{} will be delivered again", plural(marked, "dead letter")));
         }
-        // Those of parked keys came along.
+        // Letters of parked keys were marked too.
         let mut waited_for: BTreeSet<u64> = wait::redriving(&store, id).await?.into_iter().collect();
         waited_for.extend(asked);
         let done = wait::until_done(&store, id, &waited_for).await?;

@@ -1,4 +1,4 @@
-//! Which dead letters, and reading them page by page.
+//! Selects dead letters, and reads them page by page.
 
 use clap::Args;
 use headwater::Headwater;
@@ -6,19 +6,19 @@ use headwater::delivery::{DeadLetter, DeadLetterQuery, DeadLetterState, Operator
 
 use crate::failure::{Exit, Failure};
 
-/// Letters that are read at once: each holds a whole event.
+/// How many letters are read at once. Each holds a whole event.
 const PAGE: u32 = 200;
 
-/// All that is given must hold.
+/// Filters. A letter must match all that are given.
 #[derive(Debug, Args)]
 pub(super) struct FilterArgs {
     /// Only events of this type
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
-    /// Only events of this key, or of this stream where they have no key
+    /// Only events of this key, or of this stream if they have no key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Only those with this text in their last error
+    /// Only dead letters with this text in their last error
     #[arg(long, value_name = "TEXT")]
     error_contains: Option<String>,
 }
@@ -45,13 +45,13 @@ pub(super) struct ChosenArgs {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     pub(super) namespace: String,
-    /// The subscriber
+    /// The subscriber's id
     #[arg(value_name = "SUBSCRIBER")]
     pub(super) subscriber: String,
     /// The event's global_sequence
     #[arg(value_name = "SEQUENCE", conflicts_with_all = ["all", "FilterArgs"])]
     sequence: Option<u64>,
-    /// All of the subscriber's
+    /// All dead letters of the subscriber
     #[arg(long, conflicts_with = "FilterArgs")]
     all: bool,
     #[command(flatten)]
@@ -68,7 +68,8 @@ impl ChosenArgs {
         Ok(DeadLetterQuery { global_sequence: self.sequence, ..self.filter.query(Some(&self.subscriber)) })
     }
 
-    /// That one which was named is not there is a failure; that none of many is, is not.
+    /// Fails if a single letter was named, which was not found. It is not a failure that a filter
+    /// finds no letter.
     pub(super) fn none(&self) -> Result<(), Failure> {
         match self.sequence {
             Some(sequence) => Err(not_found(&self.subscriber, sequence, "open dead letter")),
@@ -79,7 +80,7 @@ impl ChosenArgs {
 
 pub(super) fn not_found(subscriber: &str, sequence: u64, what: &str) -> Failure {
     Failure::new(Exit::NotFound, format!("subscriber {subscriber:?} has no {what} {sequence}"))
-        .help("see which there are with `headwater dead-letters list`")
+        .help("list them with `headwater dead-letters list`")
 }
 
 pub(super) const ALL_STATES: [DeadLetterState; 5] = [
@@ -90,8 +91,8 @@ pub(super) const ALL_STATES: [DeadLetterState; 5] = [
     DeadLetterState::Discarded,
 ];
 
-/// The letters of one subscriber that a query finds, one page in memory at a time. A page goes on after a sequence, which says where
-/// only within one subscriber.
+/// The letters of one subscriber that a query finds, with one page in memory at a time. A page goes
+/// on after a sequence, which is a position only within one subscriber.
 pub(super) struct Pages<'s> {
     store: &'s PgSubscribers,
     query: DeadLetterQuery,
@@ -122,11 +123,11 @@ impl<'s> Pages<'s> {
     }
 }
 
-/// The letters of all namespaces that a query finds, one page in memory at a time.
+/// The letters of all namespaces that a query finds, with one page in memory at a time.
 pub(super) struct PagesOfAll<'h> {
     headwater: &'h Headwater,
     query: DeadLetterQuery,
-    /// The last one: its namespace, subscriber and sequence.
+    /// The namespace, subscriber and sequence of the last letter that was read.
     after: Option<(String, String, u64)>,
     done: bool,
 }
@@ -141,7 +142,7 @@ impl<'h> PagesOfAll<'h> {
             return Ok(None);
         }
         let after = self.after.as_ref().map(|(namespace, id, sequence)| (namespace.as_str(), id.as_str(), *sequence));
-        let page = self.headwater.dead_letters_of_all(&self.query, after).await?;
+        let page = self.headwater.admin().dead_letters(&self.query, after).await?;
         self.done = page.len() < PAGE as usize;
         let place = |(namespace, letter): &(String, DeadLetter)| {
             (namespace.clone(), letter.subscriber_id.clone(), letter.global_sequence())

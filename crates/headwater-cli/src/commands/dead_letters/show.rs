@@ -18,13 +18,13 @@ pub(crate) struct Show {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// The subscriber
+    /// The subscriber's id
     #[arg(value_name = "SUBSCRIBER")]
     subscriber: String,
     /// The event's global_sequence
     #[arg(value_name = "SEQUENCE")]
     sequence: u64,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +70,7 @@ fn print(output: &mut Output, letter: &DeadLetter) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Text of others, of which only the ends of lines are passed on.
+/// Prints text from other people. The only control characters that it keeps are line ends.
 fn lines(output: &mut Output, front: &str, text: &str) -> Result<(), Failure> {
     text.lines().try_for_each(|line| output.line(format_args!("{front}{}", printable(line))))
 }

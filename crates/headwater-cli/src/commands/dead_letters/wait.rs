@@ -1,4 +1,4 @@
-//! Waiting until dead letters were delivered again.
+//! Waits until dead letters are delivered again.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 
 const LOOK: Duration = Duration::from_millis(200);
-/// After this long without anyone to deliver them, that is said.
+/// If letters still wait after this time, the command says why.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What became of them.
+/// What happened to the letters.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) dead: usize,
@@ -23,13 +23,13 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// The others of so many.
+    /// How many of `all` letters were handled: all that did not end in another way.
     pub(super) fn handled(&self, all: usize) -> usize {
         all - self.dead - self.parked - self.discarded
     }
 }
 
-/// The letters of a subscriber that are being delivered again.
+/// Returns the letters of a subscriber that are being delivered again.
 pub(super) async fn redriving(store: &PgSubscribers, subscriber_id: &str) -> Result<Vec<u64>, Failure> {
     in_state(store, subscriber_id, DeadLetterState::Redriving).await
 }
@@ -39,7 +39,7 @@ async fn in_state(store: &PgSubscribers, id: &str, state: DeadLetterState) -> Re
     Pages::new(store, query).sequences().await
 }
 
-/// Waits until none of the letters is being delivered any more.
+/// Waits until no letter is being delivered again any more.
 pub(super) async fn until_done(store: &PgSubscribers, id: &str, letters: &BTreeSet<u64>) -> Result<Done, Failure> {
     let mut progress = Progress::new(Some(letters.len() as u64));
     let begin = Instant::now();

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, printable};
 
-/// Take back an event that waits to be due: it is never delivered
+/// Cancel an event that waits for its due time, so that it is never delivered
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater due cancel -n shop 01980c5e-8f3a-7c11-b0a5-2f4f1f0c9d11")]
 pub(crate) struct Cancel {

@@ -8,19 +8,20 @@ use crate::duration;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, plural};
 
-/// Most events of one transaction.
+/// The most events in one transaction.
 const BATCH: u32 = 1_000;
 
-/// Append the events that are due, and those of schedules, once
+/// Append the events that are due, and the events of schedules that are due, once
 ///
-/// Nodes and `headwater up` do this by themselves, when each event is due. This is for jobs, where neither runs.
+/// Nodes and `headwater up` do this by themselves when an event is due. This command is for jobs
+/// where neither of them runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater due fire
   headwater due fire -n shop")]
 pub(crate) struct Fire {
-    /// Only this namespace's
+    /// Only events of this namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     /// Print the result as JSON
@@ -38,7 +39,7 @@ impl Fire {
         loop {
             let some = match &namespace {
                 Some(namespace) => namespace.fire_due(BATCH).await?,
-                None => headwater.fire_due(BATCH).await?,
+                None => headwater.admin().fire_due(BATCH).await?,
             };
             all.fired += some.fired;
             all.failed += some.failed;

@@ -8,7 +8,7 @@ use headwater::log::DueEvent;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// List events that wait to be due, the next one first
+/// List events that wait for their due time, the next one first
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,13 +18,13 @@ pub(crate) struct List {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// Only those that were due and could not be appended: they are tried again by themselves
+    /// Only events that were due and could not be appended. They are tried again automatically
     #[arg(long)]
     failed: bool,
-    /// At most so many
+    /// List at most N events
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
-    /// One JSON object a line, with the whole event
+    /// Print one JSON object per line, with the whole event
     #[arg(long)]
     json: bool,
 }

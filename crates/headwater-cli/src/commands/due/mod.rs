@@ -10,7 +10,7 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// List, cancel and fire events that wait to be due
+/// List, cancel and fire events that wait for their due time
 #[derive(Debug, Subcommand)]
 pub(crate) enum Due {
     List(list::List),

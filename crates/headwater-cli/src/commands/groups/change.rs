@@ -1,4 +1,4 @@
-//! A change of the number of partitions that is under way: how far it is, and what it waits for.
+//! A running change of the number of partitions: how far it is, and what it waits for.
 
 use headwater::delivery::{GroupInfo, PartitionInfo, SubscriberInfo};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::view::{instances, is_by_hand, live_owner, numbers};
 use crate::output::{plural, printable};
 
-/// As many partitions as a line has room for.
+/// The most partitions that a line names.
 const NAMED: usize = 8;
 
 #[derive(Debug)]
@@ -14,25 +14,25 @@ pub(super) struct Change {
     pub(super) to: u32,
     pub(super) barrier: Option<u64>,
     pub(super) waits_for: WaitsFor,
-    /// The partitions that are waited for.
+    /// The partitions that the change waits for.
     pub(super) partitions: Vec<u32>,
-    /// The same for people.
+    /// What the change waits for, as a text for people.
     pub(super) text: String,
-    /// What someone must do for it to go on.
+    /// What somebody must do so that the change goes on.
     pub(super) needs: Option<&'static str>,
-    /// The group has members, who take its steps.
+    /// Whether the group has members, which take the steps of the change.
     pub(super) has_members: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitsFor {
-    /// Owners that give up their partitions.
+    /// Owners have to give up their partitions.
     Owners,
-    /// Partitions that have not come to the barrier.
+    /// Partitions have not reached the barrier.
     Barrier,
-    /// Gaps that one partition has closed and another has not.
+    /// Some partitions have gaps to close that others have closed.
     Gaps,
-    /// The next look of a member, or of whoever asked for the change.
+    /// The next step is due. A member takes it, or the process that asked for the change.
     Step,
 }
 
@@ -48,7 +48,7 @@ impl WaitsFor {
 }
 
 impl Change {
-    /// The change that is under way, if one is.
+    /// Returns the running change, if there is one.
     pub(super) fn of(info: &SubscriberInfo, group: &GroupInfo) -> Option<Self> {
         let to = group.resize_to?;
         let all = group.partitions.len();
@@ -111,7 +111,7 @@ impl Change {
     }
 }
 
-/// Partitions at the barrier that have not the ledger of all.
+/// Returns the partitions with pending gaps, unless all partitions have the same pending gaps.
 fn differing(group: &GroupInfo) -> Vec<&PartitionInfo> {
     let same = group.partitions.windows(2).all(|pair| pair[0].pending_gaps == pair[1].pending_gaps);
     let open = |partition: &&PartitionInfo| !same && !partition.pending_gaps.is_empty();

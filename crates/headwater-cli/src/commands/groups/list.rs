@@ -10,19 +10,19 @@ use crate::failure::Failure;
 use crate::held::{self, Holders};
 use crate::output::{Output, grouped, printable};
 
-/// List groups, of one namespace or of all: how many share how many partitions, how far they are
+/// List groups of one namespace or of all: their members, their partitions, and how far they are
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater groups list
   headwater groups list -n shop --json | jq -r 'select(.owned < .partitions) | .subscriber_id'
 
-BEHIND and FOR are those of the partition that is furthest behind.")]
+BEHIND and FOR describe the partition that is furthest behind.")]
 pub(crate) struct List {
-    /// The namespace; without it, all
+    /// The namespace [default: all]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -46,7 +46,7 @@ impl List {
     async fn look(&self, headwater: &Headwater) -> Result<(Vec<GroupSummary>, Holders), Failure> {
         let groups = match &self.namespace {
             Some(name) => groups_of(headwater, name).await?,
-            None => headwater.groups_of_all().await?,
+            None => headwater.admin().groups().await?,
         };
         Ok((groups, held::look(headwater, self.namespace.as_deref()).await?))
     }
@@ -61,7 +61,7 @@ async fn groups_of(headwater: &Headwater, namespace: &str) -> Result<Vec<GroupSu
         }
         match store.group(&info.subscriber_id).await {
             Ok(group) => groups.push(summary(namespace, info, &group)),
-            // It was removed meanwhile.
+            // The subscriber was removed in the meantime.
             Err(SubscriberError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }

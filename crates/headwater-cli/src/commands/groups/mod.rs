@@ -28,7 +28,7 @@ struct Target {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// The subscriber
+    /// The subscriber's id
     #[arg(value_name = "SUBSCRIBER")]
     subscriber: String,
 }
@@ -38,7 +38,7 @@ impl Target {
         Ok(headwater.namespace(&self.namespace).await?.subscribers())
     }
 
-    /// What is known of it; refused if it is no group.
+    /// Returns the subscriber and its group. Fails if the subscriber is not a group.
     async fn look(&self, store: &PgSubscribers) -> Result<(SubscriberInfo, GroupInfo), Failure> {
         let info = store.subscriber(&self.subscriber).await?;
         if !matches!(info.mode, SubscriberMode::Partitioned { .. }) {
@@ -50,8 +50,8 @@ impl Target {
 }
 
 fn no_group(subscriber_id: &str, mode: SubscriberMode) -> Failure {
-    let message = format!("subscriber {subscriber_id:?} is {}, not partitioned: it is no group", mode.name());
-    Failure::from(SubscriberError::InUse(message)).help("see which are with `headwater groups list --namespace NAME`")
+    let message = format!("subscriber {subscriber_id:?} is {}, not partitioned: it is not a group", mode.name());
+    Failure::from(SubscriberError::InUse(message)).help("list the groups with `headwater groups list --namespace NAME`")
 }
 
 impl Groups {

@@ -14,31 +14,32 @@ use crate::output::{Output, plural, printable};
 use crate::progress::Progress;
 
 const LOOK: Duration = Duration::from_millis(200);
-/// Between steps that are taken from here, for groups without members.
+/// The time between the steps that this command takes for a group without members.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Change the number of partitions of a group, which may be running
+/// Change the number of partitions of a group, also while it is running
 ///
-/// The owners give their partitions up; those go on to where the furthest of them had come, the barrier; then the new ones begin, from there. So the
-/// events of a key stay in order, though most keys change their partition.
+/// First the owners give up their partitions. Then all partitions go on to the place that the
+/// furthest of them has reached, the barrier. The new partitions begin from there. So the events of
+/// a key stay in order, although most keys move to another partition.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater groups resize -n shop mailer --partitions 16
   headwater groups resize -n shop mailer --partitions 16 --wait
 
-Without --wait, the members of the group see it through: `headwater groups show` says how far
-it is. Ctrl-C ends the waiting, not the change. `headwater subscribers reset` drops it.")]
+Without --wait, the members of the group complete the change: `headwater groups show` shows how far
+it is. Ctrl-C ends the waiting, not the change. `headwater subscribers reset` drops the change.")]
 pub(crate) struct Resize {
     #[command(flatten)]
     target: Target,
-    /// How many there shall be: 1 to 1024
+    /// The new number of partitions: 1 to 1024
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     partitions: u32,
-    /// Wait until it is done, and say what for
+    /// Wait until the change is done, and say what it waits for
     #[arg(long)]
     wait: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -71,7 +72,7 @@ impl Resize {
         }
     }
 
-    /// Asks for it, or takes its next step.
+    /// Asks for the change, or takes its next step.
     async fn step(&self, store: &PgSubscribers) -> Result<(), Failure> {
         store.resize(&self.target.subscriber, self.partitions).await.map_err(|error| {
             let other = matches!(error, SubscriberError::InUse(_));
@@ -87,7 +88,7 @@ impl Resize {
         })
     }
 
-    /// The change, unless it is done.
+    /// Returns the change, or `None` if it is done.
     async fn change(&self, store: &PgSubscribers) -> Result<Option<Change>, Failure> {
         let (info, group) = self.target.look(store).await?;
         let change = Change::of(&info, &group);
@@ -96,7 +97,7 @@ impl Resize {
             None if group.partitions.len() == self.partitions as usize => {}
             _ => {
                 let message = format!("the change to {} partitions was dropped meanwhile", self.partitions);
-                return Err(Failure::new(Exit::Conflict, message).help("a reset does that, and another change"));
+                return Err(Failure::new(Exit::Conflict, message).help("a reset or another change drops it"));
             }
         }
         Ok(change)

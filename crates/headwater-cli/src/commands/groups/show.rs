@@ -11,19 +11,20 @@ use crate::failure::Failure;
 use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 
-/// Show a group: who has which partition, how far each is, and what a change of their number waits for
+/// Show a group: who owns each partition, how far each is, and what a change of their number waits
+/// for
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater groups show -n shop mailer
   headwater groups show -n shop mailer --json | jq '.partitions[].lag_events'
 
-BEHIND counts sequences of the log: at most so many events, those of other partitions included.
-Whoever holds the group back is named, with the statement that ends it.")]
+BEHIND counts sequences of the log, including events of other partitions: the partition has at most
+that many events left. The output names who holds the group back, with the statement that ends it.")]
 pub(crate) struct Show {
     #[command(flatten)]
     target: Target,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

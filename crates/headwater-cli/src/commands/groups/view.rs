@@ -1,4 +1,4 @@
-//! Groups and their partitions as people and programs see them.
+//! How groups and their partitions are shown to people and programs.
 
 use headwater::admin::Holder;
 use headwater::delivery::{GroupInfo, GroupSummary, Instance, PartitionInfo, SubscriberInfo};
@@ -9,7 +9,7 @@ use crate::duration::format_age;
 use crate::held;
 use crate::output::printable;
 
-/// The owner, while its lease runs.
+/// Returns the owner, if its lease still runs.
 pub(crate) fn live_owner(partition: &PartitionInfo) -> Option<&Instance> {
     partition.owner.as_ref().filter(|_| partition.lease_left.is_some())
 }
@@ -19,7 +19,7 @@ pub(super) fn owned(group: &GroupInfo) -> usize {
     group.partitions.iter().filter(|partition| live_owner(partition).is_some()).count()
 }
 
-/// Whether the partition's owner takes no share of the group: it was given the partition by hand.
+/// Whether the partition was assigned to its owner by hand: the owner takes no share of the group.
 pub(super) fn is_by_hand(group: &GroupInfo, partition: &PartitionInfo) -> bool {
     live_owner(partition).is_some_and(|owner| !group.members.contains(owner))
 }
@@ -30,7 +30,7 @@ pub(crate) fn partitions_of(group: &GroupInfo, instance: &Instance) -> Vec<u32> 
     group.partitions.iter().filter(its).map(|partition| partition.partition).collect()
 }
 
-/// Whoever owns partitions or wishes to: members, and then owners by hand.
+/// Returns the instances of the group: first its members, then owners with partitions by hand.
 pub(super) fn instances(group: &GroupInfo) -> Vec<&Instance> {
     let mut all: Vec<_> = group.members.iter().collect();
     for owner in group.partitions.iter().filter_map(live_owner) {
@@ -41,7 +41,7 @@ pub(super) fn instances(group: &GroupInfo) -> Vec<&Instance> {
     all
 }
 
-/// What is done for a partition, in a word.
+/// The state of a partition, in one word.
 pub(crate) fn state(info: &SubscriberInfo, partition: &PartitionInfo) -> &'static str {
     match (&partition.report, live_owner(partition)) {
         _ if info.paused => "paused",
@@ -51,7 +51,7 @@ pub(crate) fn state(info: &SubscriberInfo, partition: &PartitionInfo) -> &'stati
     }
 }
 
-/// What holds it.
+/// What holds the partition back, as its owner reports it.
 pub(super) fn detail(partition: &PartitionInfo) -> Option<String> {
     let reported = partition.report.as_ref().filter(|_| live_owner(partition).is_some())?;
     reported.detail.as_deref().map(printable)
@@ -69,7 +69,7 @@ pub(super) fn lease(partition: &PartitionInfo) -> String {
     }
 }
 
-/// Numbers in their order, those that follow each other as a range: `0-3 7`.
+/// Formats sorted numbers. Numbers that follow each other become a range: `0-3 7`.
 pub(crate) fn numbers(numbers: &[u32]) -> String {
     let next_to = |before: &u32, after: &u32| before + 1 == *after;
     let range = |range: &[u32]| match range {
@@ -79,7 +79,7 @@ pub(crate) fn numbers(numbers: &[u32]) -> String {
     numbers.chunk_by(next_to).map(range).collect::<Vec<_>>().join(" ")
 }
 
-/// A group in a line of a list.
+/// A group as JSON, for a line of a list.
 pub(super) fn summary(group: &GroupSummary, holders: &[Holder]) -> Value {
     let mut json = json!(group);
     json["lag_seconds"] = group.lag.as_secs_f64().into();

@@ -7,29 +7,30 @@ use headwater::admin::MonthInfo;
 use crate::failure::Failure;
 use crate::output::{Output, grouped, printable};
 
-/// List the months of a namespace's log: how large they are, which sequences they hold, when they
-/// go and who needs them
+/// List the months of a namespace's log: their size, their sequences, when they are dropped, and
+/// who still needs them
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater months list -n shop
   headwater months list -n shop --json | jq -r 'select(.held_by != []) | .held_by[]'
 
-A month is open, then sealed: nothing can be added to it, and reads that need none of its
-sequences do not open it. One that is older than the namespace keeps events is due; if no
-subscriber holds it, it is trimmed, and its table dropped. EVENTS are estimates until then.")]
+A month is open at first, and sealed later: then nothing can be added to it, and reads that need
+none of its sequences do not open it. A month that is older than the namespace's retention is due.
+If no subscriber holds it, it is trimmed, and its table is dropped. EVENTS is an estimate until the
+month is trimmed.")]
 pub(crate) struct List {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 impl List {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let months = headwater.months(&self.namespace).await?;
+        let months = headwater.admin().months(&self.namespace).await?;
         if self.json {
             return months.iter().try_for_each(|month| output.json(month));
         }

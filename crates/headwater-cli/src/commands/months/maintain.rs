@@ -9,14 +9,13 @@ use crate::confirm::ConfirmArgs;
 use crate::failure::Failure;
 use crate::output::{Output, plural, printable};
 
-/// Make coming months, seal past ones, and drop those that are older than the namespace keeps its
-/// events
+/// Make coming months, seal past months, and drop months that are older than the namespace's
+/// retention
 ///
-/// Nodes do this once an hour. No month goes that a subscriber is not done with, unless --force:
-/// then what it had not
-/// handled is lost to it, and `headwater subscribers show` says so. Nobody waits for it: a table
-/// that is in use is left to
-/// the next run.
+/// Nodes do this once an hour. A month that a subscriber has not finished is kept, unless you give
+/// --force. Then the subscriber loses the events that it has not handled, and `headwater
+/// subscribers show` says so. Nobody waits for this command: a table that is in use is left to the
+/// next run.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,13 +26,13 @@ pub(crate) struct Maintain {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// Say what is due and who holds it, and do nothing
+    /// Show which months are due and who holds them, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Also drop what subscribers have not handled: they never get it
+    /// Also drop months with events that subscribers have not handled: they never get these events
     #[arg(long, conflicts_with = "dry_run")]
     force: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -46,17 +45,18 @@ impl Maintain {
             return self.preview(headwater, output).await;
         }
         if self.force {
-            let held = headwater.months(&self.namespace).await?.into_iter().filter(|month| !month.held_by.is_empty());
+            let held =
+                headwater.admin().months(&self.namespace).await?.into_iter().filter(|month| !month.held_by.is_empty());
             let held: Vec<_> = held.map(|month| format!("{} ({})", month.leaf, month.held_by.join("; "))).collect();
             if !held.is_empty() {
                 let what = format!(
-                    "these months go, and whoever holds them loses what it has not handled: {}",
+                    "these months are dropped, and the subscribers that hold them lose what they have not handled: {}",
                     held.join(", ")
                 );
                 self.confirm.confirm(&printable(&what)).await?;
             }
         }
-        let done = headwater.maintain(&self.namespace, self.force).await?;
+        let done = headwater.admin().maintain(&self.namespace, self.force).await?;
         if self.json {
             return output.json(&done);
         }
@@ -77,7 +77,7 @@ impl Maintain {
     }
 
     async fn preview(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let months = headwater.months(&self.namespace).await?;
+        let months = headwater.admin().months(&self.namespace).await?;
         let due = months.iter().filter(|month| matches!(state(month), "due" | "trimmed")).collect::<Vec<_>>();
         if self.json {
             return output.json(&json!({ "due": due }));

@@ -10,10 +10,11 @@ use crate::duration::parse;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, plural, printable};
 
-/// Forget nodes that are not alive and were not heard of for long, or one that is not alive
+/// Forget nodes that have been silent for a long time, or one node that is not alive
 ///
-/// Nodes do this by themselves, now and then, after 7 days. Unless it is named, a node that did not stop is missed first, and forgotten by a later call if it
-/// stayed silent: a clock that is set forward makes all nodes look old.
+/// Nodes do this by themselves from time to time, after 7 days. A node that you do not name and
+/// that has not stopped is first marked as missed. A later call forgets it if it is still silent.
+/// The reason: a clock that is set forward makes all nodes look old.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,7 +27,7 @@ pub(crate) struct Forget {
     /// Only this node
     #[arg(value_name = "NODE", conflicts_with = "older_than")]
     node: Option<String>,
-    /// Not heard of for so long
+    /// Only nodes whose last heartbeat is older than this
     #[arg(long, value_name = "DURATION", value_parser = parse, default_value = "7d")]
     older_than: Duration,
 }

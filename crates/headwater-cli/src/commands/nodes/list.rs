@@ -9,20 +9,20 @@ use crate::duration::format_age;
 use crate::failure::Failure;
 use crate::output::{Output, printable, shortened, width};
 
-/// List nodes: whether they are alive, when they were heard of, what they handle
+/// List nodes: whether they are alive, when their last heartbeat came, and what they handle
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater nodes list
   headwater nodes list -n shop --json | jq -r 'select(.alive | not) | .node_id'
 
-A node is alive while it was heard of within three of its heartbeats, silent if it was not,
-and stopped if it said so.")]
+A node is alive if it sent a heartbeat within the last three heartbeat intervals, silent if it did
+not, and stopped if it said that it stops.")]
 pub(crate) struct List {
-    /// Only this namespace's
+    /// Only nodes of this namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -31,7 +31,7 @@ impl List {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let nodes = match &self.namespace {
             Some(name) => headwater.namespace(name).await?.nodes().list(None).await?,
-            None => headwater.nodes().await?,
+            None => headwater.admin().nodes().await?,
         };
         if self.json {
             return nodes.iter().try_for_each(|node| output.json(node));

@@ -10,7 +10,8 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// List, show and forget nodes: processes that are registered, with their heartbeats and the event types that they handle
+/// List, show and forget nodes: registered processes with their heartbeats and the event types that
+/// they handle
 #[derive(Debug, Subcommand)]
 pub(crate) enum Nodes {
     List(list::List),
@@ -33,7 +34,7 @@ impl Nodes {
     }
 }
 
-/// What operators read about whether it lives.
+/// Whether a node is alive, in one word for people.
 fn state(node: &headwater::node::NodeInfo) -> &'static str {
     match (node.alive, node.stopped_at) {
         (true, _) => "alive",

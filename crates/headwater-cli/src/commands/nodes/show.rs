@@ -8,7 +8,7 @@ use crate::duration::{format, format_age};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, printable};
 
-/// Show a node: what was said about it, its heartbeats, what it handles
+/// Show a node: its name and description, its heartbeats, and what it handles
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater nodes show -n shop api-server-1")]
 pub(crate) struct Show {
@@ -18,7 +18,7 @@ pub(crate) struct Show {
     /// The node's id
     #[arg(value_name = "NODE")]
     node: String,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -53,5 +53,5 @@ impl Show {
 
 pub(super) fn not_there(node: &str) -> Failure {
     Failure::new(Exit::NotFound, format!("node {node:?} is not registered"))
-        .help("see which there are with `headwater nodes list`")
+        .help("list the nodes with `headwater nodes list`")
 }

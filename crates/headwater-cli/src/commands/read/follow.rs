@@ -1,8 +1,8 @@
-//! `headwater read --follow`: the log as it grows.
+//! `headwater read --follow`: prints the log as it grows.
 //!
 //! It ends when it is told to (Ctrl-C, SIGTERM, SIGHUP), after `--limit` events, or when the log
-//! cannot be followed any more. In each case it says where to
-//! go on. A database that goes away does not end it.
+//! can no longer be followed. In each case it says where to go on. A database that goes away does
+//! not end it.
 
 use futures::{FutureExt, StreamExt};
 use headwater::log::{FollowError, FollowQuery, Followed, Follower};
@@ -23,7 +23,7 @@ enum Next {
 
 impl Read {
     pub(crate) async fn follow(self, connection: &ConnectionArgs) -> Result<(), Failure> {
-        // First of all, so that no signal ends us without a word about the position.
+        // Listen first, so that no signal ends the process before it has printed the position.
         let mut signals = StopSignals::listen()?;
         let opening = async { Ok::<_, Failure>(connection.connect().await?.namespace(&self.namespace).await?) };
         let namespace = tokio::select! {
@@ -79,7 +79,7 @@ impl Read {
     }
 }
 
-/// What comes next. Before it waits, it passes on what was printed.
+/// Returns what comes next. Flushes the output before it waits.
 async fn next(follower: &mut Follower, signals: &mut StopSignals, output: &mut Output) -> Result<Next, Failure> {
     if signals.received().now_or_never().is_some() {
         return Ok(Next::Stop);

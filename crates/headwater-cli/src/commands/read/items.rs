@@ -1,4 +1,4 @@
-//! What was asked for, as one stream of events and gaps, a page in memory at a time.
+//! The requested events and gaps as one stream, with one page in memory at a time.
 
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use headwater::log::{EventLog, Gap, LogPage, LogQuery, ReadError, StreamQuery};
@@ -6,11 +6,11 @@ use headwater::{Namespace, RecordedEvent};
 
 use super::Read;
 
-/// Most events at a time.
+/// The most events of a page.
 const PAGE_EVENTS: u32 = 1_000;
-/// About the most memory that a page of the largest payloads may take.
+/// About the most memory that a page with the largest payloads may take, in bytes.
 const PAGE_BYTES: u32 = 256 * 1024 * 1024;
-/// Most events of a chain of causes, which is read at once, unless more are asked for.
+/// The most events of a chain of causes, unless `--limit` says otherwise. A chain is read at once.
 pub(super) const CHAIN_EVENTS: u32 = 10_000;
 
 pub(super) enum Item {
@@ -51,7 +51,7 @@ impl Read {
             if self.backwards {
                 query = query.backwards();
             }
-            // With types to pick, how many events to read is not known.
+            // If types are picked here, it is not known how many events must be read.
             query.limit = self.limit.filter(|_| self.types.is_empty());
             return self.picked(namespace.read_stream(query));
         }
@@ -66,7 +66,7 @@ impl Read {
         if self.backwards { query.backwards() } else { query }
     }
 
-    /// Picks the types here, where the database is not asked to.
+    /// Picks the types here, for reads that do not pick them in the database.
     fn picked<'a>(&'a self, events: BoxStream<'a, Result<RecordedEvent, ReadError>>) -> Items<'a> {
         let query = LogQuery::default().event_types(&self.types);
         let picked = events.try_filter(move |event| std::future::ready(query.matches(event)));
@@ -75,7 +75,8 @@ impl Read {
     }
 }
 
-/// The events and gaps of a page by their place in the log. A page backwards has no gaps.
+/// Returns the events and gaps of a page in the order of the log. A page that is read backwards has
+/// no gaps.
 fn in_order(page: LogPage) -> impl Iterator<Item = Item> {
     let mut gaps = page.gaps.into_iter().peekable();
     let mut events = page.events.into_iter().peekable();

@@ -9,7 +9,7 @@ use crate::commands::status::{describe_writer, writer_json};
 use crate::failure::Failure;
 use crate::output::{Output, printable, shortened, width};
 
-/// The least that a line has room for of an event's data.
+/// The fewest characters of an event's data that a line shows.
 const MIN_DATA: usize = 16;
 
 pub(super) struct Printer {
@@ -44,7 +44,7 @@ impl Printer {
     }
 }
 
-/// Sequence, time, stream@version, type, data: aligned while names are of a common length.
+/// Sequence, time, stream@version, type, data: aligned if names have a usual length.
 fn event_line(event: &RecordedEvent, width: Option<usize>) -> String {
     let sequence = event.sequence();
     let time = event.recorded_at().to_rfc3339_opts(SecondsFormat::Millis, true);
@@ -79,13 +79,13 @@ fn gap_line(gap: &Gap) -> String {
     }
 }
 
-/// What to say when the read ends at this gap and was not asked for gaps.
+/// Returns what to say if the read ends at this gap and gaps are not shown.
 pub(super) fn held_back(gap: &Gap) -> Option<String> {
     let GapState::Pending(writers) = &gap.state else { return None };
     Some(held_back_by(gap.first - 1, writers))
 }
 
-/// Who holds the log back above a sequence.
+/// Says who holds the log back above a sequence.
 pub(super) fn held_back_by(above: u64, writers: &[Writer]) -> String {
     let writers: Vec<_> = writers.iter().map(describe_writer).collect();
     format!("the log is held back above {above}: {}", writers.join("; "))

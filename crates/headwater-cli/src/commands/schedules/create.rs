@@ -16,22 +16,23 @@ const EXAMPLES: &str = r#"Examples:
   headwater schedules create -n shop heartbeat Tick --cron '*/10 * * * * *' --missed skip
   headwater schedules create -n shop sale SaleBegins --at 2026-12-01T08:00:00Z
 
-CRON has five fields (minute, hour, day of month, month, day of week), or six with the second
-in front: *, 5, 1-5, */15, 1,15 and names (JAN, MON); L is a month's last day, FRI#2 its second
-Friday, FRIL its last; @hourly, @daily, @weekly, @monthly and @yearly stand for expressions.
-Try it out with `headwater schedules preview`.
+CRON has five fields (minute, hour, day of month, month, day of week), or six fields with the
+second first. A field is *, 5, 1-5, */15, 1,15 or a name (JAN, MON). L is the last day of a month,
+FRI#2 is its second Friday, and FRIL is its last Friday. @hourly, @daily, @weekly, @monthly and
+@yearly are names of expressions. Try an expression with `headwater schedules preview`.
 
-When clocks are set forward, a fixed time that is skipped is due right after; when they are set
-back, it is due once. Times of a wildcard or a step follow the clocks."#;
+When clocks are set forward, a fixed time that is skipped is due right after the change. When
+clocks are set back, a fixed time is due only once. Times of a wildcard or a step follow the
+clocks."#;
 
-/// Make a schedule, or change the one of this name: it appends an event at each due time
+/// Create a schedule, or change the schedule with this name: it appends an event at each due time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Create {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// The schedule's name; the one that has it is changed
+    /// The schedule's name. If a schedule has this name, it is changed
     #[arg(value_name = "SCHEDULE")]
     schedule: String,
     /// The type of its events
@@ -40,37 +41,37 @@ pub(crate) struct Create {
     /// The data of its events: JSON, @FILE, or - for standard input [default: null]
     #[arg(value_name = "DATA", allow_negative_numbers = true)]
     data: Option<String>,
-    /// When it is due: a cron expression
+    /// When the schedule is due: a cron expression
     #[arg(long, required_unless_present = "at", conflicts_with = "at")]
     cron: Option<String>,
-    /// When it is due, once, as 2026-12-01T08:00:00Z
+    /// When the schedule is due, only once, such as 2026-12-01T08:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with_all = ["starts_at", "ends_at"])]
     at: Option<DateTime<FixedOffset>>,
-    /// Whose clocks the cron expression means, as Europe/Copenhagen
+    /// The time zone of the cron expression, such as Europe/Copenhagen
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     timezone: String,
-    /// The stream that its events go to, whatever the stream's version
+    /// The stream of its events. They are appended at any version of the stream
     #[arg(long, value_name = "ID")]
     stream: Option<String>,
     /// The key of its events
     #[arg(long)]
     key: Option<String>,
-    /// No due time before this
+    /// No due times before this time
     #[arg(long, value_name = "TIME")]
     starts_at: Option<DateTime<FixedOffset>>,
-    /// No due time after this
+    /// No due times after this time
     #[arg(long, value_name = "TIME")]
     ends_at: Option<DateTime<FixedOffset>>,
-    /// What becomes of due times that nobody fired within two minutes
+    /// What to do with due times that nobody fired within two minutes
     #[arg(long, value_enum, default_value_t = Missed::FireOnce)]
     missed: Missed,
-    /// With --missed fire-all: the most that are fired, the last ones [default: 100]
+    /// With --missed fire-all: fire at most N of them, the last ones [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     missed_limit: Option<u32>,
-    /// Do not fire until it is resumed
+    /// Do not fire until the schedule is resumed
     #[arg(long)]
     paused: bool,
-    /// Let pg_cron trigger it too, so that it fires while no node is up
+    /// Let pg_cron trigger the schedule too, so that it fires while no node is running
     #[arg(long)]
     pg_cron: bool,
     /// Print the schedule as JSON
@@ -80,7 +81,7 @@ pub(crate) struct Create {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Missed {
-    /// Fire the last of them, unless one that is on time follows
+    /// Fire the last of them, unless a due time that is on time follows
     FireOnce,
     /// Fire the last --missed-limit of them
     FireAll,

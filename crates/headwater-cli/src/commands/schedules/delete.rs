@@ -8,7 +8,7 @@ use crate::confirm::ConfirmArgs;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// Delete a schedule with its history; events that it appended stay
+/// Delete a schedule with its history. Events that it appended stay
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater schedules delete -n shop daily-cleanup --yes")]
 pub(crate) struct Delete {

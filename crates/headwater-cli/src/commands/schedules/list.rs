@@ -9,19 +9,19 @@ use super::view;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// List schedules, of one namespace or of all, with their next and last due times
+/// List schedules of one namespace or of all, with their next and last due times
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater schedules list
   headwater schedules list -n shop --json | jq 'select(.state == \"failing\")'
 
-Times are as the clocks of the schedule's time zone show them.")]
+Times are in the time zone of the schedule.")]
 pub(crate) struct List {
-    /// The namespace; without it, all
+    /// The namespace [default: all]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -33,7 +33,7 @@ impl List {
                 let schedules = headwater.namespace(name).await?.schedules().await?;
                 schedules.into_iter().map(|schedule| (name.clone(), schedule)).collect()
             }
-            None => headwater.schedules_of_all().await?,
+            None => headwater.admin().schedules().await?,
         };
         if self.json {
             return schedules.iter().try_for_each(|(namespace, schedule)| {

@@ -16,7 +16,7 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Make, list, show, run, pause and delete schedules, and preview cron expressions
+/// Create, list, show, run, pause and delete schedules, and preview cron expressions
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedules {
     Create(create::Create),

@@ -15,7 +15,7 @@ pub(crate) struct Pause {
     target: Target,
 }
 
-/// Let a paused schedule fire again, from now on
+/// Resume a paused schedule: it fires again from now on
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater schedules resume -n shop daily-cleanup")]
 pub(crate) struct Resume {

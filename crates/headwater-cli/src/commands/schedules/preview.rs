@@ -16,19 +16,19 @@ Examples:
   headwater schedules preview '30 2 * * *' --timezone Europe/Copenhagen --after 2026-03-28T00:00:00Z
   headwater schedules preview '0 9 * * MON#1' --count 12 --json")]
 pub(crate) struct Preview {
-    /// The cron expression, as '0 2 * * *' or @daily
+    /// The cron expression, such as '0 2 * * *' or @daily
     #[arg(value_name = "CRON")]
     cron: String,
-    /// Whose clocks it means
+    /// The time zone of the expression
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     timezone: String,
-    /// From this time on [default: now]
+    /// Show due times after this time [default: now]
     #[arg(long, value_name = "TIME")]
     after: Option<DateTime<FixedOffset>>,
-    /// How many due times
+    /// How many due times to show
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     count: u32,
-    /// One JSON string a line
+    /// Print one JSON string per line
     #[arg(long)]
     json: bool,
 }

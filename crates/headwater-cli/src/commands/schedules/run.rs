@@ -7,7 +7,7 @@ use super::Target;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// Append a schedule's event now, paused or not; what is due later is not changed by it
+/// Append a schedule's event now, even if it is paused. Its later due times do not change
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater schedules run -n shop daily-cleanup")]
 pub(crate) struct Run {

@@ -8,24 +8,24 @@ use super::{Target, view};
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// Show a schedule: its rule, its next due times, and what became of the last ones
+/// Show a schedule: its rule, its next due times, and what happened at the last ones
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater schedules show -n shop daily-cleanup
   headwater schedules show -n shop daily-cleanup --runs 100 --json | jq .runs
 
-Times are as the clocks of the schedule's time zone show them.")]
+Times are in the time zone of the schedule.")]
 pub(crate) struct Show {
     #[command(flatten)]
     target: Target,
-    /// How many of the last runs; 100 are kept
+    /// How many of the last runs to show. 100 are kept
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// How many of the next due times
+    /// How many of the next due times to show
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     next: u32,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

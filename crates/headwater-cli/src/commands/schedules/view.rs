@@ -1,16 +1,16 @@
-//! Schedules as people read them.
+//! How schedules are shown to people.
 
 use chrono::{DateTime, FixedOffset};
 use headwater::schedule::{MissedRuns, Schedule};
 
 use crate::output::printable;
 
-/// A time as the clocks of its zone show it.
+/// A time in its time zone.
 pub(super) fn time(time: &DateTime<FixedOffset>) -> String {
     time.format("%F %T %:z").to_string()
 }
 
-/// When it is due.
+/// The rule by which the schedule is due.
 pub(super) fn rule(schedule: &Schedule) -> String {
     match (&schedule.cron, &schedule.due_at) {
         (Some(cron), _) => printable(cron),
@@ -27,7 +27,7 @@ pub(super) fn missed(missed: MissedRuns) -> String {
     }
 }
 
-/// What is due next, in a few words.
+/// When the schedule is due next.
 pub(super) fn next(schedule: &Schedule) -> String {
     schedule.next_due_at.as_ref().map_or_else(|| "never".into(), time)
 }

@@ -7,7 +7,7 @@ use headwater::delivery::StoredState;
 use crate::failure::Failure;
 use crate::output::{Output, printable, shortened, width};
 
-/// States that are read at once.
+/// How many states are read at once.
 const PAGE: u32 = 500;
 
 /// List the states of a projection or saga, in the order of their ids
@@ -17,7 +17,7 @@ Examples:
   headwater states list -n shop order-totals
   headwater states list -n shop order-totals --after order-17 --limit 100 --json | jq .state
 
-SQL has them too: SELECT * FROM headwater.projection_states.")]
+In SQL: SELECT * FROM headwater.projection_states.")]
 pub(crate) struct List {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
@@ -25,13 +25,13 @@ pub(crate) struct List {
     /// The subscriber id of the projection or saga
     #[arg(value_name = "PROJECTION")]
     projection: String,
-    /// Only those with an id after this one
+    /// Only states with an id after this one
     #[arg(long, value_name = "ID")]
     after: Option<String>,
-    /// At most this many
+    /// List at most N states
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +42,8 @@ impl List {
         let (mut listed, width) = (false, width());
         while left > 0 {
             let wanted = u32::try_from(left).map_or(PAGE, |left| left.min(PAGE));
-            let page = headwater.states(&self.namespace, &self.projection, self.after.as_deref(), wanted).await?;
+            let page =
+                headwater.admin().states(&self.namespace, &self.projection, self.after.as_deref(), wanted).await?;
             for state in &page {
                 if self.json {
                     output.json(state)?;
@@ -66,7 +67,8 @@ impl List {
     }
 }
 
-/// In columns, while ids are of a common length: the whole may be more than memory holds.
+/// Formats a state in columns of a usual width. The widths are not measured, because the whole list
+/// may be larger than the memory.
 fn line(state: &StoredState, width: Option<usize>) -> String {
     let sequence = state.sequence.map_or("-".into(), |sequence| sequence.to_string());
     let front = format!("{:<30}  {sequence:>10}  {:<20}", printable(&state.id), state.updated_at.format("%F %TZ"));

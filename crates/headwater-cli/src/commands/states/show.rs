@@ -19,20 +19,20 @@ pub(crate) struct Show {
     /// The subscriber id of the projection or saga
     #[arg(value_name = "PROJECTION")]
     projection: String,
-    /// What it is the state of
+    /// The id of the state
     #[arg(value_name = "ID")]
     id: String,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 impl Show {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
-        let Some(state) = headwater.state(&self.namespace, &self.projection, &self.id).await? else {
+        let Some(state) = headwater.admin().state(&self.namespace, &self.projection, &self.id).await? else {
             let message = format!("{:?} has no state {:?}", printable(&self.projection), printable(&self.id));
             return Err(Failure::new(Exit::NotFound, message)
-                .help("see which there are with `headwater states list --namespace NAME PROJECTION`"));
+                .help("list the states with `headwater states list --namespace NAME PROJECTION`"));
         };
         if self.json {
             return output.json(&state);

@@ -14,33 +14,33 @@ use crate::failure::Failure;
 use crate::held::{self, Holders};
 use crate::output::{Output, grouped, printable};
 
-/// List subscribers, of one namespace or of all: who has them, what they do, how far they are
+/// List subscribers of one namespace or of all: who owns them, what they do, and how far they are
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater subscribers list
   headwater subscribers list -n shop --json | jq -r 'select(.lag_seconds > 60) | .subscriber_id'
 
-Queues (shared subscribers) have a table of their own: nobody owns them. WORKERS are nodes that
-run a worker of the queue, and other workers that hold claims. WAITING counts sequences that nobody
-has claimed: at most so many events. See `headwater queue`.
+Queues (shared subscribers) are shown in their own table, because nobody owns them. WORKERS are
+nodes that run a worker of the queue, and other workers that hold claims. WAITING counts sequences
+that nobody has claimed: at most that many events wait. See `headwater queue`.
 
-Of a partitioned subscriber, the partition that is furthest behind stands for all: see
-`headwater groups show`. Whoever holds them back is named, with the statement that ends it.")]
+A partitioned subscriber is shown by the partition that is furthest behind: see `headwater groups
+show`. The output names who holds subscribers back, with the statement that ends it.")]
 pub(crate) struct List {
-    /// The namespace; without it, all
+    /// The namespace [default: all]
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// What there is, of one namespace or of all.
+/// The subscribers of one namespace or of all.
 struct Seen {
-    /// Each with its namespace.
+    /// Each subscriber with its namespace.
     subscribers: Vec<(String, SubscriberInfo)>,
-    /// By namespace and subscriber.
+    /// Queues by namespace and subscriber.
     queues: HashMap<(String, String), QueueInfo>,
     holders: Holders,
 }
@@ -102,9 +102,9 @@ impl List {
             Some(name) => {
                 let all = headwater.namespace(name).await?.subscribers().subscribers().await?;
                 let all = all.into_iter().map(|info| (name.clone(), info)).collect();
-                (all, headwater.queues(name, None).await?)
+                (all, headwater.admin().queues_of(name, None).await?)
             }
-            None => (headwater.subscribers().await?, headwater.queues_of_all().await?),
+            None => (headwater.admin().subscribers().await?, headwater.admin().queues().await?),
         };
         let by_id = |queue: QueueInfo| ((queue.namespace.clone(), queue.subscriber_id.clone()), queue);
         let holders = held::look(headwater, self.namespace.as_deref()).await?;

@@ -1,9 +1,10 @@
-//! `headwater subscribers`: list, show, pause, resume, reset, remove.
+//! `headwater subscribers`: list, show, pause, resume, set-types, reset, remove.
 
 mod list;
 mod pause;
 mod remove;
 mod reset;
+mod set_types;
 mod show;
 pub(crate) mod view;
 
@@ -15,13 +16,14 @@ use crate::connection::ConnectionArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// List, show, pause, resume, move and remove subscribers
+/// List, show, pause, resume, change, move and remove subscribers
 #[derive(Debug, Subcommand)]
 pub(crate) enum Subscribers {
     List(list::List),
     Show(show::Show),
     Pause(pause::Pause),
     Resume(pause::Resume),
+    SetTypes(set_types::SetTypes),
     Reset(reset::Reset),
     Remove(remove::Remove),
 }
@@ -32,7 +34,7 @@ struct Target {
     /// The namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: String,
-    /// The subscriber
+    /// The subscriber's id
     #[arg(value_name = "SUBSCRIBER")]
     subscriber: String,
 }
@@ -56,6 +58,7 @@ impl Subscribers {
             Subscribers::Show(show) => show.run(&headwater, &mut output).await?,
             Subscribers::Pause(pause) => pause.run(&headwater, &mut output).await?,
             Subscribers::Resume(resume) => resume.run(&headwater, &mut output).await?,
+            Subscribers::SetTypes(set_types) => set_types.run(&headwater, &mut output).await?,
             Subscribers::Reset(reset) => reset.run(&headwater, &mut output).await?,
             Subscribers::Remove(remove) => remove.run(&headwater, &mut output).await?,
         }

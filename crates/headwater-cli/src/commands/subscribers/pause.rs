@@ -8,7 +8,7 @@ use super::Target;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
 
-/// Pause a subscriber: its owner ends the event at hand, and takes no more
+/// Pause a subscriber: its owner finishes the current event and takes no more
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater subscribers pause -n shop mailer")]
 pub(crate) struct Pause {
@@ -16,7 +16,7 @@ pub(crate) struct Pause {
     target: Target,
 }
 
-/// Let a paused subscriber go on where it is
+/// Resume a paused subscriber: it goes on where it stopped
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  headwater subscribers resume -n shop mailer")]
 pub(crate) struct Resume {

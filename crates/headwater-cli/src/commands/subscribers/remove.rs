@@ -9,7 +9,7 @@ use crate::confirm::ConfirmArgs;
 use crate::failure::Failure;
 use crate::output::{Output, plural, printable};
 
-/// Forget a subscriber: its progress, its dead letters, its states
+/// Remove a subscriber, with its progress, its dead letters and its states
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
 pub(crate) struct Remove {
     #[command(flatten)]
     target: Target,
-    /// Also when a process has it: that one stops
+    /// Remove it even if a process owns it. That process stops
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -35,7 +35,7 @@ impl Remove {
             info.position,
             plural(info.dead_letters, "dead letter")
         );
-        // Without force it will be refused, which is what there is to say then.
+        // Without --force, an owned subscriber is refused below: do not ask before that.
         if let Some(owner) = view::live_owner(&info).filter(|_| self.force) {
             what += &format!("; node {} runs it, and loses it", printable(&owner.node));
         }

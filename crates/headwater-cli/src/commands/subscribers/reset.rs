@@ -12,7 +12,8 @@ use crate::start;
 
 /// Move a subscriber to another place in the log, back or forwards
 ///
-/// What its owner has under way is not written any more; it goes on from the new place. Dead letters stay.
+/// Work that its owner has in progress is not written any more. The owner goes on from the new
+/// place. Dead letters stay.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +22,7 @@ Examples:
 pub(crate) struct Reset {
     #[command(flatten)]
     target: Target,
-    /// The new place; SEQUENCE: what comes after it is next
+    /// The new place. SEQUENCE: after this global_sequence
     #[arg(long, value_name = start::PLACE, value_parser = start::parse)]
     to: StartFrom,
     #[command(flatten)]
@@ -40,10 +41,10 @@ impl Reset {
                 .line(format_args!("events up to {trimmed_to} are trimmed: it begins with the first that is kept"))?;
             position = trimmed_to;
         }
-        let end = headwater.log_end(&self.target.namespace).await?;
+        let end = headwater.admin().log_end(&self.target.namespace).await?;
         if position > end {
             let message = format!("{position} is beyond the log, which ends at {end}: events to come would be skipped");
-            return Err(Failure::invalid(message).help("--to now skips all that is there"));
+            return Err(Failure::invalid(message).help("--to now skips everything that is in the log"));
         }
         self.confirm.confirm(&consequences(&info, position)).await?;
         store.reset(&self.target.subscriber, position).await?;

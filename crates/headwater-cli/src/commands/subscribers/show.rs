@@ -12,21 +12,21 @@ use crate::failure::Failure;
 use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 
-/// Show a subscriber: who has it, what it does and what holds it, how far it is
+/// Show a subscriber: who owns it, what it does, what holds it back, and how far it is
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   headwater subscribers show -n shop mailer
   headwater subscribers show -n shop mailer --json | jq .position
 
-BEHIND counts sequences: at most so many events. The state is what the owner last
-reported; no_owner: no process has the subscriber (one with --single-instance never does).
-Of a partitioned subscriber, the partition that is furthest behind stands for all: see
-`headwater groups show`. Whoever holds it back is named, with the statement that ends it.")]
+BEHIND counts sequences, so there are at most that many events. The state is what the owner reported
+last. no_owner means that no process owns the subscriber (a process with --single-instance never
+does). A partitioned subscriber is shown by the partition that is furthest behind: see `headwater
+groups show`. The output names who holds the subscriber back, with the statement that ends it.")]
 pub(crate) struct Show {
     #[command(flatten)]
     target: Target,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -36,9 +36,9 @@ impl Show {
         let Target { namespace, subscriber } = &self.target;
         let look = async {
             let info = self.target.store(headwater).await?.subscriber(subscriber).await?;
-            let losses = headwater.losses(namespace, Some(subscriber)).await?;
+            let losses = headwater.admin().losses(namespace, Some(subscriber)).await?;
             let queue = match info.mode {
-                SubscriberMode::Shared => headwater.queues(namespace, Some(subscriber)).await?.pop(),
+                SubscriberMode::Shared => headwater.admin().queues_of(namespace, Some(subscriber)).await?.pop(),
                 _ => None,
             };
             Ok((info, queue, losses, held::holders(headwater, namespace).await?))

@@ -1,4 +1,4 @@
-//! A subscriber as people and programs see it.
+//! How a subscriber is shown to people and programs.
 
 use headwater::admin::Holder;
 use headwater::delivery::{Instance, SubscriberInfo, SubscriberMode};
@@ -9,8 +9,8 @@ use crate::duration::format_age;
 use crate::held;
 use crate::output::{plural, printable};
 
-/// What it does, in a word: as its owner reports, unless that cannot be so. A queue has no owner:
-/// see [`queue_state`].
+/// What the subscriber does, in one word: as its owner reports, unless that cannot be true. A queue
+/// has no owner: see [`queue_state`].
 pub(crate) fn state(info: &SubscriberInfo) -> &'static str {
     match (&info.report, live_owner(info)) {
         _ if info.paused => "paused",
@@ -21,7 +21,7 @@ pub(crate) fn state(info: &SubscriberInfo) -> &'static str {
     }
 }
 
-/// What a queue does, in a word.
+/// What a queue does, in one word.
 pub(crate) fn queue_state(queue: &QueueInfo) -> &'static str {
     match queue {
         QueueInfo { paused: true, .. } => "paused",
@@ -31,12 +31,13 @@ pub(crate) fn queue_state(queue: &QueueInfo) -> &'static str {
     }
 }
 
-/// The owner, while its lease runs.
+/// Returns the owner, if its lease still runs.
 pub(crate) fn live_owner(info: &SubscriberInfo) -> Option<&Instance> {
     info.owner.as_ref().filter(|_| info.lease_left.is_some())
 }
 
-/// What holds it: a gap and its writers, an event that is tried again, the database; or why it is paused.
+/// What holds the subscriber back: a gap and its writers, an event that is tried again, or the
+/// database. If it is paused: why.
 pub(super) fn detail(info: &SubscriberInfo) -> Option<String> {
     if info.paused {
         return info.pause_reason.as_deref().map(printable);
@@ -45,7 +46,7 @@ pub(super) fn detail(info: &SubscriberInfo) -> Option<String> {
     reported.detail.as_deref().map(printable)
 }
 
-/// Events a second, as its owner counts them.
+/// Events per second, as its owner counts them.
 pub(super) fn rate(info: &SubscriberInfo) -> f64 {
     info.report.as_ref().filter(|_| live_owner(info).is_some()).map_or(0.0, |report| report.rate)
 }
@@ -62,7 +63,7 @@ pub(super) fn lease(info: &SubscriberInfo) -> String {
     }
 }
 
-/// How its processes share its events.
+/// How the subscriber's processes share its events.
 pub(super) fn mode(info: &SubscriberInfo) -> String {
     match info.mode {
         SubscriberMode::Partitioned { partitions } => {
@@ -79,8 +80,8 @@ pub(super) fn gaps(info: &SubscriberInfo) -> String {
     info.pending_gaps.iter().map(range).collect::<Vec<_>>().join(" ")
 }
 
-/// `queue` is there if it is shared: then it says how the queue is, instead of who owns it and
-/// where it stands.
+/// A subscriber as JSON. A shared subscriber has a `queue`, which is shown instead of its owner and
+/// position.
 pub(super) fn to_json(namespace: &str, info: &SubscriberInfo, queue: Option<&QueueInfo>, holders: &[Holder]) -> Value {
     if let Some(queue) = queue {
         return json!({

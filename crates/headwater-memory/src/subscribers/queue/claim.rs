@@ -4,13 +4,13 @@ use headwater_core::{Claim, ClaimRequest, matches_pattern};
 use uuid::Uuid;
 
 use super::super::Result;
-use super::{HeldClaim, Past, QueueCall};
+use super::{Deliveries, HeldClaim, QueueCall};
 use crate::clock::later;
 
 /// The events for one claim.
 struct Taken {
     sequences: Vec<u64>,
-    past: Past,
+    past: Deliveries,
 }
 
 fn is_wanted(request: &ClaimRequest, event_type: &str) -> bool {
@@ -51,7 +51,8 @@ impl QueueCall<'_> {
         for letter in self.letters.redriving() {
             let sequence = letter.global_sequence();
             if !self.queue.has_letter(sequence) {
-                let past = Past { attempts: letter.attempts.len() as u32, is_letter: true, ..Past::default() };
+                let past =
+                    Deliveries { attempts: letter.attempts.len() as u32, is_letter: true, ..Deliveries::default() };
                 self.queue.retry(self.now, vec![sequence], past);
             }
         }
@@ -103,7 +104,7 @@ impl QueueCall<'_> {
         let left_behind = self.take_left_behind(room, request);
         let new = self.take_new(room - left_behind.len(), request);
         let claims = left_behind.chunks(per_claim).chain(new.chunks(per_claim));
-        let first = Past { attempts: 1, ..Past::default() };
+        let first = Deliveries { attempts: 1, ..Deliveries::default() };
         taken.extend(claims.map(|sequences| Taken { sequences: sequences.to_vec(), past: first.clone() }));
         taken
     }
@@ -119,7 +120,7 @@ impl QueueCall<'_> {
         let is_wanted = |sequence: &u64| self.log.at(*sequence).is_some_and(|it| is_wanted(request, &it.event_type));
         let sequences: Vec<u64> = retry.sequences.iter().copied().filter(is_wanted).take(room).collect();
         retry.sequences.retain(|sequence| !sequences.contains(sequence));
-        let past = Past { attempts: retry.past.attempts + 1, ..retry.past.clone() };
+        let past = Deliveries { attempts: retry.past.attempts + 1, ..retry.past.clone() };
         if retry.sequences.is_empty() {
             self.queue.retries.remove(&number);
         }

@@ -53,7 +53,7 @@ struct HeldClaim {
     is_single: bool,
     /// How often an event is delivered before a failure makes it a dead letter.
     max_attempts: u32,
-    past: Past,
+    past: Deliveries,
 }
 
 /// Events to deliver again.
@@ -61,12 +61,12 @@ struct HeldClaim {
 struct Retry {
     due_at: DateTime<Utc>,
     sequences: Vec<u64>,
-    past: Past,
+    past: Deliveries,
 }
 
 /// The earlier deliveries of some events.
 #[derive(Debug, Clone, Default)]
-struct Past {
+struct Deliveries {
     /// The deliveries that count as attempts, including the present one of a claim.
     attempts: u32,
     /// The deliveries that do not count.
@@ -131,7 +131,7 @@ impl Queue {
         self.numbers
     }
 
-    fn retry(&mut self, due_at: DateTime<Utc>, sequences: Vec<u64>, past: Past) {
+    fn retry(&mut self, due_at: DateTime<Utc>, sequences: Vec<u64>, past: Deliveries) {
         if !sequences.is_empty() {
             let number = self.next_number();
             self.retries.insert(number, Retry { due_at, sequences, past });
@@ -140,7 +140,7 @@ impl Queue {
 
     /// Whether a letter that is being redriven is in a claim or waits for one.
     fn has_letter(&self, sequence: u64) -> bool {
-        let is_it = |past: &Past, sequences: &[u64]| past.is_letter && sequences.contains(&sequence);
+        let is_it = |past: &Deliveries, sequences: &[u64]| past.is_letter && sequences.contains(&sequence);
         self.claims.values().any(|claim| is_it(&claim.past, &claim.sequences))
             || self.retries.values().any(|retry| is_it(&retry.past, &retry.sequences))
     }

@@ -7,7 +7,7 @@ use headwater_core::{Attempt, DeadLetter, DeadLetterState, SubscriberError, orde
 use uuid::Uuid;
 
 use super::super::Result;
-use super::{HeldClaim, Past, QueueCall};
+use super::{Deliveries, HeldClaim, QueueCall};
 use crate::clock::later;
 
 /// Why events are handed back.
@@ -132,7 +132,7 @@ impl QueueCall<'_> {
         }
         let failures: Vec<Attempt> = past.failures.into_iter().chain([failure]).collect();
         if past.attempts < max_attempts {
-            return self.queue.retry(due_at, sequences, Past { failures, ..past });
+            return self.queue.retry(due_at, sequences, Deliveries { failures, ..past });
         }
         for event in sequences.iter().filter_map(|sequence| self.log.at(*sequence)) {
             let letter = DeadLetter {

@@ -234,7 +234,7 @@ fn of_row(row: &PgRow, name: &str) -> Vec<Finding> {
     }
     if row.get("without_partman") {
         found.push(
-            Finding::new(Warning, "pg_partman", "its partitions are pg_partman's, which is not installed")
+            Finding::new(Warning, "pg_partman", "its months are made by pg_partman, which is not installed")
                 .consequence("the months are made without it, with a warning in the server's log")
                 .mend("CREATE EXTENSION pg_partman"),
         );

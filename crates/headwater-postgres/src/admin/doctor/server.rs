@@ -175,7 +175,7 @@ pub(super) fn settings(facts: &Facts, notify_queue: f64) -> Vec<Finding> {
         );
     }
     for (extension, gives) in [
-        ("pg_partman", "a namespace may leave its partitions to it; the built-in ones do the same"),
+        ("pg_partman", "a namespace may let it make its months; the built-in way does the same"),
         ("pg_cron", "schedules may be run by it; nodes run them without it"),
         ("pg_stat_statements", "it shows what the server's time goes to"),
     ] {

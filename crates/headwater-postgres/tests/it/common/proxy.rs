@@ -7,7 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Passes connections on to the server. Once it is frozen, answers get lost, and connections stay open.
+/// Passes connections on to the server. Once it is frozen, answers are lost and connections stay
+/// open.
 pub(crate) struct Proxy {
     pub(crate) url: String,
     frozen: watch::Sender<bool>,

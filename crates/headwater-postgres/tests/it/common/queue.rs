@@ -52,7 +52,8 @@ impl Shop {
         self.queue.claim(&request).await.expect("failed to claim")
     }
 
-    /// Claims for one new worker after the other, until there is nothing left: of events whose worker was lost, each has one at a time.
+    /// Claims for one new worker after the other, until nothing is left. After its worker was lost,
+    /// an event comes alone, and a worker has at most one such event at a time.
     pub(crate) async fn claim_each(&self, max_events: u32) -> Vec<Claim> {
         let mut all = Vec::new();
         for nth in 0.. {
@@ -82,7 +83,8 @@ impl Shop {
         run(&mut self.session, "UPDATE headwater_private.claims SET state.look_at = 'infinity'").await;
     }
 
-    /// Claims tell when they expire, and retries when they are due; what was told of those is wrong now.
+    /// Makes the next claim look again for expired claims and due retries. The times that claims
+    /// noted for these are wrong now.
     pub(crate) async fn look_again(&mut self) {
         run(&mut self.session, "UPDATE headwater_private.claims SET state.look_at = '-infinity'").await;
     }
@@ -100,7 +102,8 @@ impl Shop {
         sqlx::query_scalar(query).fetch_one(&mut self.session).await.expect("failed to query")
     }
 
-    /// Claims everything that is to be had now, and acks it. Answers the sequences, in the order of their delivery.
+    /// Claims everything that is available now, and acks it. Returns the sequences in the order of
+    /// their delivery.
     pub(crate) async fn drain(&self) -> Vec<u64> {
         let mut all = Vec::new();
         loop {

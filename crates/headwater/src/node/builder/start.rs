@@ -20,10 +20,10 @@ use crate::live::Live;
 use crate::node::LiveSource;
 use crate::node::background::due::LONGEST_SLEEP;
 use crate::node::delivery::handler::{Takes, TransactionScope, Work};
-use crate::node::delivery::handlers::{HANDLERS, Handlers};
 use crate::node::delivery::key_hashes::KeyHashes;
 use crate::node::delivery::limiter::Limiter;
-use crate::node::delivery::subscription::{Claims, Filter, SubscriptionPlan};
+use crate::node::delivery::plan::{Claims, Filter, SubscriptionPlan};
+use crate::node::delivery::type_handlers::{HANDLERS, TypeHandlers};
 use crate::node::ownership::heartbeat::Heartbeat;
 #[cfg(feature = "cdc")]
 use crate::node::reading::live_report::LiveReporter;
@@ -113,7 +113,7 @@ impl NodeBuilder {
         self.plans.iter().flat_map(|subscription| subscription.filter.event_types.iter().cloned()).collect()
     }
 
-    pub(in crate::node) fn handlers(&self) -> (Arc<Handlers>, Arc<Handlers>) {
+    pub(in crate::node) fn handlers(&self) -> (Arc<TypeHandlers>, Arc<TypeHandlers>) {
         (self.events.clone(), self.broadcasts.clone())
     }
 
@@ -131,7 +131,7 @@ impl NodeBuilder {
         SubscriptionPlan {
             subscriber_id: HANDLERS.into(),
             limiter: Limiter::new(config.rate_limit),
-            places: None,
+            allowance: None,
             at_once: None,
             hashes: KeyHashes::default(),
             config,
@@ -159,7 +159,7 @@ impl NodeBuilder {
         SubscriptionPlan {
             subscriber_id: format!("broadcast:{node_id}"),
             limiter: Limiter::new(None),
-            places: None,
+            allowance: None,
             at_once: None,
             hashes: KeyHashes::default(),
             config,

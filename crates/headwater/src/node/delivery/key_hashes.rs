@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use headwater_core::{Admitted, RecordedEvent, order_hash};
 
-use crate::node::delivery::shared_runs::SharedRuns;
+use crate::node::delivery::shared_segments::SharedSegments;
 
 /// The number of runs whose hashes are kept. Few are enough, since the partitions are about equally
 /// far.
@@ -18,7 +18,7 @@ const RUNS: usize = 4;
 pub(in crate::node) struct KeyHashes {
     runs: Mutex<VecDeque<Run>>,
     /// Runs that are split by partition already.
-    pub(in crate::node) shared: SharedRuns,
+    pub(in crate::node) shared: SharedSegments,
 }
 
 #[derive(Debug)]

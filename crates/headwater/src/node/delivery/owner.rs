@@ -15,8 +15,8 @@ use crate::node::delivery::executor::answered::until_answered;
 use crate::node::delivery::executor::failure::{AfterFailure, after_failure};
 use crate::node::delivery::executor::{Executor, Failure, Run};
 use crate::node::delivery::handler::Handle;
+use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::runner::{Runner, Stop};
-use crate::node::delivery::subscription::SubscriptionPlan;
 
 /// A runner, and the proof that its instance owns the partition.
 pub(in crate::node) struct Owner {

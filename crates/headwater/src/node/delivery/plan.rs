@@ -10,9 +10,9 @@ use headwater_core::{
 
 use crate::node::delivery::allowance::{Allowance, Permit};
 use crate::node::delivery::handler::{TransactionScope, Work};
-use crate::node::delivery::handlers::Handlers;
 use crate::node::delivery::key_hashes::KeyHashes;
 use crate::node::delivery::limiter::Limiter;
+use crate::node::delivery::type_handlers::TypeHandlers;
 
 /// The events of a shared subscriber in one transaction, unless set otherwise. That saves most of
 /// the commits, and repeats little work if one event fails.
@@ -38,7 +38,7 @@ pub(in crate::node) struct SubscriptionPlan {
     /// The rate limit, made from the configuration at the start.
     pub(in crate::node) limiter: Limiter,
     /// How many events this node handles before it stops. `None`: no limit.
-    pub(in crate::node) places: Option<Arc<Allowance>>,
+    pub(in crate::node) allowance: Option<Arc<Allowance>>,
 }
 
 /// How a worker of a shared subscriber claims events.
@@ -67,7 +67,7 @@ pub(in crate::node) struct Filter {
     pub(in crate::node) event_types: Vec<String>,
     pub(in crate::node) stream_prefix: Option<String>,
     /// The handlers by event type, which decide by themselves which events they want.
-    pub(in crate::node) handlers: Option<Arc<Handlers>>,
+    pub(in crate::node) handlers: Option<Arc<TypeHandlers>>,
 }
 
 impl Filter {
@@ -191,8 +191,8 @@ impl SubscriptionPlan {
 
     /// Returns permits for at most this many events, as far as there are any. `first` is one that
     /// the caller has already.
-    pub(in crate::node) fn places_for(&self, events: usize, first: Option<Permit>) -> Vec<Permit> {
-        let more = self.places.iter().flat_map(|places| std::iter::from_fn(|| places.take()));
+    pub(in crate::node) fn permits_for(&self, events: usize, first: Option<Permit>) -> Vec<Permit> {
+        let more = self.allowance.iter().flat_map(|allowance| std::iter::from_fn(|| allowance.take()));
         first.into_iter().chain(more).take(events).collect()
     }
 

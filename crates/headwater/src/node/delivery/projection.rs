@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 use crate::node::delivery::handler::Handle;
 
 /// A projection from a pure function.
-pub(in crate::node) struct Projected<D, S, F> {
+pub(in crate::node) struct ProjectionHandler<D, S, F> {
     change: F,
     states: Box<dyn StateStore<S>>,
     data: PhantomData<fn() -> D>,
 }
 
-impl<D, S, F> Projected<D, S, F>
+impl<D, S, F> ProjectionHandler<D, S, F>
 where
     D: Observed,
     S: Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -31,12 +31,12 @@ where
             Some(states) => Box::new(states),
             None => Box::new(MemoryStateStore::new()),
         };
-        Arc::new(Projected { change, states, data: PhantomData::<fn() -> D> })
+        Arc::new(ProjectionHandler { change, states, data: PhantomData::<fn() -> D> })
     }
 }
 
 #[async_trait]
-impl<D, S, F> Handle for Projected<D, S, F>
+impl<D, S, F> Handle for ProjectionHandler<D, S, F>
 where
     D: Observed,
     S: Send + Sync + 'static,

@@ -33,8 +33,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::node::delivery::owner::Owner;
+use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::status::Status;
-use crate::node::delivery::subscription::SubscriptionPlan;
 use crate::node::delivery::turn::Turn;
 use crate::node::reading::tail::Tail;
 

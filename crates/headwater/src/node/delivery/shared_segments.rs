@@ -20,13 +20,13 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The runs that were taken last.
 #[derive(Debug, Default)]
-pub(in crate::node) struct SharedRuns {
-    kept: Mutex<VecDeque<Arc<SharedRun>>>,
+pub(in crate::node) struct SharedSegments {
+    kept: Mutex<VecDeque<Arc<SharedSegment>>>,
 }
 
 /// What identifies a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::node) struct RunKey {
+pub(in crate::node) struct SegmentKey {
     /// The tail's generation.
     pub(in crate::node) generation: u64,
     /// The sequence that the run begins after.
@@ -38,8 +38,8 @@ pub(in crate::node) struct RunKey {
 
 /// A settled segment, split by partitions.
 #[derive(Debug)]
-pub(in crate::node) struct SharedRun {
-    key: RunKey,
+pub(in crate::node) struct SharedSegment {
+    key: SegmentKey,
     pub(in crate::node) segment: Segment,
     /// For each partition, the indexes of its events in the segment.
     own: Vec<Vec<u32>>,
@@ -56,12 +56,12 @@ pub(in crate::node) struct Others<'a> {
     pub(in crate::node) last: &'a RecordedEvent,
 }
 
-impl SharedRuns {
-    pub(in crate::node) fn get(&self, key: RunKey) -> Option<Arc<SharedRun>> {
+impl SharedSegments {
+    pub(in crate::node) fn get(&self, key: SegmentKey) -> Option<Arc<SharedSegment>> {
         self.kept.lock().expect("no holder of this lock panics").iter().find(|run| run.key == key).cloned()
     }
 
-    pub(in crate::node) fn keep(&self, run: &Arc<SharedRun>) {
+    pub(in crate::node) fn keep(&self, run: &Arc<SharedSegment>) {
         let mut kept = self.kept.lock().expect("no holder of this lock panics");
         kept.retain(|other| other.key != run.key && other.key.generation == run.key.generation);
         kept.push_front(run.clone());
@@ -76,8 +76,8 @@ impl SharedRuns {
     }
 }
 
-impl SharedRun {
-    pub(in crate::node) fn new(key: RunKey, segment: Segment) -> Self {
+impl SharedSegment {
+    pub(in crate::node) fn new(key: SegmentKey, segment: Segment) -> Self {
         let mut own = vec![Vec::new(); key.partitions as usize];
         let mut sums = Vec::with_capacity(segment.events.len() + 1);
         let (mut sum, mut bytes) = (0, 0);
@@ -88,7 +88,7 @@ impl SharedRun {
             bytes += weight(event);
         }
         sums.push(sum);
-        SharedRun { key, segment, own, sums, bytes }
+        SharedSegment { key, segment, own, sums, bytes }
     }
 
     /// Walks over a part of the run: reports a partition's own events, and the others between them.
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::node::delivery::test_events::keyed;
 
-    const KEY: RunKey = RunKey { generation: 1, after: 0, limit: 100, partitions: 4 };
+    const KEY: SegmentKey = SegmentKey { generation: 1, after: 0, limit: 100, partitions: 4 };
 
     fn segment(events: u64) -> Segment {
         let event = |sequence: u64| keyed(sequence * 3, &format!("key-{}", sequence % 7));
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn each_event_is_one_partitions_own_and_counted_by_the_others() {
         let segment = segment(50);
-        let run = SharedRun::new(KEY, segment.clone());
+        let run = SharedSegment::new(KEY, segment.clone());
         for part in [0..50, 13..50, 49..50, 50..50] {
             let mut all_own = Vec::new();
             for partition in 0..KEY.partitions {
@@ -164,15 +164,15 @@ mod tests {
 
     #[test]
     fn runs_are_kept_for_the_partitions_behind() {
-        let runs = SharedRuns::default();
-        let run = |after, generation| Arc::new(SharedRun::new(RunKey { after, generation, ..KEY }, segment(3)));
+        let runs = SharedSegments::default();
+        let run = |after, generation| Arc::new(SharedSegment::new(SegmentKey { after, generation, ..KEY }, segment(3)));
         let first = run(0, 1);
         runs.keep(&first);
         assert!(runs.get(KEY).is_some_and(|kept| Arc::ptr_eq(&kept, &first)));
-        assert!(runs.get(RunKey { limit: 7, ..KEY }).is_none());
+        assert!(runs.get(SegmentKey { limit: 7, ..KEY }).is_none());
         (1..40).for_each(|after| runs.keep(&run(after, 1)));
         assert_eq!(runs.kept.lock().unwrap().len(), RUNS);
-        assert!(runs.get(KEY).is_none() && runs.get(RunKey { after: 39, ..KEY }).is_some());
+        assert!(runs.get(KEY).is_none() && runs.get(SegmentKey { after: 39, ..KEY }).is_some());
         runs.keep(&run(0, 2));
         assert_eq!(runs.kept.lock().unwrap().len(), 1, "what another generation read counts no more");
     }

@@ -38,16 +38,16 @@ pub(in crate::node) enum Audience {
 }
 
 /// The handlers of a node for events, or for broadcasts.
-pub(in crate::node) struct Handlers {
+pub(in crate::node) struct TypeHandlers {
     audience: Audience,
     namespace: Arc<str>,
     entries: watch::Sender<Arc<[Entry]>>,
     last_id: AtomicU64,
 }
 
-impl Handlers {
+impl TypeHandlers {
     pub(in crate::node) fn new(audience: Audience, namespace: &str) -> Self {
-        Handlers {
+        TypeHandlers {
             audience,
             namespace: namespace.into(),
             entries: watch::Sender::new(Arc::new([])),
@@ -128,7 +128,7 @@ impl Handlers {
 }
 
 #[async_trait]
-impl HandleInTransaction for Handlers {
+impl HandleInTransaction for TypeHandlers {
     async fn handle(
         &self,
         events: &[Arc<RecordedEvent>],
@@ -155,7 +155,7 @@ impl HandleInTransaction for Handlers {
 #[derive(Debug, Clone)]
 pub struct EventHandler {
     id: u64,
-    handlers: Weak<Handlers>,
+    handlers: Weak<TypeHandlers>,
 }
 
 impl EventHandler {
@@ -166,8 +166,8 @@ impl EventHandler {
     }
 }
 
-impl std::fmt::Debug for Handlers {
+impl std::fmt::Debug for TypeHandlers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handlers").field("patterns", &self.patterns()).finish_non_exhaustive()
+        f.debug_struct("TypeHandlers").field("patterns", &self.patterns()).finish_non_exhaustive()
     }
 }

@@ -20,7 +20,7 @@ use headwater_postgres::PgNodes;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use crate::node::delivery::handlers::{HANDLERS, Handlers};
+use crate::node::delivery::type_handlers::{HANDLERS, TypeHandlers};
 
 /// Heartbeats between searches for nodes to forget.
 const FORGET_EVERY: u64 = 100;
@@ -34,7 +34,7 @@ pub(in crate::node) struct Heartbeat {
     replaced: watch::Sender<bool>,
     doubted: Notify,
     pub(in crate::node) options: NodeOptions,
-    pub(in crate::node) handlers: Arc<Handlers>,
+    pub(in crate::node) handlers: Arc<TypeHandlers>,
     /// Event types that the node's subscribers name.
     subscribed: Mutex<Vec<String>>,
 }
@@ -44,7 +44,7 @@ impl Heartbeat {
         nodes: PgNodes,
         registration: Registration,
         options: NodeOptions,
-        handlers: Arc<Handlers>,
+        handlers: Arc<TypeHandlers>,
         subscribed: Vec<String>,
     ) -> Self {
         let subscribed = Mutex::new(subscribed);

@@ -25,8 +25,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::runners::{OwnedBy, RunnerSlot, Runners};
+use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::runner::REMOVED;
-use crate::node::delivery::subscription::SubscriptionPlan;
 
 /// Pause between ticks. A standby may take this long to notice that the owner is gone.
 const TICK: Duration = Duration::from_secs(1);

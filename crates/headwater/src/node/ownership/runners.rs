@@ -13,9 +13,9 @@ use headwater_postgres::PgSubscribers;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::runner::{Control, Runner};
 use crate::node::delivery::status::Status;
-use crate::node::delivery::subscription::SubscriptionPlan;
 use crate::node::ownership::heartbeat::Heartbeat;
 use crate::node::queue::{Calls, Transactions, Worker};
 use crate::node::reading::tail::Tail;
@@ -150,7 +150,7 @@ impl Runners {
         self.ending.lock().expect("no holder of this lock panics").remove(&subscription.subscriber_id);
         self.subscriptions.lock().expect("no holder of this lock panics").push(subscription.clone());
         if subscription.mode == SubscriberMode::Shared {
-            return self.share(subscription);
+            return self.start_worker(subscription);
         }
         let (first, assigned) = ([0], subscription.assigned.as_deref());
         assigned.unwrap_or(&first).iter().for_each(|partition| _ = self.slot(subscription, *partition));
@@ -184,7 +184,7 @@ impl Runners {
     }
 
     /// Starts a worker that claims events of a shared subscriber.
-    pub(in crate::node) fn share(&self, subscription: &Arc<SubscriptionPlan>) {
+    pub(in crate::node) fn start_worker(&self, subscription: &Arc<SubscriptionPlan>) {
         let (slot, told) = self.new_slot(subscription, 0, OwnedBy::Claims);
         self.slots.lock().expect("no holder of this lock panics").push(slot.clone());
         let transactions = self.postgres.as_ref().map(|postgres| Transactions::new(postgres, subscription));

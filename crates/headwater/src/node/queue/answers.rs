@@ -10,17 +10,23 @@ use uuid::Uuid;
 
 use super::calls::Answer;
 use super::in_flight::InFlight;
-use super::work::{Became, Done};
-use super::{Asking, POLL, Worker};
+use super::work::{ClaimedOutcome, Done};
+use super::{NextClaim, POLL, Worker};
 
 impl Worker {
     /// Settles events whose handling has ended.
-    pub(super) fn take_done(self: &Arc<Self>, in_flight: &mut InFlight, asking: &mut Asking, task: Id, done: Done) {
+    pub(super) fn take_done(
+        self: &Arc<Self>,
+        in_flight: &mut InFlight,
+        next_claim: &mut NextClaim,
+        task: Id,
+        done: Done,
+    ) {
         in_flight.ended(task);
         // Events whose worker was lost come one at a time: the next one is there as soon as this
         // one is acked.
         if done.events.iter().any(|(job, _)| job.redelivery_count > 0) {
-            asking.at = None;
+            next_claim.at = None;
         }
         in_flight.pace.handled(done.events.len(), done.took);
         for (job, became) in done.events {
@@ -28,21 +34,21 @@ impl Worker {
                 continue;
             }
             match became {
-                Became::Handled => {
+                ClaimedOutcome::Handled => {
                     self.status.count(1);
                     in_flight.handled(&job);
                 }
-                Became::Committed => {
+                ClaimedOutcome::Committed => {
                     self.status.count(1);
                     in_flight.settled(job.claim_id, 1);
                 }
-                Became::Failed(error) => self.hand_back(in_flight, job, error),
-                Became::Lost => in_flight.drop_claim(job.claim_id),
+                ClaimedOutcome::Failed(error) => self.hand_back(in_flight, job, error),
+                ClaimedOutcome::Lost => in_flight.drop_claim(job.claim_id),
             }
         }
     }
 
-    pub(super) fn take_answer(&self, in_flight: &mut InFlight, asking: &mut Asking, answer: Answer) {
+    pub(super) fn take_answer(&self, in_flight: &mut InFlight, next_claim: &mut NextClaim, answer: Answer) {
         match answer {
             Answer::Claimed { begun, asked, urgent, claims, unacked } => {
                 // After a call that panicked, more answers come than are counted.
@@ -55,9 +61,9 @@ impl Worker {
                     Ok(claims) => {
                         let claimed = urgent + in_flight.take(claims, extend_at, false);
                         in_flight.backlog = 4 * claimed >= 3 * asked;
-                        self.claimed(asking, claimed);
+                        self.claimed(next_claim, claimed);
                     }
-                    Err(error) => self.failed_to_claim(asking, &error),
+                    Err(error) => self.failed_to_claim(next_claim, &error),
                 }
             }
             Answer::Acked { unacked } => {
@@ -80,13 +86,13 @@ impl Worker {
     }
 
     /// Notes that events were claimed. If there were none, the next look is the poll's.
-    fn claimed(&self, asking: &mut Asking, events: usize) {
-        asking.pauses.reset();
+    fn claimed(&self, next_claim: &mut NextClaim, events: usize) {
+        next_claim.pauses.reset();
         self.status.set(RunnerState::Live, None);
-        asking.at = (events == 0).then(|| Instant::now() + jittered(POLL, 0.2, rand::random()));
+        next_claim.at = (events == 0).then(|| Instant::now() + jittered(POLL, 0.2, rand::random()));
     }
 
-    fn failed_to_claim(&self, asking: &mut Asking, error: &SubscriberError) {
+    fn failed_to_claim(&self, next_claim: &mut NextClaim, error: &SubscriberError) {
         tracing::warn!(subscriber_id = self.id(), %error, "failed to claim events, trying again");
         // The status then shows that the subscriber was removed.
         let state = match error {
@@ -94,15 +100,15 @@ impl Worker {
             _ => RunnerState::Disconnected,
         };
         self.status.set(state, Some(error.to_string()));
-        asking.at = Some(Instant::now() + asking.pauses.jittered(rand::random()));
+        next_claim.at = Some(Instant::now() + next_claim.pauses.jittered(rand::random()));
     }
 
     /// A call panicked. It is unknown which one, so others may be made. Events that it was to
     /// settle come again.
-    pub(super) fn call_ended(&self, in_flight: &mut InFlight, asking: &mut Asking, error: &JoinError) {
+    pub(super) fn call_ended(&self, in_flight: &mut InFlight, next_claim: &mut NextClaim, error: &JoinError) {
         tracing::error!(subscriber_id = self.id(), %error, "a call to the database ended without an answer");
         (in_flight.claiming, in_flight.asked, in_flight.acking) = (0, 0, false);
-        asking.at = Some(Instant::now() + POLL);
+        next_claim.at = Some(Instant::now() + POLL);
     }
 
     /// A claim could not be extended. In a transaction, the ack shows whether the claim was lost or

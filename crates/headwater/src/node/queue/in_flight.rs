@@ -250,7 +250,7 @@ impl InFlight {
 
 #[cfg(test)]
 mod tests {
-    use super::super::work::Became;
+    use super::super::work::ClaimedOutcome;
     use super::*;
     use crate::node::delivery::test_events::event;
 
@@ -312,7 +312,7 @@ mod tests {
                 whole = Some(all);
                 async move {
                     Done {
-                        events: jobs.into_iter().map(|job| (job, Became::Committed)).collect(),
+                        events: jobs.into_iter().map(|job| (job, ClaimedOutcome::Committed)).collect(),
                         took: Duration::ZERO,
                     }
                 }

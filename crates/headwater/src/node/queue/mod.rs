@@ -36,9 +36,9 @@ use tokio::time::{Instant, sleep_until};
 
 use self::in_flight::InFlight;
 use self::room::Room;
+use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::runner::Control;
 use crate::node::delivery::status::Status;
-use crate::node::delivery::subscription::SubscriptionPlan;
 use crate::node::reading::tail::Tail;
 
 /// Pause between looks for what other workers left, while nothing else happens.
@@ -92,7 +92,7 @@ impl Default for Calls {
 }
 
 /// When to claim again.
-struct Asking {
+struct NextClaim {
     /// When to claim. `None`: as soon as there is room.
     at: Option<Instant>,
     /// Whether something is new: there may be events with priority, for which there is always room.
@@ -101,7 +101,7 @@ struct Asking {
     pauses: Backoff,
 }
 
-impl Asking {
+impl NextClaim {
     /// Whether to claim events now, if there is room.
     fn wants(&self, room: &Room) -> bool {
         let asks = room.events > 0 && self.at.is_none_or(|at| at <= Instant::now());
@@ -112,7 +112,7 @@ impl Asking {
 impl Worker {
     pub(in crate::node) async fn run(self: Arc<Self>) {
         let mut in_flight = InFlight::default();
-        let mut asking = Asking { at: None, for_urgent: false, pauses: Backoff::for_database() };
+        let mut next_claim = NextClaim { at: None, for_urgent: false, pauses: Backoff::for_database() };
         let mut control = self.control.clone();
         let mut changes = self.tail.changes();
         let mut handlers = self.subscription.filter.handlers.as_ref().map(|handlers| handlers.changes());
@@ -127,9 +127,9 @@ impl Worker {
             }
             let granted_at = self.start_or_hand_back(&mut in_flight, stopping || paused);
             let room = self.room_of(&in_flight, stopping || paused);
-            if room.is_there() && asking.wants(&room) {
+            if room.is_there() && next_claim.wants(&room) {
                 changes.borrow_and_update();
-                asking.for_urgent = false;
+                next_claim.for_urgent = false;
                 self.begin_claim(&mut in_flight, room.events, room.urgent);
                 continue;
             }
@@ -137,22 +137,22 @@ impl Worker {
             if stopping && in_flight.is_empty() {
                 return;
             }
-            let ask = in_flight.retries.iter().copied().chain(asking.at).filter(|_| room.events > 0).min();
+            let ask = in_flight.retries.iter().copied().chain(next_claim.at).filter(|_| room.events > 0).min();
             let alarm = [ask, in_flight.next_due(), granted_at].into_iter().flatten().min();
             tokio::select! {
                 Some(ended) = in_flight.running.join_next_with_id() => match ended {
-                    Ok((task, done)) => self.take_done(&mut in_flight, &mut asking, task, done),
+                    Ok((task, done)) => self.take_done(&mut in_flight, &mut next_claim, task, done),
                     // The task was aborted, since its claim was lost.
                     Err(aborted) => in_flight.ended(aborted.id()),
                 },
                 Some(answer) = in_flight.calls.join_next() => match answer {
-                    Ok(answer) => self.take_answer(&mut in_flight, &mut asking, answer),
-                    Err(error) => self.call_ended(&mut in_flight, &mut asking, &error),
+                    Ok(answer) => self.take_answer(&mut in_flight, &mut next_claim, answer),
+                    Err(error) => self.call_ended(&mut in_flight, &mut next_claim, &error),
                 },
-                _ = changes.changed(), if room.is_there() => (asking.at, asking.for_urgent) = (None, true),
+                _ = changes.changed(), if room.is_there() => (next_claim.at, next_claim.for_urgent) = (None, true),
                 _ = control.changed() => {}
-                () = changed(&mut handlers) => asking.at = None,
-                () = until(alarm) => self.do_what_is_due(&mut in_flight, &mut asking),
+                () = changed(&mut handlers) => next_claim.at = None,
+                () = until(alarm) => self.do_what_is_due(&mut in_flight, &mut next_claim),
             }
         }
     }
@@ -170,10 +170,10 @@ impl Worker {
         None
     }
 
-    fn do_what_is_due(self: &Arc<Self>, in_flight: &mut InFlight, asking: &mut Asking) {
+    fn do_what_is_due(self: &Arc<Self>, in_flight: &mut InFlight, next_claim: &mut NextClaim) {
         let now = Instant::now();
         if in_flight.retries.iter().any(|at| *at <= now) {
-            asking.at = None;
+            next_claim.at = None;
         }
         self.extend_due(in_flight, now);
         self.ack_parts(in_flight, now);
@@ -196,8 +196,8 @@ impl Worker {
             if events > 1 {
                 events = self.subscription.fit_together(in_flight.weights(events));
             }
-            let mut permits = self.subscription.places_for(events, None);
-            if self.subscription.places.is_some() {
+            let mut permits = self.subscription.permits_for(events, None);
+            if self.subscription.allowance.is_some() {
                 events = permits.len();
             }
             let granted = match self.subscription.limiter.take(events) {

@@ -24,13 +24,13 @@ use crate::node::delivery::executor::{Executor, Outcome, Run, Settle};
 
 /// Events with their outcomes.
 pub(super) struct Done {
-    pub(super) events: Vec<(ClaimedEvent, Became)>,
+    pub(super) events: Vec<(ClaimedEvent, ClaimedOutcome)>,
     pub(super) took: Duration,
 }
 
 /// The outcome of a claimed event.
 #[derive(Debug)]
-pub(super) enum Became {
+pub(super) enum ClaimedOutcome {
     /// Handled: its claim is to be acked.
     Handled,
     /// Handled, and acked in the same transaction.
@@ -49,7 +49,7 @@ struct ClaimedRun<'a> {
     whole: bool,
     /// Whether they failed together: each of them is then tried again.
     failed: bool,
-    done: Vec<(ClaimedEvent, Became)>,
+    done: Vec<(ClaimedEvent, ClaimedOutcome)>,
 }
 
 /// The settle step of a claim: it acks the whole claim, or these events.
@@ -80,7 +80,7 @@ impl Worker {
             Err(never) => match never {},
         }
         let events = run.done;
-        let handled = events.iter().filter(|(_, became)| matches!(became, Became::Handled)).count();
+        let handled = events.iter().filter(|(_, became)| matches!(became, ClaimedOutcome::Handled)).count();
         // The permits of events that failed are returned.
         permits.into_iter().take(handled).for_each(Permit::use_up);
         Done { events, took: begun.elapsed() }
@@ -149,7 +149,7 @@ impl ClaimedRun<'_> {
         SettleClaimed { queue, claim_id: jobs[0].claim_id, sequences }
     }
 
-    fn note(&mut self, jobs: impl IntoIterator<Item = ClaimedEvent>, became: impl Fn() -> Became) {
+    fn note(&mut self, jobs: impl IntoIterator<Item = ClaimedEvent>, became: impl Fn() -> ClaimedOutcome) {
         self.done.extend(jobs.into_iter().map(|job| (job, became())));
     }
 }
@@ -167,10 +167,10 @@ impl Together for ClaimedRun<'_> {
         let (events, redeliveries): (Vec<Arc<RecordedEvent>>, Vec<u32>) =
             wanted.map(|job| (job.event.clone(), job.redelivery_count)).unzip();
         let run = Run { events: &events, redeliveries: &redeliveries };
-        let became: fn() -> Became = match self.worker.attempt(run, &self.settle(&jobs, self.whole)).await {
-            Outcome::Handled => || Became::Handled,
-            Outcome::Committed => || Became::Committed,
-            Outcome::Unknown(_) => || Became::Lost,
+        let became: fn() -> ClaimedOutcome = match self.worker.attempt(run, &self.settle(&jobs, self.whole)).await {
+            Outcome::Handled => || ClaimedOutcome::Handled,
+            Outcome::Committed => || ClaimedOutcome::Committed,
+            Outcome::Unknown(_) => || ClaimedOutcome::Lost,
             Outcome::Failed(failure) => {
                 // Handled one by one, no event is the whole claim.
                 (self.whole, self.failed) = (false, true);
@@ -184,7 +184,7 @@ impl Together for ClaimedRun<'_> {
     async fn alone(&mut self, job: ClaimedEvent) -> Result<(), Self::Stop> {
         // A retry counts towards the rate limit like a first try.
         if self.failed && !self.worker.throttle().await {
-            self.done.push((job, Became::Failed(HandlerError::not_handled("the worker stops"))));
+            self.done.push((job, ClaimedOutcome::Failed(HandlerError::not_handled("the worker stops"))));
             return Ok(());
         }
         let events = match self.worker.subscription.filter.wants(&job.event) {
@@ -194,10 +194,10 @@ impl Together for ClaimedRun<'_> {
         let run = Run { events, redeliveries: &[job.redelivery_count] };
         let settle = self.settle(std::slice::from_ref(&job), self.whole);
         let became = match self.worker.attempt(run, &settle).await {
-            Outcome::Handled => Became::Handled,
-            Outcome::Committed => Became::Committed,
-            Outcome::Failed(failure) => Became::Failed(failure.error),
-            Outcome::Unknown(_) => Became::Lost,
+            Outcome::Handled => ClaimedOutcome::Handled,
+            Outcome::Committed => ClaimedOutcome::Committed,
+            Outcome::Failed(failure) => ClaimedOutcome::Failed(failure.error),
+            Outcome::Unknown(_) => ClaimedOutcome::Lost,
         };
         self.done.push((job, became));
         Ok(())

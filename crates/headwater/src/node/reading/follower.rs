@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep};
 
 use super::followers::{Anchor, Followers, LookedUp, Reader};
 use super::ring::weight;
-use super::tail::Frontier;
+use super::tail::UnbrokenEnd;
 use crate::follow::{FollowError, FollowQuery, Followed, Follower};
 
 /// The most events that a follower takes at once.
@@ -210,22 +210,22 @@ impl Following {
         if self.position >= self.told.0 + POSITION_EVERY {
             return Ok(Step::Give(Followed::Position(as_sequence(self.position))));
         }
-        let Some(frontier) = self.reader.tail.frontier(self.position) else { return Ok(Step::Wait(None)) };
-        if frontier.unbroken_to <= self.position {
-            return Ok(self.at_the_frontier(frontier));
+        let Some(unbroken_end) = self.reader.tail.unbroken_end(self.position) else { return Ok(Step::Wait(None)) };
+        if unbroken_end.unbroken_to <= self.position {
+            return Ok(self.at_unbroken_end(unbroken_end));
         }
         if self.stall.take().is_some_and(|stall| stall.said.is_some()) {
             return Ok(Step::Give(Followed::Resumed(as_sequence(self.position))));
         }
-        self.read(frontier).await
+        self.read(unbroken_end).await
     }
 
     /// Nothing can be given now. Says who holds the log, or where the follower is, if it is time
     /// for that.
-    fn at_the_frontier(&mut self, frontier: Frontier) -> Step {
+    fn at_unbroken_end(&mut self, unbroken_end: UnbrokenEnd) -> Step {
         let now = Instant::now();
         let mut wait = None;
-        match frontier.missing {
+        match unbroken_end.missing {
             Some((from, to)) => {
                 let stall = match self.stall.take() {
                     Some(stall) if stall.said.is_some() && stall.from != from => {
@@ -262,10 +262,10 @@ impl Following {
         Step::Wait(wait)
     }
 
-    /// Reads on, up to the frontier.
-    async fn read(&mut self, frontier: Frontier) -> Result<Step, FollowError> {
+    /// Reads on, up to the unbroken end.
+    async fn read(&mut self, unbroken_end: UnbrokenEnd) -> Result<Step, FollowError> {
         let (mut segment, trimmed_to) = self.reader.tail.read_on(self.position, BATCH).await?;
-        if self.reader.tail.generation() != frontier.generation {
+        if self.reader.tail.generation() != unbroken_end.generation {
             // The segment may be of another history.
             return Ok(Step::GoOn);
         }
@@ -276,7 +276,7 @@ impl Following {
             let (position, resume_after) = (as_sequence(self.position), as_sequence(trimmed_to));
             return Err(FollowError::Trimmed { position, resume_after });
         }
-        segment.end_at(frontier.unbroken_to);
+        segment.end_at(unbroken_end.unbroken_to);
         if segment.seen <= self.position {
             return Ok(Step::Wait(Some(FIRST_PAUSE)));
         }
@@ -325,7 +325,7 @@ impl Following {
         if self.position == 0 {
             return Ok(true);
         }
-        if self.reader.tail.frontier(self.position).is_none() {
+        if self.reader.tail.unbroken_end(self.position).is_none() {
             return Ok(false);
         }
         let log = self.reader.tail.log();

@@ -33,7 +33,7 @@ const LONGEST_GRACE: Duration = Duration::from_millis(50);
 
 /// What is known about the holes of one generation of the tail.
 #[derive(Debug)]
-pub(in crate::node) struct Proof {
+pub(in crate::node) struct HoleProof {
     /// Every writer at or below this sequence has ended, and this is when to look into the holes up
     /// to there.
     ended: Option<(u64, Instant)>,
@@ -46,7 +46,7 @@ pub(in crate::node) struct Proof {
 
 /// The next step for the holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::node) enum Due {
+pub(in crate::node) enum ProofStep {
     /// There are no holes.
     Nothing,
     /// The next step is due at this time.
@@ -57,31 +57,31 @@ pub(in crate::node) enum Due {
     LookInto(u64),
 }
 
-impl Proof {
+impl HoleProof {
     pub(in crate::node) fn new(longest_pause: Duration) -> Self {
-        Proof { ended: None, asked: None, pauses: Backoff::new(FIRST_PAUSE, longest_pause), grace: FIRST_GRACE }
+        HoleProof { ended: None, asked: None, pauses: Backoff::new(FIRST_PAUSE, longest_pause), grace: FIRST_GRACE }
     }
 
     /// Returns the next step, given the first hole.
-    pub(in crate::node) fn due(&mut self, first_hole: Option<u64>, now: Instant) -> Due {
+    pub(in crate::node) fn due(&mut self, first_hole: Option<u64>, now: Instant) -> ProofStep {
         let Some(first) = first_hole else {
             self.ended = None;
-            return Due::Nothing;
+            return ProofStep::Nothing;
         };
         match self.ended {
             Some((up_to, at)) if first <= up_to => match at <= now {
-                true => return Due::LookInto(up_to),
-                false => return Due::At(at),
+                true => return ProofStep::LookInto(up_to),
+                false => return ProofStep::At(at),
             },
             _ => self.ended = None,
         }
-        let Some((at, about)) = self.asked else { return Due::AskWriters };
+        let Some((at, about)) = self.asked else { return ProofStep::AskWriters };
         if about != first {
             self.pauses.reset();
         }
         match at + self.pauses.next_pause() {
-            at if at <= now => Due::AskWriters,
-            at => Due::At(at),
+            at if at <= now => ProofStep::AskWriters,
+            at => ProofStep::At(at),
         }
     }
 
@@ -114,44 +114,44 @@ mod tests {
 
     #[test]
     fn a_hole_is_asked_about_then_looked_into_after_a_grace() {
-        let (mut proof, start) = (Proof::new(LONG), Instant::now());
-        assert_eq!(proof.due(None, start), Due::Nothing);
-        assert_eq!(proof.due(Some(5), start), Due::AskWriters);
+        let (mut proof, start) = (HoleProof::new(LONG), Instant::now());
+        assert_eq!(proof.due(None, start), ProofStep::Nothing);
+        assert_eq!(proof.due(Some(5), start), ProofStep::AskWriters);
         proof.answered(9, 5, start);
-        assert_eq!(proof.due(Some(5), start), Due::At(start + FIRST_GRACE));
-        assert_eq!(proof.due(Some(7), start + FIRST_GRACE), Due::LookInto(9), "the WAL has filled the first");
+        assert_eq!(proof.due(Some(5), start), ProofStep::At(start + FIRST_GRACE));
+        assert_eq!(proof.due(Some(7), start + FIRST_GRACE), ProofStep::LookInto(9), "the WAL has filled the first");
         proof.looked(0);
-        assert_eq!(proof.due(Some(10), start + FIRST_GRACE), Due::AskWriters);
+        assert_eq!(proof.due(Some(10), start + FIRST_GRACE), ProofStep::AskWriters);
     }
 
     #[test]
     fn what_the_wal_has_filled_is_not_looked_into() {
-        let (mut proof, start) = (Proof::new(LONG), Instant::now());
+        let (mut proof, start) = (HoleProof::new(LONG), Instant::now());
         proof.answered(9, 5, start);
-        assert_eq!(proof.due(None, start + LONG), Due::Nothing);
-        assert_eq!(proof.due(Some(12), start + LONG), Due::AskWriters, "the proof does not reach there");
+        assert_eq!(proof.due(None, start + LONG), ProofStep::Nothing);
+        assert_eq!(proof.due(Some(12), start + LONG), ProofStep::AskWriters, "the proof does not reach there");
     }
 
     #[test]
     fn a_writer_that_lives_is_asked_about_more_and_more_seldom() {
-        let (mut proof, mut now) = (Proof::new(LONG), Instant::now());
+        let (mut proof, mut now) = (HoleProof::new(LONG), Instant::now());
         let mut pauses = Vec::new();
         for _ in 0..12 {
             proof.answered(4, 5, now);
-            let Due::At(at) = proof.due(Some(5), now) else { panic!("there is nothing to look into") };
+            let ProofStep::At(at) = proof.due(Some(5), now) else { panic!("there is nothing to look into") };
             pauses.push((at - now).as_millis());
             now = at;
-            assert_eq!(proof.due(Some(5), now), Due::AskWriters);
+            assert_eq!(proof.due(Some(5), now), ProofStep::AskWriters);
         }
         assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000]);
-        assert_eq!(proof.due(Some(6), now), Due::AskWriters, "another hole");
+        assert_eq!(proof.due(Some(6), now), ProofStep::AskWriters, "another hole");
         proof.answered(5, 6, now);
-        assert_eq!(proof.due(Some(6), now), Due::At(now + FIRST_PAUSE));
+        assert_eq!(proof.due(Some(6), now), ProofStep::At(now + FIRST_PAUSE));
     }
 
     #[test]
     fn the_grace_is_learned() {
-        let mut proof = Proof::new(LONG);
+        let mut proof = HoleProof::new(LONG);
         proof.looked(1);
         assert_eq!(proof.grace, FIRST_GRACE * 2);
         (0..100).for_each(|_| proof.looked(3));

@@ -7,7 +7,7 @@
 //! present one are handled.
 //!
 //! Events behind the ring that a long transaction keeps unsettled are read in separate pages
-//! ([`Source::Visible`]). These pages have the events that were visible when the ring looked. They
+//! ([`PageSource::Visible`]). These pages have the events that were visible when the ring looked. They
 //! are dropped where the ring's holes change.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ struct Page {
 
 /// The part of the log that pages are read from.
 #[derive(Debug, Clone)]
-pub(in crate::node) enum Source {
+pub(in crate::node) enum PageSource {
     /// A log that is settled up to this sequence.
     Settled(u64),
     /// A log of which the ring has seen everything up to `seen`, except these holes. `version` is
@@ -51,17 +51,17 @@ pub(in crate::node) enum Source {
     Visible { seen: u64, holes: Gaps, version: u64 },
 }
 
-impl Source {
+impl PageSource {
     fn end(&self) -> u64 {
         match self {
-            Source::Settled(end) | Source::Visible { seen: end, .. } => *end,
+            PageSource::Settled(end) | PageSource::Visible { seen: end, .. } => *end,
         }
     }
 
     fn version(&self) -> u64 {
         match self {
-            Source::Settled(_) => 0,
-            Source::Visible { version, .. } => *version,
+            PageSource::Settled(_) => 0,
+            PageSource::Visible { version, .. } => *version,
         }
     }
 }
@@ -135,7 +135,7 @@ impl Pages {
         self: &Arc<Self>,
         log: &Arc<dyn EventLog>,
         after: u64,
-        source: Source,
+        source: PageSource,
         limit: usize,
     ) -> Result<PageSlice, ReadError> {
         let part = match self.cached(after, limit) {
@@ -156,7 +156,7 @@ impl Pages {
         &self,
         log: &dyn EventLog,
         after: u64,
-        source: &Source,
+        source: &PageSource,
         limit: usize,
     ) -> Result<PageSlice, ReadError> {
         let _turn = self.reading.lock().await;
@@ -165,10 +165,10 @@ impl Pages {
         }
         let size = self.size.load(Ordering::Relaxed);
         let mut page = match source {
-            Source::Settled(settled) => log.settled_page(after, *settled, size).await?,
-            Source::Visible { seen, .. } => log.visible_page(after, *seen, size).await?,
+            PageSource::Settled(settled) => log.settled_page(after, *settled, size).await?,
+            PageSource::Visible { seen, .. } => log.visible_page(after, *seen, size).await?,
         };
-        if let Source::Visible { holes, .. } = source {
+        if let PageSource::Visible { holes, .. } = source {
             // An event that has come since then is late, or in order for a subscriber that waits
             // for it: the ring reports it.
             page.events.retain(|event| !holes.contains(event.sequence().get()));
@@ -259,16 +259,16 @@ mod tests {
     #[tokio::test]
     async fn the_next_page_is_read_while_one_is_used() {
         let (pages, log) = (Arc::new(Pages::default()), log_of(2_500).await);
-        let segment = pages.slice(&log, 0, Source::Settled(2_500), 100).await.unwrap().segment;
+        let segment = pages.slice(&log, 0, PageSource::Settled(2_500), 100).await.unwrap().segment;
         assert_eq!((segment.events.len(), segment.seen), (100, 100));
         tokio::task::yield_now().await;
         assert_eq!(pages.cache.lock().unwrap().pages.keys().copied().collect::<Vec<_>>(), [0, 1_000]);
-        pages.slice(&log, 100, Source::Settled(2_500), 100).await.unwrap();
+        pages.slice(&log, 100, PageSource::Settled(2_500), 100).await.unwrap();
         tokio::task::yield_now().await;
         assert_eq!(pages.cache.lock().unwrap().pages.len(), 2, "one ahead, not two");
-        pages.slice(&log, 1_000, Source::Settled(2_500), 100).await.unwrap();
+        pages.slice(&log, 1_000, PageSource::Settled(2_500), 100).await.unwrap();
         tokio::task::yield_now().await;
-        pages.slice(&log, 2_000, Source::Settled(2_500), 100).await.unwrap();
+        pages.slice(&log, 2_000, PageSource::Settled(2_500), 100).await.unwrap();
         tokio::task::yield_now().await;
         assert_eq!(pages.cache.lock().unwrap().pages.keys().copied().collect::<Vec<_>>(), [0, 1_000, 2_000]);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use headwater_core::{Gaps, Look, LookAhead, RecordedEvent, Segment, Writer, missing_runs};
 
-use crate::node::reading::pages::Source;
+use crate::node::reading::pages::PageSource;
 
 /// The most events that the ring keeps.
 const MAX_EVENTS: usize = 16_384;
@@ -349,9 +349,9 @@ impl Ring {
 
     /// What is known about the unsettled part behind the ring: a segment without events, and the
     /// source to read its events from.
-    pub(in crate::node) fn behind(&self, after: u64) -> (Segment, Source) {
+    pub(in crate::node) fn behind(&self, after: u64) -> (Segment, PageSource) {
         let (settled, as_of, visible_by) = (self.settled, self.looked_at, self.looked_at.max(self.filled_at));
-        let source = Source::Visible { seen: self.seen, holes: self.holes.clone(), version: self.version };
+        let source = PageSource::Visible { seen: self.seen, holes: self.holes.clone(), version: self.version };
         (Segment { after, seen: after, settled, as_of, visible_by, ..Segment::default() }, source)
     }
 }

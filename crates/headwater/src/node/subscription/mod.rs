@@ -22,7 +22,7 @@ use self::settings::{Boxed, Settings, State, sealed, shared_settings};
 use crate::node::delivery::adapters::{self, Observer};
 use crate::node::delivery::handler::{Takes, TransactionScope, Work};
 use crate::node::delivery::open_transaction::Transaction;
-use crate::node::delivery::projected::Projected;
+use crate::node::delivery::projection::ProjectionHandler;
 use crate::node::delivery::saga::SagaHandler;
 
 /// How a program handles the events of a subscriber: which events, with what handler, how often it
@@ -224,7 +224,7 @@ impl Subscription<Each> {
             settings.work::<D>(move |node| {
                 let states =
                     node.postgres.as_ref().map(|log| PgStateStore::new(log.database().clone(), log.info(), id));
-                Ok(Work::Each(Projected::<D, S, F>::handler(change, states)))
+                Ok(Work::Each(ProjectionHandler::<D, S, F>::handler(change, states)))
             })
         })
     }

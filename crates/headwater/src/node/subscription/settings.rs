@@ -11,7 +11,7 @@ use crate::node::delivery::allowance::Allowance;
 use crate::node::delivery::handler::{Handle, HandleInTransaction, Takes, TransactionScope, Work};
 use crate::node::delivery::key_hashes::KeyHashes;
 use crate::node::delivery::limiter::Limiter;
-use crate::node::delivery::subscription::{Claims, Filter, SubscriptionPlan};
+use crate::node::delivery::plan::{Claims, Filter, SubscriptionPlan};
 
 /// What a node offers to the subscriptions that it runs.
 pub(in crate::node) struct Surroundings {
@@ -144,7 +144,7 @@ impl Settings {
             work,
             at_once: self.at_once,
             hashes: KeyHashes::default(),
-            places: self.at_most.map(Allowance::new),
+            allowance: self.at_most.map(Allowance::new),
             subscriber_id: self.subscriber_id,
         })
     }

@@ -64,13 +64,15 @@ impl Shop {
     }
 }
 
-/// A commit that hangs until it is let go, and then succeeds: the client, an impatient one, has given it up long before.
+/// A commit that hangs until it is released, and then succeeds. The client, an impatient one, has
+/// given up long before.
 pub(crate) struct SlowCommit {
     holder: sqlx::PgConnection,
 }
 
 impl SlowCommit {
-    /// The `nth` row that is inserted into `table` from now on makes its transaction hang at the commit.
+    /// Makes the transaction of the `nth` row that is inserted into `table` from now on hang at its
+    /// commit.
     pub(crate) async fn of(shop: &Shop, table: &str, nth: i64) -> Self {
         let trigger = format!(
             "CREATE SEQUENCE commits;
@@ -85,7 +87,8 @@ impl SlowCommit {
         SlowCommit { holder }
     }
 
-    /// Waits until it hangs for twice as long as an impatient client waits, by the clock of the server.
+    /// Waits until the commit has hung for twice as long as an impatient client waits, by the
+    /// server's clock.
     pub(crate) async fn is_given_up(&mut self) {
         soon(async {
             let hangs = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'commit%'

@@ -22,12 +22,13 @@ use std::sync::Arc;
 
 use headwater_core::{HandlerError, RecordedEvent};
 use headwater_postgres::{PgSubscribers, StateGuard};
+use tracing::{Instrument, Span};
 
 pub(in crate::node) use self::outcome::{Failure, Outcome};
 pub(in crate::node) use self::transaction::Settle;
 use crate::node::delivery::executor::guard::guarded;
 use crate::node::delivery::handler::{Handle, Work};
-use crate::node::delivery::subscription::SubscriptionPlan;
+use crate::node::delivery::plan::SubscriptionPlan;
 
 /// Everything needed to run a subscriber's handler.
 #[derive(Clone, Copy)]
@@ -66,10 +67,34 @@ impl Executor<'_> {
             return Ok(());
         }
         let limit = self.plan.config.handler_timeout;
-        let handling = handler.handle(run.events, run.redeliveries);
+        let handling = handler.handle(run.events, run.redeliveries).instrument(self.span(run));
         match self.guard {
             Some(guard) => guarded(guard.clone().scope(handling), limit).await,
             None => guarded(handling, limit).await,
+        }
+    }
+
+    /// The span in which the handler runs: its logs and spans name the subscriber and the event.
+    fn span(&self, run: Run<'_>) -> Span {
+        let subscriber_id = self.plan.subscriber_id.as_str();
+        match run.events {
+            [] => Span::none(),
+            [event] => tracing::info_span!(
+                "handle",
+                subscriber_id,
+                sequence = event.sequence().get(),
+                event_id = %event.id,
+                event_type = event.event_type.as_str(),
+                stream_id = event.stream_id.as_ref().map(|stream_id| stream_id.as_str()),
+                correlation_id = event.correlation_id.map(tracing::field::display),
+            ),
+            [first, .., last] => tracing::info_span!(
+                "handle",
+                subscriber_id,
+                events = run.events.len(),
+                first = first.sequence().get(),
+                last = last.sequence().get(),
+            ),
         }
     }
 }

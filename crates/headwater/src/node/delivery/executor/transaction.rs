@@ -9,6 +9,7 @@
 use headwater_core::{HandlerError, SubscriberError};
 use headwater_postgres::PgSubscribers;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
+use tracing::Instrument;
 
 use super::guard::guarded;
 use super::{Executor, Failure, Outcome, Run};
@@ -62,7 +63,8 @@ impl Executor<'_> {
         // Nothing has begun yet: an error here is not the handler's.
         let mut open = OpenTransaction::new(postgres.begin(limit).await.map_err(Outcome::Unknown)?);
         for part in run.parts(takes) {
-            let handled = guarded(handler.handle(part.events, part.redeliveries, &mut open), limit).await;
+            let handling = handler.handle(part.events, part.redeliveries, &mut open).instrument(self.span(part));
+            let handled = guarded(handling, limit).await;
             if let Err(error) = handled {
                 if let Some(tx) = open.into_inner() {
                     postgres.rollback(tx).await;

@@ -101,9 +101,9 @@ impl Turn {
     /// Before a wait: asks for a look at the log, if a look would show where the transactions of a
     /// batch end.
     pub(super) fn ask_for_look(&mut self) {
-        let goes_beyond = self.goes_beyond();
+        let goes_past_barrier = self.goes_past_barrier();
         let bundling = &mut self.bundling;
-        if !(bundling.waiting.needs_look() || bundling.stale && goes_beyond) {
+        if !(bundling.waiting.needs_look() || bundling.stale && goes_past_barrier) {
             bundling.look_at = None;
             bundling.looks.reset();
             return;
@@ -135,7 +135,7 @@ impl Turn {
         if self.wants(event) && !self.settled_before.has(event) {
             let now = Instant::now();
             self.bundling.waiting.add(event, order_key(event), weight(event), now, now);
-            self.look_beyond_again();
+            self.look_past_barrier_again();
         } else {
             self.checkpoints.done(event);
         }
@@ -148,7 +148,11 @@ impl Turn {
         self.bundling.starved = batch.is_none();
         let Some(BundleBatch { bundles }) = batch else { return Ok(false) };
         let long = bundles.len() > 1 && bundles.iter().map(Vec::len).sum::<usize>() > LEDGER_ROOM;
-        if long || self.cursor.narrow.is_some() || self.ends_beyond(&bundles) || self.bundling.leaves_many(&bundles) {
+        if long
+            || self.cursor.narrow.is_some()
+            || self.ends_past_barrier(&bundles)
+            || self.bundling.leaves_many(&bundles)
+        {
             self.bundling.ahead = true;
             let handled = self.handle_ahead(bundles).await;
             self.bundling.ahead = false;

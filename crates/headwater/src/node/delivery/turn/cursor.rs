@@ -8,7 +8,7 @@ use headwater_core::{Checkpoint, Gate};
 pub(super) struct Cursor {
     pub(super) gate: Gate,
     /// Reads behind the barrier, for bundles that began before it.
-    pub(super) beyond: Option<Gate>,
+    pub(super) past_barrier: Option<Gate>,
     /// The partition ends here, except for bundles that go on.
     pub(super) barrier: Option<u64>,
     /// The turn ends here: there is no room for events of all keys, and only events of some keys
@@ -26,7 +26,7 @@ impl Cursor {
     pub(super) fn new(loaded: &Checkpoint, hold_for: Duration, generation: u64) -> Self {
         Cursor {
             gate: Gate::new(loaded.position, hold_for),
-            beyond: None,
+            past_barrier: None,
             barrier: loaded.barrier,
             narrow: None,
             partitions: loaded.partitions,
@@ -37,7 +37,7 @@ impl Cursor {
 
     /// How far the log was read.
     pub(super) fn reached(&self) -> u64 {
-        self.beyond.as_ref().unwrap_or(&self.gate).position()
+        self.past_barrier.as_ref().unwrap_or(&self.gate).position()
     }
 
     /// Where the partition ends, or where this turn does.

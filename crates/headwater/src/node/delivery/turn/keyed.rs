@@ -97,7 +97,7 @@ impl Keyed {
 impl Turn {
     /// Gives events their permits, in order, and starts them while there is room.
     pub(super) fn start(&mut self) {
-        self.keyed.permit(self.owner.plan().places.as_ref());
+        self.keyed.permit(self.owner.plan().allowance.as_ref());
         while self.keyed.running.len() < self.owner.plan().concurrency as usize {
             let Some((key, (event, permit))) = self.keyed.next() else { return };
             let (owner, parked) = (self.owner.clone(), self.parked.contains(&key));

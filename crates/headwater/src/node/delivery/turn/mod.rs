@@ -104,7 +104,7 @@ impl Turn {
         let before = self.cursor.reached();
         let had_bundles = self.has_bundles();
         let hold = match self.has_room() && !had_bundles {
-            true if self.goes_beyond() => self.take_beyond().await?,
+            true if self.goes_past_barrier() => self.take_past_barrier().await?,
             true => self.take().await?,
             false => None,
         };
@@ -159,7 +159,7 @@ impl Turn {
         let alarms = [hold_until, unwritten, self.late.due_at, self.bundling.look_at];
         let has_room = self.has_room();
         let waits_for_permit = self.keyed.waits_for_permit();
-        let permits = owner.plan().places.as_ref();
+        let permits = owner.plan().allowance.as_ref();
         let done = tokio::select! {
             Some(done) = self.keyed.running.join_next() => Some(done),
             _ = changes.changed(), if has_room => None,

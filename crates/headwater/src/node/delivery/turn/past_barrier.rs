@@ -21,26 +21,26 @@ use crate::node::delivery::runner::Stop;
 use crate::node::reading::ring::weight;
 
 impl Turn {
-    pub(super) fn goes_beyond(&self) -> bool {
+    pub(super) fn goes_past_barrier(&self) -> bool {
         self.bundling.by.is_some() && self.cursor.is_at_barrier() && !self.bundling.waiting.is_empty()
     }
 
     /// Takes the events behind the barrier of the keys that wait before it.
-    pub(super) async fn take_beyond(&mut self) -> Result<Option<Hold>, Stop> {
+    pub(super) async fn take_past_barrier(&mut self) -> Result<Option<Hold>, Stop> {
         let Some(barrier) = self.cursor.bound() else { return Ok(None) };
         let hold_for = self.owner.plan().config.hold_for;
-        let mut gate = self.cursor.beyond.take().unwrap_or_else(|| Gate::new(barrier, hold_for));
+        let mut gate = self.cursor.past_barrier.take().unwrap_or_else(|| Gate::new(barrier, hold_for));
         let segment = self.owner.runner.tail.segment(gate.position(), self.segment_size()).await;
         let segment = segment.map_err(|error| Stop::from(SubscriberError::Read(error)))?;
         // An older look may show a hole where one of these transactions goes on.
         let waiting = &self.bundling.waiting;
         self.bundling.stale = segment.as_of.is_some_and(|as_of| waiting.visible_by() > Some(as_of));
-        let hold = if self.bundling.stale { None } else { self.gather_beyond(&mut gate, &segment) };
-        self.cursor.beyond = Some(gate);
+        let hold = if self.bundling.stale { None } else { self.gather_past_barrier(&mut gate, &segment) };
+        self.cursor.past_barrier = Some(gate);
         Ok(hold)
     }
 
-    fn gather_beyond(&mut self, gate: &mut Gate, segment: &Segment) -> Option<Hold> {
+    fn gather_past_barrier(&mut self, gate: &mut Gate, segment: &Segment) -> Option<Hold> {
         let now = Instant::now();
         let (admitted, hold) = gate.admit(segment, &Gaps::new(), now);
         let keys = self.bundling.waiting.keys();
@@ -56,14 +56,14 @@ impl Turn {
     }
 
     /// Whether some of these events belong to the next partitions.
-    pub(super) fn ends_beyond(&self, bundles: &[Vec<Arc<RecordedEvent>>]) -> bool {
+    pub(super) fn ends_past_barrier(&self, bundles: &[Vec<Arc<RecordedEvent>>]) -> bool {
         self.cursor.barrier.is_some_and(|barrier| last_of(bundles) > Some(barrier))
     }
 
     /// Notes that an event came late: its transaction may have more events behind the barrier than
     /// were seen there.
-    pub(super) fn look_beyond_again(&mut self) {
-        if let (Some(_), Some(barrier)) = (self.cursor.beyond.take(), self.cursor.barrier) {
+    pub(super) fn look_past_barrier_again(&mut self) {
+        if let (Some(_), Some(barrier)) = (self.cursor.past_barrier.take(), self.cursor.barrier) {
             self.bundling.waiting.end_at(barrier);
         }
     }

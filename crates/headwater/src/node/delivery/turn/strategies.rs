@@ -122,8 +122,8 @@ impl Turn {
         while !events.is_empty() {
             let first = self.permit().await?;
             let fit = plan.fit_together(events.iter().map(|event| weight(event)));
-            let mut permits = plan.places_for(fit, first);
-            let most = if plan.places.is_some() { permits.len() } else { fit };
+            let mut permits = plan.permits_for(fit, first);
+            let most = if plan.allowance.is_some() { permits.len() } else { fit };
             let granted = self.granted(|limiter| limiter.take(most)).await?;
             permits.truncate(granted);
             let rest = events.split_off(granted);
@@ -146,7 +146,7 @@ impl Turn {
 
     /// Waits until another event may be handled, if the number of events is limited.
     async fn permit(&mut self) -> Result<Option<Permit>, Stop> {
-        let Some(permits) = self.owner.plan().places.clone() else { return Ok(None) };
+        let Some(permits) = self.owner.plan().allowance.clone() else { return Ok(None) };
         if let Some(permit) = permits.take() {
             return Ok(Some(permit));
         }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Turn;
 use crate::node::delivery::handler::{TransactionScope, Work};
 use crate::node::delivery::runner::Stop;
-use crate::node::delivery::shared_runs::{RunKey, SharedRun, Walked};
+use crate::node::delivery::shared_segments::{SegmentKey, SharedSegment, Walked};
 use crate::node::reading::pages::PAGE_SIZE;
 use crate::node::reading::tail::FAR_BEHIND;
 
@@ -25,7 +25,7 @@ const LIVE_WITHIN: u64 = 1_000;
 enum Next {
     Segment(Segment),
     /// A segment that other partitions on this node take as well.
-    Shared(Arc<SharedRun>),
+    Shared(Arc<SharedSegment>),
 }
 
 impl Turn {
@@ -89,7 +89,7 @@ impl Turn {
         let owner = &self.owner;
         let tail = &owner.runner.tail;
         let shares = partitions > 1 && self.bundling.by.is_none() && self.cursor.barrier.is_none();
-        let (key, shared) = (RunKey { generation, after, limit, partitions }, &owner.plan().hashes.shared);
+        let (key, shared) = (SegmentKey { generation, after, limit, partitions }, &owner.plan().hashes.shared);
         if let Some(run) = shared.get(key).filter(|_| shares) {
             tail.want(after);
             return Ok(Next::Shared(run));
@@ -97,7 +97,7 @@ impl Turn {
         let segment = tail.segment(after, limit).await;
         let mut segment = segment.map_err(|error| Stop::from(SubscriberError::Read(error)))?;
         if shares && segment.settled >= segment.seen && !segment.events.is_empty() {
-            let run = Arc::new(SharedRun::new(key, segment));
+            let run = Arc::new(SharedSegment::new(key, segment));
             // If the generation has changed, the run may belong to a history that the turn does not
             // know.
             if tail.generation() == generation {
@@ -112,7 +112,7 @@ impl Turn {
     }
 
     /// Takes a settled run that partitions share: it touches only the partition's own events.
-    async fn take_shared(&mut self, run: &SharedRun) -> Result<Option<Hold>, Stop> {
+    async fn take_shared(&mut self, run: &SharedSegment) -> Result<Option<Hold>, Stop> {
         let Some(part) = self.cursor.gate.admit_settled(&run.segment) else { return Ok(None) };
         let (progress, mut own) = (&mut self.checkpoints.progress, Vec::new());
         let taken = !part.is_empty();
