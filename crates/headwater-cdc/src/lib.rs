@@ -7,8 +7,7 @@
 //! guarantees, gaps heal.
 //!
 //! Without the feature `replication` there is only the feed, which nobody fills. A node then
-//! compiles
-//! neither the protocol nor a second use of TLS.
+//! compiles neither the protocol nor a second use of TLS.
 
 // What turns messages into a feed is used by the protocol alone.
 #![cfg_attr(not(feature = "replication"), allow(dead_code))]

@@ -74,6 +74,10 @@ impl Failure {
         self
     }
 
+    fn is_namespace_not_found(&self) -> bool {
+        self.code == Some("WH001")
+    }
+
     /// Prints the failure. Prints nothing for [`Exit::Done`]: the reader has closed our pipe.
     pub(crate) fn report(self) -> ExitCode {
         if self.exit != Exit::Done {
@@ -93,6 +97,15 @@ pub(crate) fn output_failed(error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::new(Exit::Done, "the output was closed"),
         _ => Failure::unexpected(format!("failed to write to standard output: {error}")),
+    }
+}
+
+/// Returns `None` if the namespace does not exist. A command that shows all namespaces goes on
+/// without one that was dropped or renamed after they were listed.
+pub(crate) fn unless_gone<T, E: Into<Failure>>(result: Result<T, E>) -> Result<Option<T>, Failure> {
+    match result.map_err(Into::into) {
+        Err(failure) if failure.is_namespace_not_found() => Ok(None),
+        result => result.map(Some),
     }
 }
 

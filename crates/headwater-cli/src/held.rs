@@ -6,7 +6,7 @@ use std::time::Duration;
 use headwater::Headwater;
 use headwater::admin::Holder;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, unless_gone};
 use crate::output::{Output, printable};
 
 /// A holder that is younger than this, and for which nobody waits, is not shown.
@@ -49,8 +49,9 @@ pub(crate) async fn look(headwater: &Headwater, namespace: Option<&str>) -> Resu
     let of_all = if namespace.is_none() { holders_of_all(headwater).await? } else { Vec::new() };
     let mut by_namespace = BTreeMap::new();
     for name in held {
-        let found = holders(headwater, &name).await?;
-        by_namespace.insert(name, found);
+        if let Some(found) = unless_gone(holders(headwater, &name).await)? {
+            by_namespace.insert(name, found);
+        }
     }
     Ok(Holders { by_namespace, of_all })
 }

@@ -26,6 +26,20 @@ impl Output {
         self.stdout.write_all(b"\n").map_err(output_failed)
     }
 
+    /// Writes one line of JSON: a value, with the namespace that it belongs to.
+    ///
+    /// The value goes to the output as it is. `json!` would parse the payloads in it, and fail for
+    /// numbers that an f64 cannot hold.
+    pub(crate) fn json_of(&mut self, namespace: &str, value: &impl Serialize) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Line<'l, T> {
+            namespace: &'l str,
+            #[serde(flatten)]
+            value: &'l T,
+        }
+        self.json(&Line { namespace, value })
+    }
+
     /// Writes rows with aligned columns. The first row is the heading.
     pub(crate) fn table<const N: usize>(&mut self, rows: &[[String; N]]) -> Result<(), Failure> {
         let widths: [usize; N] =

@@ -19,8 +19,7 @@ pub(crate) fn parse(text: &str) -> Result<StartFrom, String> {
         return Ok(StartFrom::After(sequence));
     }
     DateTime::parse_from_rfc3339(text).map(|time| StartFrom::Time(time.to_utc())).map_err(|_| {
-        "it is beginning, now, a global_sequence (to start after it), or a time such as 2026-01-31T12:00:00Z"
-            .into()
+        "it is beginning, now, a global_sequence (to start after it), or a time such as 2026-01-31T12:00:00Z".into()
     })
 }
 

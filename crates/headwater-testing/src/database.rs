@@ -86,13 +86,28 @@ impl TestDatabase {
         set.execute(self.database.pool()).await.expect("failed to hand out sequences");
     }
 
-    /// Lets time pass for a namespace's leases, claims and retries, without waiting: it moves all
-    /// times in their rows back instead.
+    /// Lets time pass for a namespace's leases, claims, retries and nodes, without waiting: it moves
+    /// all times in their rows back instead, in one transaction. Nodes may run meanwhile. Times of
+    /// events, months and schedules stay.
     pub async fn pass(&self, namespace: &str, by: Duration) {
+        let failed = "failed to let time pass";
+        let mut transaction = self.database.pool().begin().await.expect(failed);
+        // A claim that commits meanwhile would record that it has looked for everything up to a time
+        // that now lies ahead.
+        let lock = "SELECT headwater_private.lock_queue(q.namespace_id, q.subscriber_id)
+                      FROM (SELECT s.namespace_id, s.subscriber_id FROM headwater_private.subscribers s
+                              JOIN headwater_private.namespaces n ON n.namespace_id = s.namespace_id
+                             WHERE n.namespace = $1 AND s.partition = 0 AND s.mode = 'shared' ORDER BY s.subscriber_id) q";
+        sqlx::query(lock).bind(namespace).execute(&mut *transaction).await.expect(failed);
         for (table, columns) in [
             ("subscribers", &["lease_until"][..]),
             ("members", &["member_until"]),
             ("queue_workers", &["seen_until"]),
+            ("cdc_slots", &["lease_until"]),
+            ("latches", &["held_until"]),
+            ("nodes", &["last_heartbeat"]),
+            ("unhandled_types", &["since", "checked_at"]),
+            ("failing_events", &["retry_at"]),
             ("retries", &["due_at"]),
             (
                 "claims",
@@ -117,8 +132,9 @@ impl TestDatabase {
                 set.join(", ")
             );
             let update = sqlx::query(AssertSqlSafe(update)).bind(namespace).bind(by.as_secs_f64());
-            update.execute(self.database.pool()).await.expect("failed to let time pass");
+            update.execute(&mut *transaction).await.expect(failed);
         }
+        transaction.commit().await.expect(failed);
     }
 }
 

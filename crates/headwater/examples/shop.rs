@@ -1,6 +1,5 @@
 //! A shop in one program: streams, a projection, mails that are written exactly once, a queue of 8
-//! workers and a daily report.
-//! It runs until Ctrl-C or SIGTERM.
+//! workers and a daily report. It runs until Ctrl-C or SIGTERM.
 //!
 //!     DATABASE_URL=postgres://… cargo run -p headwater --example shop
 //!

@@ -56,8 +56,7 @@ impl Connect {
     }
 
     /// Goes on to a namespace: makes it if it is not there, and opens it. A database whose schema
-    /// is
-    /// below this build's is [`AdminError::NotMigrated`]; see [`migrate`](Connect::migrate).
+    /// is below this build's is [`AdminError::NotMigrated`]; see [`migrate`](Connect::migrate).
     pub fn namespace(self, name: impl Into<String>) -> ConnectNamespace {
         ConnectNamespace { connect: self, name: name.into() }
     }

@@ -34,7 +34,8 @@ impl FollowQuery {
 
     /// All events after one that was read before. If another event now stands at its place, because
     /// a server lost the end of its log, the follower fails with [`FollowError::OtherHistory`]
-    /// instead of missing events.
+    /// instead of missing events. If retention has dropped the event, it fails with
+    /// [`FollowError::Trimmed`], since nobody can tell what stood there.
     pub fn after_event(sequence: u64, id: Uuid) -> Self {
         FollowQuery { after_event: Some(id), ..FollowQuery::after(sequence) }
     }
@@ -53,6 +54,7 @@ impl FollowQuery {
 
     /// How long an open transaction may hold the log before [`Followed::Stalled`] names it.
     /// Default: 1 s, since concurrent writers hold up each other's events for moments all the time.
+    /// [`Duration::MAX`]: never.
     pub fn stall_after(mut self, duration: Duration) -> Self {
         self.stall_after = duration;
         self
@@ -98,10 +100,11 @@ pub enum Followed {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FollowError {
-    /// Retention has dropped the events after the follower's position. Follow the log after
-    /// `resume_after` to go on without them.
+    /// Retention has dropped the events after the follower's position, or the event at it that
+    /// proves that the position is in this log. Follow the log after `resume_after` to go on
+    /// without them.
     #[error(
-        "the events after {position} are older than the namespace keeps them: the log is there after {resume_after}"
+        "position {position} is in a part of the log that is older than the namespace keeps it: the log is there after {resume_after}"
     )]
     Trimmed {
         /// The last sequence that the follower has dealt with.

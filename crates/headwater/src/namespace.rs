@@ -23,8 +23,9 @@ pub struct Namespace {
 type Events<'a, D> = BoxStream<'a, Result<RecordedEvent<D>, ReadError>>;
 
 impl Namespace {
-    pub(crate) fn new(log: PgLog, live: crate::live::Live) -> Self {
-        let followers = crate::node::reading::followers::Followers::on_postgres(log.clone());
+    /// Followers of the namespace end when `closed` says so.
+    pub(crate) fn new(log: PgLog, live: crate::live::Live, closed: tokio::sync::watch::Sender<bool>) -> Self {
+        let followers = crate::node::reading::followers::Followers::on_postgres(log.clone(), closed);
         Namespace { log, live, followers }
     }
 
@@ -290,11 +291,6 @@ impl Namespace {
     /// ```
     pub fn follow(&self, query: impl Into<crate::follow::FollowQuery>) -> crate::follow::Follower {
         self.followers.follow(query)
-    }
-
-    /// Ends all followers of the namespace in this process.
-    pub(crate) fn stop_following(&self) {
-        self.followers.close();
     }
 
     /// A page of the log, read in a transaction of the caller, which must be READ COMMITTED.

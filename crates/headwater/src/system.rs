@@ -7,6 +7,7 @@ use std::time::Duration;
 use headwater_core::{AdminError, NamespaceConfig, NamespaceInfo};
 use headwater_postgres::{Database, DatabaseOptions, LogOptions, Migrated, WakeUps};
 use sqlx::PgPool;
+use tokio::sync::watch;
 
 use crate::Namespace;
 use crate::connect::Connect;
@@ -16,6 +17,9 @@ use crate::operators::Admin;
 
 /// How often to look for due events where nothing can wake us.
 const POLL: Duration = Duration::from_secs(1);
+/// The longest wait for a connection, about a hundred years. The pool adds it to the present time,
+/// which fails if the sum is more than an instant can hold.
+const LONGEST_WAIT: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Headwater in one database. Clones share the connections and the open namespaces.
 #[derive(Debug, Clone)]
@@ -23,7 +27,17 @@ pub struct Headwater {
     pub(crate) database: Database,
     log_options: LogOptions,
     live: Live,
-    pub(crate) open: Arc<futures::lock::Mutex<HashMap<String, Namespace>>>,
+    open: Arc<futures::lock::Mutex<Open>>,
+}
+
+/// What is open until the next shutdown.
+#[derive(Debug, Default)]
+struct Open {
+    /// The handles that new callers get, by name.
+    namespaces: HashMap<String, Namespace>,
+    /// Tells the followers that a shutdown ends them. All handles share it, including those that
+    /// new callers no longer get.
+    closed: watch::Sender<bool>,
 }
 
 impl Headwater {
@@ -60,12 +74,12 @@ impl Headwater {
     /// of appends and one reader for followers.
     pub async fn namespace(&self, name: &str) -> Result<Namespace, AdminError> {
         let mut open = self.open.lock().await;
-        if let Some(namespace) = open.get(name) {
+        if let Some(namespace) = open.namespaces.get(name) {
             return Ok(namespace.clone());
         }
         let log = self.database.open_log(name, self.log_options.clone()).await?;
-        let namespace = Namespace::new(log, self.live.clone());
-        open.insert(name.to_owned(), namespace.clone());
+        let namespace = Namespace::new(log, self.live.clone(), open.closed.clone());
+        open.namespaces.insert(name.to_owned(), namespace.clone());
         Ok(namespace)
     }
 
@@ -94,12 +108,17 @@ impl Headwater {
     /// Writes what is queued, accepts nothing more, and closes the connections. A pool that the
     /// application passed in stays open.
     pub async fn shutdown(&self) {
-        let namespaces: Vec<Namespace> = self.open.lock().await.drain().map(|(_, namespace)| namespace).collect();
-        for namespace in namespaces {
-            namespace.stop_following();
+        let Open { namespaces, closed } = std::mem::take(&mut *self.open.lock().await);
+        closed.send_replace(true);
+        for namespace in namespaces.values() {
             namespace.log().close().await;
         }
         self.database.close().await;
+    }
+
+    /// Lets the next caller open a namespace anew. Present handles and their followers go on.
+    pub(crate) async fn open_anew(&self, name: &str) {
+        self.open.lock().await.namespaces.remove(name);
     }
 
     pub(crate) fn database(&self) -> &Database {
@@ -125,7 +144,7 @@ impl HeadwaterBuilder {
 
     /// How long to wait for a connection (default 10 s).
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
-        self.database.acquire_timeout = timeout;
+        self.database.acquire_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 

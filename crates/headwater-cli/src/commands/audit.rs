@@ -1,11 +1,12 @@
 //! `headwater audit`
 
 use clap::Args;
+use headwater::Headwater;
 use headwater::delivery::{AuditFinding, AuditReport, OperatorStore};
 use serde_json::json;
 
 use crate::connection::ConnectionArgs;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, unless_gone};
 use crate::output::{Output, plural, printable};
 
 /// Compare with the log what subscribers settled, and which gaps were recorded
@@ -36,14 +37,21 @@ pub(crate) struct Audit {
 impl Audit {
     pub(crate) async fn run(self, connection: &ConnectionArgs) -> Result<(), Failure> {
         let headwater = connection.connect().await?;
-        let names = match self.namespace {
-            Some(name) => vec![name],
+        let names = match &self.namespace {
+            Some(name) => vec![name.clone()],
             None => headwater.admin().namespaces().await?.into_iter().map(|info| info.name).collect(),
         };
         let mut output = Output::new();
         let mut findings = 0;
         for name in &names {
-            let report = headwater.namespace(name).await?.subscribers().audit(&self.subscribers).await?;
+            let report = self.audit(&headwater, name).await;
+            let report = match self.namespace {
+                Some(_) => report?,
+                None => match unless_gone(report)? {
+                    Some(report) => report,
+                    None => continue,
+                },
+            };
             findings += report.findings.len() as u64;
             if self.json {
                 output.json(&json!({
@@ -63,6 +71,12 @@ impl Audit {
             return Ok(());
         }
         Err(Failure::new(Exit::Findings, format!("the audit found {}", plural(findings, "problem"))))
+    }
+}
+
+impl Audit {
+    async fn audit(&self, headwater: &Headwater, namespace: &str) -> Result<AuditReport, Failure> {
+        Ok(headwater.namespace(namespace).await?.subscribers().audit(&self.subscribers).await?)
     }
 }
 

@@ -41,8 +41,8 @@ pub(crate) struct Emit {
     /// cancel` cancels it
     #[arg(long, value_name = "TIME", conflicts_with = "due_in")]
     due_at: Option<DateTime<FixedOffset>>,
-    /// Deliver the event no earlier than this delay from now, such as 30s or 3d. The database's
-    /// clock counts
+    /// Deliver the event no earlier than this delay from now, such as 30s or 3d. The
+    /// database's clock measures it
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_short)]
     due_in: Option<Duration>,
     /// Print the result as JSON

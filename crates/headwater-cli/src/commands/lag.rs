@@ -17,7 +17,7 @@ use crate::commands::queue;
 use crate::commands::subscribers::view;
 use crate::connection::ConnectionArgs;
 use crate::duration::{format_age, parse_short};
-use crate::failure::Failure;
+use crate::failure::{Failure, unless_gone};
 use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 
@@ -45,7 +45,7 @@ pub(crate) struct Lag {
     /// Show one line per partition, for subscribers with partitions
     #[arg(long)]
     partitions: bool,
-    /// Repeat until Ctrl-C. A terminal is redrawn; otherwise, each time prints one line per
+    /// Repeat until Ctrl-C. A terminal is redrawn; otherwise, each look prints one line per
     /// subscriber
     #[arg(long)]
     watch: bool,
@@ -139,12 +139,9 @@ impl Lag {
             let wanted = self.partitions || self.json;
             let partitions = match info.mode {
                 SubscriberMode::Partitioned { .. } if wanted => {
-                    let store = headwater.namespace(&name).await?.subscribers();
-                    match store.group(&info.subscriber_id).await {
-                        Ok(group) => group.partitions,
-                        // The subscriber was removed in the meantime.
-                        Err(SubscriberError::NotFound(_)) => continue,
-                        Err(error) => return Err(error.into()),
+                    match partitions(headwater, &name, &info.subscriber_id).await? {
+                        Some(partitions) => partitions,
+                        None => continue,
                     }
                 }
                 _ => Vec::new(),
@@ -157,10 +154,26 @@ impl Lag {
         }
         let mut namespaces = Vec::new();
         for (name, subscribers) in by_namespace {
-            let holders = if held.contains(&name) { held::holders(headwater, &name).await? } else { Vec::new() };
+            let holders = match held.contains(&name) {
+                true => unless_gone(held::holders(headwater, &name).await)?.unwrap_or_default(),
+                false => Vec::new(),
+            };
             namespaces.push((name, holders, subscribers));
         }
         Ok(Lags { namespaces, of_all })
+    }
+}
+
+/// Returns `None` if the subscriber, or its namespace, was removed in the meantime.
+async fn partitions(
+    headwater: &Headwater,
+    namespace: &str,
+    subscriber_id: &str,
+) -> Result<Option<Vec<PartitionInfo>>, Failure> {
+    let Some(namespace) = unless_gone(headwater.namespace(namespace).await)? else { return Ok(None) };
+    match namespace.subscribers().group(subscriber_id).await {
+        Err(SubscriberError::NotFound(_)) => Ok(None),
+        group => Ok(unless_gone(group)?.map(|group| group.partitions)),
     }
 }
 

@@ -5,12 +5,14 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use headwater::admin::{
     Index, IndexState, MonthsMadeBy, NamespaceChanges, NamespaceConfig, NamespaceInfo, Ordering, Storage, TransferError,
 };
 use headwater::{Headwater, Json};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::commands::status::{horizon, horizon_json};
 use crate::connection::ConnectionArgs;
@@ -53,7 +55,7 @@ pub(crate) struct Create {
     ordering: Option<Ordering>,
     /// Who makes the coming months. built-in: Headwater. pg_partman: the extension, which must be
     /// installed in the database [default: built-in]
-    #[arg(long = "months", value_name = "built-in|pg_partman", value_parser = months_made_by)]
+    #[arg(long, value_name = "built-in|pg_partman", value_parser = months_made_by)]
     months_made_by: Option<MonthsMadeBy>,
     /// shared: its events are in months that it shares with other namespaces. own: it has its own
     /// months, for a namespace that is much larger than the others [default: shared; own with
@@ -264,8 +266,8 @@ impl SetStorage {
                 "copied" => progress.tell(copied, &format!("copied {events}, about {} to go", grouped(step.behind))),
                 "switched" => progress.note(&format!("copied {events}; new events go to the new place")),
                 "moved" => progress.note(&format!("moved a past month of {}", plural(step.events, "event"))),
-                "dropped" => progress.note("dropped the tables of its own"),
-                "undone" => progress.note("took back a move that was begun before"),
+                "dropped" => progress.note("dropped the namespace's own tables"),
+                "undone" => progress.note("cancelled a move that had begun earlier"),
                 _ => {}
             }
         });
@@ -382,7 +384,7 @@ impl List {
     async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let namespaces = headwater.admin().namespaces().await?;
         if self.json {
-            return namespaces.iter().try_for_each(|info| output.json(&info_json(info)));
+            return namespaces.iter().try_for_each(|info| output.json(&InfoJson::of(info)));
         }
         let heading =
             ["NAMESPACE", "ORDERING", "RETENTION", "MAX PAYLOAD", "NOTIFY", "INDEX", "CREATED"].map(String::from);
@@ -406,11 +408,7 @@ impl Show {
         let namespace = headwater.namespace(&self.name).await?;
         let (info, horizon) = (namespace.info(), horizon(headwater, &self.name).await?);
         if self.json {
-            let mut value = info_json(info);
-            if let (Value::Object(all), Value::Object(of_horizon)) = (&mut value, horizon_json(&horizon)) {
-                all.extend(of_horizon);
-            }
-            return output.json(&value);
+            return output.json(&InfoJson { horizon: Some(horizon_json(&horizon)), ..InfoJson::of(info) });
         }
         output.table(&[
             ["namespace".into(), info.name.clone()],
@@ -419,7 +417,7 @@ impl Show {
             ["max payload".into(), format!("{} bytes", info.max_payload_bytes)],
             ["notify".into(), info.notify.to_string()],
             ["metadata".into(), printable(info.metadata.as_str())],
-            ["months made by".into(), info.months_made_by.as_str().into()],
+            ["months by".into(), info.months_made_by.as_str().into()],
             ["storage".into(), info.storage.as_str().into()],
             ["index".into(), shown_index(info)],
             ["created".into(), info.created_at.format("%F %T UTC").to_string()],
@@ -444,21 +442,44 @@ fn shown_index(info: &NamespaceInfo) -> String {
     }
 }
 
-fn info_json(info: &NamespaceInfo) -> Value {
-    json!({
-        "name": info.name,
-        "id": info.id,
-        "ordering": info.ordering.as_str(),
-        "notify": info.notify,
-        "retention_seconds": info.retention.map(|retention| retention.as_secs()),
-        "max_payload_bytes": info.max_payload_bytes,
-        "metadata": info.metadata,
-        "created_at": info.created_at,
-        "months_made_by": info.months_made_by.as_str(),
-        "storage": info.storage.as_str(),
-        "index": info.index.as_str(),
-        "index_state": info.index_state.as_str(),
-    })
+/// A namespace as JSON. Its metadata goes to the output as it is, which `json!` would parse.
+#[derive(Serialize)]
+struct InfoJson<'i> {
+    name: &'i str,
+    id: i32,
+    ordering: &'static str,
+    notify: bool,
+    retention_seconds: Option<u64>,
+    max_payload_bytes: u32,
+    metadata: &'i Json,
+    created_at: DateTime<Utc>,
+    months_made_by: &'static str,
+    storage: &'static str,
+    index: &'static str,
+    index_state: &'static str,
+    /// The fields of the horizon, if they are shown.
+    #[serde(flatten)]
+    horizon: Option<Value>,
+}
+
+impl InfoJson<'_> {
+    fn of(info: &NamespaceInfo) -> InfoJson<'_> {
+        InfoJson {
+            name: &info.name,
+            id: info.id,
+            ordering: info.ordering.as_str(),
+            notify: info.notify,
+            retention_seconds: info.retention.map(|retention| retention.as_secs()),
+            max_payload_bytes: info.max_payload_bytes,
+            metadata: &info.metadata,
+            created_at: info.created_at,
+            months_made_by: info.months_made_by.as_str(),
+            storage: info.storage.as_str(),
+            index: info.index.as_str(),
+            index_state: info.index_state.as_str(),
+            horizon: None,
+        }
+    }
 }
 
 fn ordering(text: &str) -> Result<Ordering, String> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::connection::ConnectionArgs;
 use crate::duration::format_age;
-use crate::failure::Failure;
+use crate::failure::{Failure, unless_gone};
 use crate::held;
 use crate::output::{Output, printable};
 
@@ -72,7 +72,10 @@ async fn look(headwater: &Headwater) -> Result<Seen, Failure> {
     let mut namespaces = Vec::new();
     for status in statuses {
         let (horizon, holders) = if status.is_held {
-            (horizon(headwater, &status.name).await?, headwater.admin().holders(Some(&status.name)).await?)
+            let horizon = unless_gone(horizon(headwater, &status.name).await)?;
+            let holders = unless_gone(headwater.admin().holders(Some(&status.name)).await)?;
+            let (Some(horizon), Some(holders)) = (horizon, holders) else { continue };
+            (horizon, holders)
         } else {
             let end = status.last_sequence;
             (Horizon { head: end, horizon: end, writers: Vec::new() }, Vec::new())

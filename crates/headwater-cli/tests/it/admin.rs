@@ -154,8 +154,8 @@ async fn a_namespace_that_cannot_be_is_refused() {
     cli.run(["namespace", "create", "Shop"]).fails(2, "[WH002]");
     cli.run(["namespace", "create", "shop", "--ordering", "gapless"]).fails(2, "[WH003]\nhelp: see them with");
     cli.run(["namespace", "create", "x", "--ordering", "random"]).fails(2, "it is sequence or gapless");
-    cli.run(["namespace", "create", "x", "--months", "pg_cron"]).fails(2, "it is built-in or pg_partman");
-    cli.run(["namespace", "create", "x", "--months", "pg_partman"]).fails(2, "[WH034]");
+    cli.run(["namespace", "create", "x", "--months-made-by", "pg_cron"]).fails(2, "it is built-in or pg_partman");
+    cli.run(["namespace", "create", "x", "--months-made-by", "pg_partman"]).fails(2, "[WH034]");
     cli.run(["namespace", "create", "x", "--retention", "180"]).fails(2, "a whole number with s, m, h, d or w");
     cli.run(["namespace", "create", "x", "--retention", "0d"]).fails(2, "[WH002]");
     cli.run(["namespace", "create", "x", "--max-payload-bytes", "0"]).fails(2, "[WH002]");

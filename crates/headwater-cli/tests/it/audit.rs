@@ -55,8 +55,7 @@ async fn an_audit_finds_what_was_lost() {
         "{said:?}"
     );
     assert!(
-        said.out
-            .contains("\n  subscriber sum settled the right number of events after 0 up to 6, but not the same\n")
+        said.out.contains("\n  subscriber sum settled the right number of events after 0 up to 6, but not the same\n")
     );
     assert!(said.out.contains("\n  global_sequence 2 was recorded as a permanent gap, but holds event "), "{said:?}");
     let report = cli.run(["audit", "-n", "shop", "-s", "count", "--json"]);

@@ -93,3 +93,100 @@ async fn states_are_listed_and_shown() {
     assert_eq!((&shown[0]["id"], &shown[0]["sequence"]), (&json!("y"), &json!(null)));
     cli.run(["states", "show", "-n", "bank", "totals", "z"]).fails(4, "has no state");
 }
+
+/// Numbers that no f64 holds, and more levels than a parser of values allows.
+#[tokio::test]
+async fn payloads_are_printed_as_they_are_stored() {
+    let cli = Cli::with_shop().await;
+    let payload = format!(
+        r#"{{"n": 1{}, "deep": {}1{}, "large": 12345678901234567890123}}"#,
+        "0".repeat(400),
+        "[".repeat(200),
+        "]".repeat(200)
+    );
+    let mut session = cli.db.session().await;
+    run(
+        &mut session,
+        &format!(
+            "SELECT headwater.emit('shop', 'a', '{payload}');
+             SELECT headwater.register_subscriber('shop', 'work', mode => 'shared');
+             SELECT headwater.nack('shop', 'work', c.claim_id, permanent => true, error => 'no')
+               FROM headwater.claim('shop', 'work', 1) c;
+             SELECT headwater.schedule('shop', 'daily', 'a', '0 2 * * *', payload => '{payload}');
+             SELECT headwater.register_node('shop', 'node-1', metadata => '{payload}');
+             SELECT headwater.put_state(n.namespace_id, 'totals', 'x', '{payload}') FROM headwater.list_namespaces('shop') n;
+             SELECT headwater.emit_at('shop', 'a', now() + interval '1 day', '{payload}');
+             SELECT headwater.alter_namespace('shop', metadata => '{payload}')"
+        ),
+    )
+    .await;
+    for command in [
+        &["dead-letters", "list"][..],
+        &["dead-letters", "list", "-n", "shop"],
+        &["dead-letters", "show", "-n", "shop", "work", "1"],
+        &["schedules", "list"],
+        &["schedules", "list", "-n", "shop"],
+        &["schedules", "show", "-n", "shop", "daily"],
+        &["nodes", "list"],
+        &["nodes", "show", "-n", "shop", "node-1"],
+        &["states", "list", "-n", "shop", "totals"],
+        &["states", "show", "-n", "shop", "totals", "x"],
+        &["due", "list", "-n", "shop"],
+        &["namespace", "list"],
+        &["namespace", "show", "shop"],
+        &["read", "-n", "shop"],
+    ] {
+        let said = cli.run(command.iter().copied().chain(["--json"])).ok();
+        // The server orders the keys.
+        for part in [format!("1{}", "0".repeat(400)), "12345678901234567890123".into(), "[".repeat(200)] {
+            assert!(said.out.contains(&part), "{command:?}: {part} in {said:#?}");
+        }
+    }
+    let listed = cli.run(["schedules", "list", "--json"]).ok();
+    assert!(listed.out.starts_with(r#"{"namespace":"shop","name":"daily","#), "{listed:#?}");
+}
+
+/// The functions answer for `bank` as they do for a namespace that does not exist. So it vanishes
+/// after it was listed.
+#[tokio::test]
+async fn a_namespace_that_vanishes_is_left_out_of_what_is_shown_of_all() {
+    let cli = two().await;
+    let mut session = cli.db.session().await;
+    run(
+        &mut session,
+        r#"DO $$
+           DECLARE
+               definition text;
+           BEGIN
+               FOR definition IN SELECT pg_get_functiondef(oid) FROM pg_proc
+                                  WHERE oid IN ('headwater.list_namespaces'::regproc, 'headwater.holders'::regproc) LOOP
+                   EXECUTE regexp_replace(definition, E'\nBEGIN\n', E'\nBEGIN
+                       IF $1 = ''bank'' THEN
+                           PERFORM headwater_private.fail(''WH001'', ''gone'', ''{"namespace": "bank"}'', ''gone'');
+                       END IF;\n');
+               END LOOP;
+           END $$"#,
+    )
+    .await;
+    // Commands ask who holds a namespace only if somebody does.
+    let mut holder = cli.db.session().await;
+    run(&mut holder, "BEGIN; SELECT headwater.emit(n, 'a') FROM unnest('{shop,bank}'::text[]) n").await;
+    for command in [
+        &["lag"][..],
+        &["lag", "--json"],
+        &["lag", "--partitions"],
+        &["status"],
+        &["status", "--json"],
+        &["audit"],
+        &["subscribers", "list"],
+        &["groups", "list"],
+    ] {
+        let said = cli.run(command.iter().copied()).ok();
+        assert!(said.out.contains("shop"), "{said:#?}");
+    }
+    let doctor = cli.run(["doctor"]);
+    assert!(!doctor.err.contains("WH001"), "{doctor:#?}");
+    for command in [&["lag", "-n", "bank"][..], &["audit", "-n", "bank"], &["groups", "list", "-n", "bank"]] {
+        cli.run(command.iter().copied()).fails(4, "[WH001]");
+    }
+}

@@ -164,9 +164,8 @@ async fn a_subscriber_in_use_is_removed_by_force_only() {
 async fn the_types_that_a_queue_takes_are_changed() {
     let cli = Cli::with_shop().await;
     let emit = |event_type: &str| cli.run(["emit", "-n", "shop", event_type]).ok();
-    let set = |id: &str, args: &[&str]| {
-        cli.run(["subscribers", "set-types", "-n", "shop", id].iter().chain(args).copied())
-    };
+    let set =
+        |id: &str, args: &[&str]| cli.run(["subscribers", "set-types", "-n", "shop", id].iter().chain(args).copied());
     emit("OrderPlaced");
     emit("OrderShipped");
     let handled = cli.consume_all("work", &["--shared", "--event-type", "OrderPlaced"]).ok();

@@ -155,6 +155,7 @@ macro_rules! __with_subscriber_laws {
                 what_comes_again_comes_to_those_who_want_it,
                 a_queue_settles_what_it_does_not_take,
                 a_queue_takes_the_types_of_every_registration,
+                a_queue_takes_what_an_operator_sets,
                 only_a_shared_subscriber_takes_some_types,
             }
             retries {

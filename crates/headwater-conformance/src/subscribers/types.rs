@@ -102,6 +102,30 @@ pub(crate) async fn a_queue_takes_the_types_of_every_registration(test: &TestSub
     assert_eq!(worker.places_of_each(&events).await, [1]);
 }
 
+pub(crate) async fn a_queue_takes_what_an_operator_sets(test: &TestSubscribers) {
+    test.first().register(&taking(&["A", "B.*"])).await.unwrap();
+    let worker = Worker::new(test.first().queue("q"));
+    let events = test.append_types(&["A", "B.x", "A"]).await;
+    let claim = claim_types(&worker, 9, &["A"]).await.remove(0);
+    // The second is left for others, and the others are held.
+    let set = async |event_types: &[&str]| {
+        let event_types: Vec<String> = event_types.iter().map(|it| (*it).to_owned()).collect();
+        test.second().set_event_types("q", &event_types).await
+    };
+    assert_eq!(set(&["C"]).await.unwrap().unwrap(), ["A", "B.*"]);
+    worker.ack(claim.claim_id, None).await.unwrap();
+    let nothing: [Vec<usize>; 0] = [];
+    assert_eq!(places_of(&worker.claim(9).await, &events), nothing);
+    assert_eq!(test.first().subscriber("q").await.unwrap().position, sequence(&events[2]));
+    let events = test.append_types(&["A", "C"]).await;
+    assert_eq!(worker.places_of_each(&events).await, [2]);
+    assert_eq!(set(&[]).await.unwrap().unwrap(), ["C"]);
+    let events = test.append_types(&["A"]).await;
+    assert_eq!(worker.places_of_each(&events).await, [1]);
+    assert_eq!(set(&["*"]).await.unwrap(), None);
+    invalid("a type that is not one", set(&["a\nb"]).await);
+}
+
 pub(crate) async fn only_a_shared_subscriber_takes_some_types(test: &TestSubscribers) {
     for mode in [SubscriberMode::Exclusive, SubscriberMode::Partitioned { partitions: 2 }] {
         let config = SubscriberConfig { mode, ..taking(&["A"]) };

@@ -1,7 +1,9 @@
 //! Why a handler could not handle an event.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
+use std::iter::successors;
 
 use super::StateError;
 
@@ -27,8 +29,9 @@ pub struct HandlerError {
     kind: Kind,
 }
 
+/// What a failure means for the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     MayPass,
     Permanent,
     NotHandled,
@@ -52,9 +55,8 @@ impl HandlerError {
         HandlerError { source: reason.into().into(), kind: Kind::NotHandled }
     }
 
-    /// An error that may pass.
-    pub(crate) fn may_pass(source: Box<dyn Error + Send + Sync>) -> Self {
-        HandlerError { source, kind: Kind::MayPass }
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// What caused the error.
@@ -85,15 +87,20 @@ impl HandlerError {
 }
 
 /// Converts any error with `?`, and also boxed errors such as `anyhow::Error`. The chain of causes
-/// is kept.
-impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
+/// is kept. A [`StateError`] in the chain knows how the handler failed. Any other error may pass.
+impl<E: Into<Box<dyn Error + Send + Sync>> + 'static> From<E> for HandlerError {
     fn from(source: E) -> Self {
-        // Errors of states know how the handler failed.
-        match source.into().downcast::<StateError>() {
-            Ok(state) => state.into_handler_error(),
-            Err(source) => HandlerError::may_pass(source),
-        }
+        // As a boxed error, an `anyhow::Error` hides the error that it was made from.
+        let opaque = (&source as &dyn Any).downcast_ref::<anyhow::Error>().map(|error| kind_of(&**error));
+        let source = source.into();
+        let kind = opaque.unwrap_or_else(|| kind_of(&*source));
+        HandlerError { source, kind }
     }
+}
+
+fn kind_of(error: &(dyn Error + 'static)) -> Kind {
+    let state = successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref::<StateError>());
+    state.map_or(Kind::MayPass, StateError::kind)
 }
 
 impl fmt::Display for HandlerError {
@@ -105,5 +112,52 @@ impl fmt::Display for HandlerError {
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandlerError").field("kind", &self.kind).field("chain", &self.chain()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the cart is not there")]
+    struct Wrapped(#[source] StateError);
+
+    fn states() -> [(StateError, Kind); 4] {
+        [
+            (StateError::invalid("not a number"), Kind::Permanent),
+            (StateError::NotOwned("taken over".into()), Kind::NotHandled),
+            (StateError::from(HandlerError::permanent("no such cart")), Kind::Permanent),
+            (StateError::store("disk full"), Kind::MayPass),
+        ]
+    }
+
+    #[test]
+    fn an_error_of_a_state_says_how_the_handler_failed_whatever_is_around_it() {
+        let ways: [fn(StateError) -> HandlerError; 5] = [
+            HandlerError::from,
+            |state| anyhow::Error::from(state).into(),
+            |state| Err::<(), _>(state).context("the first").context("the second").unwrap_err().into(),
+            |state| Wrapped(state).into(),
+            |state| anyhow::Error::from(Wrapped(state)).context("the first").into(),
+        ];
+        for (at, way) in ways.into_iter().enumerate() {
+            for (state, kind) in states() {
+                let text = state.to_string();
+                let error = way(state);
+                assert_eq!(error.kind(), kind, "way {at}: {error:?}");
+                assert_eq!(error.chain().last(), Some(&text), "way {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_errors_may_pass() {
+        let error = HandlerError::from(anyhow::anyhow!("the bank is closed").context("failed to charge"));
+        assert_eq!(error.kind(), Kind::MayPass);
+        assert_eq!(error.chain(), ["failed to charge", "the bank is closed"]);
+        assert_eq!(HandlerError::from("closed").kind(), Kind::MayPass);
     }
 }

@@ -3,10 +3,12 @@
 use std::error::Error;
 use std::fmt;
 
+use super::handler_error::Kind;
 use super::{HandlerError, SubscriberError};
 
 /// Why a state was not read or written. It is a [`std::error::Error`], so `?` works in a function
-/// that returns `anyhow::Result`. In a handler `?` works too: the handler fails as the error says.
+/// that returns `anyhow::Result`. In a handler `?` works too: the handler fails as the error says,
+/// also if the error comes in an `anyhow::Error` or as the cause of another error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StateError {
@@ -44,14 +46,13 @@ impl StateError {
         }
     }
 
-    /// The failure of a handler that met this error.
-    pub(crate) fn into_handler_error(self) -> HandlerError {
+    /// How a handler fails that meets this error.
+    pub(crate) fn kind(&self) -> Kind {
         match self {
-            StateError::Invalid(source) => HandlerError::permanent(source),
-            StateError::NotOwned(reason) => HandlerError::not_handled(reason),
-            StateError::Refused(error) => error,
-            StateError::Database(error) => HandlerError::may_pass(Box::new(error)),
-            StateError::Store(source) => HandlerError::may_pass(source),
+            StateError::Invalid(_) => Kind::Permanent,
+            StateError::NotOwned(_) => Kind::NotHandled,
+            StateError::Refused(error) => error.kind(),
+            StateError::Database(_) | StateError::Store(_) => Kind::MayPass,
         }
     }
 }

@@ -76,6 +76,26 @@ impl DeadLetters {
         })
     }
 
+    /// Records how the redelivery of a letter by a queue ended. If the letter was discarded, or failed
+    /// in another claim, in the meantime, it stays so.
+    pub(super) fn redelivered(
+        &mut self,
+        global_sequence: u64,
+        failure: Option<Attempt>,
+        term: u64,
+        now: DateTime<Utc>,
+    ) {
+        if self.is_redriving(global_sequence) {
+            self.redriven(global_sequence, failure, term, now);
+        }
+    }
+
+    /// Whether somebody asked to deliver the letter of an event again.
+    pub(super) fn is_redriving(&self, global_sequence: u64) -> bool {
+        let place = (global_sequence, Uuid::nil())..=(global_sequence, Uuid::max());
+        self.letters.range(place).any(|(_, letter)| letter.state == Redriving)
+    }
+
     /// The letters that somebody asked to deliver again.
     pub(super) fn redriving(&self) -> impl Iterator<Item = &DeadLetter> {
         self.letters.values().filter(|letter| letter.state == Redriving)

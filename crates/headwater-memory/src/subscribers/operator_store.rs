@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use headwater_core::names::check_event_type;
 use headwater_core::{AuditReport, DeadLetter, DeadLetterQuery, GroupInfo, OperatorStore, Sequence, SubscriberInfo};
 
-use super::{MemorySubscribers, Result, registry};
+use super::{MemorySubscribers, Result, queue_store, registry};
 
 #[async_trait]
 impl OperatorStore for MemorySubscribers {
@@ -35,6 +36,14 @@ impl OperatorStore for MemorySubscribers {
             (partition.paused, partition.pause_reason) = (paused, None);
         }
         Ok(())
+    }
+
+    async fn set_event_types(&self, subscriber_id: &str, event_types: &[String]) -> Result<Option<Vec<String>>> {
+        event_types.iter().try_for_each(|event_type| check_event_type(event_type))?;
+        let mut registry = self.registry();
+        let log = self.log.state();
+        let subscriber = registry.shared(subscriber_id)?;
+        Ok(queue_store::call(subscriber_id, subscriber, &log, self.now()).set_types(event_types))
     }
 
     async fn reset(&self, subscriber_id: &str, position: u64) -> Result<()> {

@@ -63,7 +63,7 @@ fn check_request(request: &ClaimRequest) -> Result<()> {
 }
 
 /// Calls a subscriber's queue.
-fn call<'a>(
+pub(super) fn call<'a>(
     subscriber_id: &'a str,
     subscriber: &'a mut Subscriber,
     log: &'a State,

@@ -6,8 +6,7 @@
 --             event
 --   in_tail   the highest sequence that is not in a sealed month; NULL: there is none
 -- For a namespace that shares its months, it takes one index lookup in each of `tables`, which hold
--- events of current months. For all others, see own_heads.
--- Raises, locks, writes: nothing.
+-- events of current months. For all others, see own_heads. Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.heads_query(granted int[], tables text[]) RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lookups text;

@@ -5,7 +5,7 @@
 -- already gets the attempts that it does not have yet. An event that comes again after a crash may
 -- find that it parked its own key. It must not wait behind itself, so a letter that is still open
 -- stays unchanged when it should be parked.
--- Raises: WH001, WH015, WH016. Locks: the rows that it writes. Writes: dead letters, the
+-- Raises: WH001, WH002, WH015, WH016. Locks: the rows that it writes. Writes: dead letters, the
 -- subscriber.
 CREATE OR REPLACE FUNCTION headwater.bury(
     namespace_id int, subscriber_id text, term bigint, sequences bigint[], event_ids uuid[], event_types text[],
@@ -18,6 +18,7 @@ DECLARE
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
     PERFORM headwater_private.require_in_log($1, u.sequence) FROM unnest($4) AS u(sequence);
+    PERFORM headwater_private.check_letters($13, $12);
     WITH fenced AS (
         UPDATE headwater_private.subscribers s SET letters_epoch = s.letters_epoch + 1
          WHERE s.namespace_id = $1 AND s.subscriber_id = $2 AND s.partition = $14 AND ($3::bigint IS NULL OR s.term = $3)

@@ -3,7 +3,7 @@
 -- Records that a dead letter was delivered again, only in its owner's term. `fenced` is 1 if the
 -- caller was the owner, and `tried` is 1 if the letter was still open. $5 is the attempt, if it
 -- failed: then what is being redriven behind it in a parked key waits again.
--- Raises: WH001, WH015. Locks: the rows that it writes. Writes: dead letters, the subscriber.
+-- Raises: WH001, WH002, WH015. Locks: the rows that it writes. Writes: dead letters, the subscriber.
 CREATE OR REPLACE FUNCTION headwater.redriven(
     namespace_id int, subscriber_id text, term bigint, global_sequence bigint, attempt text, error text,
     node text, partition int, caller headwater.caller DEFAULT current_user
@@ -11,6 +11,7 @@ CREATE OR REPLACE FUNCTION headwater.redriven(
 #variable_conflict use_column
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'consumer');
+    PERFORM headwater_private.check_letters(NULL, ARRAY['[' || $5 || ']']) WHERE $5 IS NOT NULL;
     RETURN QUERY
     WITH fenced AS (
         UPDATE headwater_private.subscribers s SET letters_epoch = s.letters_epoch + 1

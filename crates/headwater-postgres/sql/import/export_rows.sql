@@ -52,7 +52,8 @@ SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO'
       FROM ns JOIN headwater_private.settled_ahead a ON a.namespace_id = ns.namespace_id
      UNION ALL
     SELECT jsonb_build_object('kind', 'dead_letters', 'row', to_jsonb(d) - 'namespace_id' || jsonb_build_object('term', CASE WHEN d.term >= s.began_in_term THEN 1 ELSE 0 END)
-               || CASE WHEN s.mode = 'shared' AND d.state = 'redriving' THEN '{"state": "dead", "queued": false}' ELSE '{}'::jsonb END)::text
+               || CASE WHEN s.mode = 'shared' THEN '{"queued": false}' ELSE '{}'::jsonb END
+               || CASE WHEN s.mode = 'shared' AND d.state = 'redriving' THEN '{"state": "dead"}' ELSE '{}'::jsonb END)::text
       FROM ns JOIN headwater_private.dead_letters d ON d.namespace_id = ns.namespace_id
       LEFT JOIN headwater_private.subscribers s ON s.namespace_id = d.namespace_id AND s.subscriber_id = d.subscriber_id AND s.partition = 0
      UNION ALL

@@ -12,6 +12,9 @@ CREATE OR REPLACE FUNCTION headwater.import_letters(
 BEGIN
     PERFORM headwater_private.authorize($1, caller, 'admin');
     PERFORM headwater_private.check_name('subscriber_id', s.id, 255) FROM (SELECT DISTINCT s.id FROM unnest($2) AS s(id)) s;
+    PERFORM headwater_private.check_letters(NULL, $5);
+    PERFORM headwater_private.check_time('created_at', t.created_at), headwater_private.check_time('updated_at', t.updated_at)
+       FROM unnest($6, $7) AS t(created_at, updated_at);
     WITH found AS MATERIALIZED (
         SELECT e AS event, e.event_id FROM headwater.find_events($1, $3) e
     ), letters AS MATERIALIZED (

@@ -7,14 +7,13 @@
 -- Per event: request (NULL: all are request 1), event_id, event_type, data and so on. An array may
 -- be NULL when no event has a value there. `write` names the event's row in the write arrays (NULL:
 -- an event without a stream). `write_offset` is the event's place among the batch's events of that
--- stream, from 1.
--- Per write (one per request and stream): write_request, write_stream, write_count (events),
--- write_expected:
+-- stream, from 1. Per write (one per request and stream): write_request, write_stream, write_count
+-- (events), write_expected:
 --     NULL any version, 0 no stream, -1 the stream exists, n exactly version n.
 -- `notify`: wake readers from within this transaction, unless the namespace has switched that off.
 -- `patience_ms`: give up (55P03) after waiting this long for a lock; NULL: use the session's own
--- lock_timeout.
--- Several requests may write to one stream only if each expects any version and has no other write.
+-- lock_timeout. Several requests may write to one stream only if each expects any version and has
+-- no other write.
 --
 -- Returns:
 -- - sequences, aligned with the events; NULL: the event's request failed
@@ -32,8 +31,7 @@
 -- transaction writes the number it reached and its transaction id. The second append marks the row
 -- as open. From then on the last number is the sequence of the last event, which is a lookup at the
 -- end of an index, and the row stays unchanged. At commit a deferred trigger writes the number and
--- closes the row (close_counter).
--- Why no number is handed out twice, and none is left out:
+-- closes the row (close_counter). Why no number is handed out twice, and none is left out:
 --   1. In committed data, the row is closed and exact. So trimming, deleting or moving events later
 --      does not matter: no other transaction looks at them. (If triggers were switched off, the row
 --      stays open, and the next append looks up the last event.)

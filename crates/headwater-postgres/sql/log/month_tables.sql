@@ -11,8 +11,7 @@
 --
 -- A table of a past month never loses a row: it is replaced as a whole by another table, and then
 -- dropped. So a table that an older snapshot chose either has all its rows or no longer exists,
--- which is an error (42P01) and never a hole in the log.
--- Raises, locks, writes: nothing.
+-- which is an error (42P01) and never a hole in the log. Raises, locks, writes: nothing.
 CREATE OR REPLACE FUNCTION headwater_private.month_tables(
     namespace_id int, first_sequence bigint DEFAULT NULL, last_sequence bigint DEFAULT NULL, from_at timestamptz DEFAULT NULL,
     until_at timestamptz DEFAULT NULL

@@ -2,8 +2,8 @@
 -- Records for operators that an instance works on these queues, and how many events per second it
 -- handles of each. The instance counts as a worker until the lease is over. The function writes if
 -- less than two thirds of the lease are left, or if the rate has changed by more than a fifth. When
--- it writes, it also deletes workers whose lease has been over for an hour. Returns which of the
--- queues are paused.
+-- it writes, it also deletes workers whose lease has been over for an hour. A rate is 0 to 1e9, and
+-- is cut to that: monitors add up the rates. Returns which of the queues are paused.
 -- Raises: WH001, WH002, WH015. Locks: only the rows that it writes. Writes: queue_workers.
 CREATE OR REPLACE FUNCTION headwater.attend_queues(
     namespace_id int, node text, incarnation uuid, subscriber_ids text[], rates double precision[], lease_ms bigint,
@@ -24,10 +24,10 @@ BEGIN
         over := at + make_interval(secs => attend_queues.lease_ms / 1000.0);
         INSERT INTO headwater_private.queue_workers AS w (namespace_id, subscriber_id, incarnation, node, seen_until, rate)
         SELECT s.namespace_id, s.subscriber_id, attend_queues.incarnation, attend_queues.node, over, a.rate
-          FROM (SELECT i.subscriber_id, max(greatest(coalesce(i.rate, 0), 0)) AS rate
+          FROM (SELECT i.subscriber_id, max(least(greatest(coalesce(nullif(i.rate, 'NaN'), 0), 0), 1e9)) AS rate
                   FROM unnest(attend_queues.subscriber_ids, attend_queues.rates) AS i(subscriber_id, rate) GROUP BY i.subscriber_id) a
           JOIN headwater_private.subscribers s ON s.namespace_id = $1 AND s.subscriber_id = a.subscriber_id AND s.partition = 0
-         WHERE s.mode = 'shared' AND a.rate < 'infinity'
+         WHERE s.mode = 'shared'
            AND NOT EXISTS (SELECT FROM headwater_private.queue_workers w
                             WHERE w.namespace_id = s.namespace_id AND w.subscriber_id = s.subscriber_id AND w.incarnation = attend_queues.incarnation
                               AND w.seen_until >= at + (over - at) * 2 / 3 AND abs(w.rate - a.rate) <= greatest(w.rate, a.rate) / 5)

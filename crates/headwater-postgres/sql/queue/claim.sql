@@ -14,8 +14,8 @@
 --   max_attempts   an event that fails after this many deliveries is not delivered again: it
 --                  becomes a dead letter
 --   acks           claims that are done: they are acked before anything else, all or none
---   per_claim      at most how many new events one claim holds, so that several claims can be
---                  worked on side by side (NULL: all of them)
+--   per_claim      at most how many events one claim holds, so that several claims can be worked on
+--                  side by side (NULL: all of them)
 --   max_scan       about how many events the call may look through (NULL: all)
 --   with_events    false: returns one row per claim, with NULL in the columns of the event. Read
 --                  the events with headwater.read_claims after the commit: then other workers claim

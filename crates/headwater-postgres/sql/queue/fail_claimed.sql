@@ -1,7 +1,7 @@
 -- headwater_private.fail_claimed(claim, failed, due_at, error)
 -- Records that events of a claim failed. They are delivered again from due_at on. If this was the
--- last attempt, they become dead letters. A redriven letter is dead again. Events that the log no
--- longer has are left out. The caller holds the queue's lock, and takes the events out of the
+-- last attempt, they become dead letters. A redriven letter is dead again, unless something else
+-- happened to it in the meantime. Events that the log no longer has are left out. The caller holds the queue's lock, and takes the events out of the
 -- claim.
 -- Raises: nothing. Locks: letters. Writes: retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.fail_claimed(claim headwater_private.claims, failed bigint[], due_at timestamptz, error text)
@@ -15,6 +15,9 @@ BEGIN
                updated_at = clock_timestamp()
          WHERE d.namespace_id = claim.namespace_id AND d.subscriber_id = claim.subscriber_id AND d.global_sequence = ANY (failed)
            AND d.state = 'redriving';
+        UPDATE headwater_private.dead_letters d SET queued = false
+         WHERE d.namespace_id = claim.namespace_id AND d.subscriber_id = claim.subscriber_id AND d.global_sequence = ANY (failed)
+           AND d.queued;
     ELSIF claim.attempts < claim.max_attempts THEN
         INSERT INTO headwater_private.retries (namespace_id, subscriber_id, number, sequences, event_types, attempts, failures, due_at, of_letter, suspect,
                                        uncounted)
@@ -25,6 +28,7 @@ BEGIN
                   FROM headwater_private.claimed_events(claim.namespace_id, failed[1], failed[cardinality(failed)], NULL, failed) e) f
          WHERE f.sequences IS NOT NULL;
     ELSE
+        -- If this event is also being delivered as a redriven letter, the letter stays queued.
         INSERT INTO headwater_private.dead_letters AS d (namespace_id, subscriber_id, global_sequence, event_id, event_type, order_key, state,
                                                  parks_key, error, node, attempts, event, term, created_at, updated_at)
         SELECT s.namespace_id, s.subscriber_id, e.global_sequence, e.event_id, e.event_type,
@@ -34,7 +38,7 @@ BEGIN
          CROSS JOIN headwater_private.claimed_events(claim.namespace_id, failed[1], failed[cardinality(failed)], NULL, failed) e
          WHERE s.namespace_id = claim.namespace_id AND s.subscriber_id = claim.subscriber_id AND s.partition = 0
         ON CONFLICT (namespace_id, subscriber_id, global_sequence, event_id) DO UPDATE
-           SET state = 'dead', queued = false, reason = NULL, error = excluded.error, node = excluded.node,
+           SET state = 'dead', reason = NULL, error = excluded.error, node = excluded.node,
                attempts = d.attempts || excluded.attempts, term = excluded.term, updated_at = excluded.updated_at;
     END IF;
 END

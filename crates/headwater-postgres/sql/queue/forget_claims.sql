@@ -12,7 +12,7 @@ BEGIN
     DELETE FROM headwater_private.retries r
      WHERE r.namespace_id = forget_claims.namespace_id AND r.subscriber_id = forget_claims.subscriber_id;
     UPDATE headwater_private.dead_letters d SET queued = false
-     WHERE d.namespace_id = forget_claims.namespace_id AND d.subscriber_id = forget_claims.subscriber_id AND d.state = 'redriving' AND d.queued;
+     WHERE d.namespace_id = forget_claims.namespace_id AND d.subscriber_id = forget_claims.subscriber_id AND d.queued;
     IF FOUND THEN
         UPDATE headwater_private.subscribers s SET letters_epoch = s.letters_epoch + 1
          WHERE s.namespace_id = forget_claims.namespace_id AND s.subscriber_id = forget_claims.subscriber_id AND s.partition = 0;

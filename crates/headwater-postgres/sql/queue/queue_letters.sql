@@ -1,6 +1,8 @@
 -- headwater_private.queue_letters(namespace_id, subscriber_id, moment)
 -- Turns redriven dead letters of a shared subscriber into retries that are due at once. Returns
 -- whether there may be more of them. The caller holds the queue's lock.
+-- A letter is marked as queued while it is in a claim or a retry, whatever its state: so it is never
+-- delivered twice at the same time. Whoever takes it out of there takes the mark away.
 -- Raises: nothing. Locks: the subscriber, letters. Writes: retries, the letters, and in the
 -- subscriber that they were looked at.
 CREATE OR REPLACE FUNCTION headwater_private.queue_letters(namespace_id int, subscriber_id text, moment timestamptz)

@@ -32,8 +32,9 @@ $$;
 -- The subscribers with one partition, of all namespaces, and where their queues stand if they are
 -- shared. There is one view for both, so a query for all subscribers reads the table once. The view
 -- joins sets: a lookup per queue costs ten times as much for ten thousand queues, and the rows of
--- one namespace are found by index either way. The newest claim carries the state, as in
--- headwater_private.queue_states.
+-- one namespace are found by index either way. So it adds up rows of all namespaces before the
+-- caller's are chosen: no value that a tenant can write may make a sum fail. The newest claim
+-- carries the state, as in headwater_private.queue_states.
 CREATE OR REPLACE VIEW headwater_private.places AS
 SELECT s.namespace_id, s.subscriber_id, s.mode,
        CASE s.mode WHEN 'shared'
@@ -52,7 +53,8 @@ SELECT s.namespace_id, s.subscriber_id, s.mode,
                FROM headwater_private.claims c ORDER BY c.namespace_id DESC, c.subscriber_id DESC, c.number DESC) c
          ON c.namespace_id = s.namespace_id AND c.subscriber_id = s.subscriber_id
   LEFT JOIN (SELECT c.namespace_id, c.subscriber_id, min(coalesce(c.sequences[1], c.first_sequence)) FILTER (WHERE NOT c.of_letter) AS lowest,
-                    count(*) AS claims, sum(coalesce(cardinality(c.sequences), c.last_sequence - c.first_sequence + 1))::bigint AS events,
+                    count(*) AS claims,
+                    least(sum(coalesce(cardinality(c.sequences), c.last_sequence - c.first_sequence + 1)), 9223372036854775807)::bigint AS events,
                     array_agg(DISTINCT c.worker) AS workers
                FROM headwater_private.claims c WHERE NOT c.done GROUP BY c.namespace_id, c.subscriber_id) held
          ON held.namespace_id = s.namespace_id AND held.subscriber_id = s.subscriber_id

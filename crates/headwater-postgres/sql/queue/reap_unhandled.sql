@@ -27,6 +27,8 @@ CREATE OR REPLACE FUNCTION headwater.reap_unhandled(
 DECLARE
     ns         headwater_private.namespaces := headwater_private.open_namespace(reap_unhandled.namespace, caller, 'consumer');
     at         timestamptz := clock_timestamp();
+    -- The types that the queue takes (NULL: all types).
+    takes      text[];
     waiting    text[];
     doomed     text[];
     -- The doomed types that some node handles, alive or not, and those that a live node names.
@@ -43,6 +45,8 @@ BEGIN
     PERFORM headwater_private.check_interval('grace', reap_unhandled.grace, '0', '1000 years', 'grace is an interval from 0 to 1000 years');
     PERFORM headwater_private.check_max_events(reap_unhandled.max_events);
     PERFORM headwater_private.lock_queue(ns.namespace_id, reap_unhandled.subscriber_id);
+    SELECT s.event_types INTO takes FROM headwater_private.subscribers s
+     WHERE s.namespace_id = ns.namespace_id AND s.subscriber_id = reap_unhandled.subscriber_id AND s.partition = 0;
     waiting := ARRAY(
         SELECT w.event_type
           FROM (SELECT o.event_type
@@ -51,7 +55,9 @@ BEGIN
                  UNION
                 SELECT t.event_type FROM headwater_private.retries r, unnest(r.event_types) AS t(event_type)
                  WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = reap_unhandled.subscriber_id AND r.due_at <= at) w
-         WHERE NOT EXISTS (SELECT FROM headwater_private.nodes n
+         -- What the queue does not take, it settles itself.
+         WHERE (takes IS NULL OR headwater_private.matches_pattern(w.event_type, takes))
+           AND NOT EXISTS (SELECT FROM headwater_private.nodes n
                             WHERE n.namespace_id = ns.namespace_id AND n.stopped_at IS NULL
                               AND n.last_heartbeat >= at - 3 * n.heartbeat_every
                               AND headwater_private.matches_pattern(w.event_type, coalesce(n.handled_types, n.event_types))));

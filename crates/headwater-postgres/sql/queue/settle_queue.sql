@@ -6,23 +6,19 @@
 -- that appear in a gap are left to claims. The caller holds the queue's lock.
 -- Returns how many sequences the frontier has passed, how many events became dead letters, and
 -- whether another step may do more.
--- Raises: WH006. Locks: claims. Writes: claims, retries, dead letters.
+-- Raises: WH006. Locks: letters. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.settle_queue(
     ns headwater_private.namespaces, subscriber_id text, max_scan bigint, OUT settled bigint, OUT letters bigint, OUT more boolean
 ) LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    most    constant int := 1000;
     queue   record;
     newest  record;
     q       headwater_private.queue_state;
     moment  timestamptz;
     likes   text[];
-    gone    text[];
-    made    headwater_private.claims[] := '{}';
-    claim   headwater_private.claims;
+    safe    bigint;
     step    record;
-    ended   boolean;
 BEGIN
     settled := 0;
     letters := 0;
@@ -37,18 +33,14 @@ BEGIN
     SELECT n.number, n.done, n.state INTO newest FROM headwater_private.queue_states n
      WHERE n.namespace_id = ns.namespace_id AND n.subscriber_id = settle_queue.subscriber_id;
     q := newest.state;
-    ended := coalesce(newest.done, false);
     moment := greatest(clock_timestamp(), q.moment, q.expired_from, q.due_from);
-    gone := ARRAY(SELECT DISTINCT t.event_type FROM headwater_private.retries r, unnest(r.event_types) AS t(event_type)
-                   WHERE r.namespace_id = ns.namespace_id AND r.subscriber_id = settle_queue.subscriber_id AND r.due_at <= moment
-                     AND NOT headwater_private.matches_pattern(t.event_type, queue.takes));
-    IF gone <> '{}' OR q.gaps <> '{}' THEN
-        claim := headwater_private.new_claim(ns.namespace_id, settle_queue.subscriber_id, NULL, 1, moment + interval '1 minute');
-        step := headwater_private.tend_queue(ns.namespace, claim, newest.number, NULL, false, gone, NULL, queue.takes, true, moment, q, most);
-        q := step.q;
-        made := step.made;
-        ended := ended OR step.ended;
-        more := gone <> '{}' AND step.room <= 0;
+    SELECT r.letters, r.more INTO letters, more
+      FROM headwater_private.settle_retries(ns.namespace_id, settle_queue.subscriber_id, queue.takes, '-infinity', moment) r;
+    IF q.gaps <> '{}' THEN
+        -- Two statements, in this order: the second shows everything that committed before the
+        -- horizon was read.
+        SELECT h.horizon INTO safe FROM headwater_private.horizon_of(ns.namespace_id) h;
+        q := headwater_private.close_gaps(ns.namespace_id, safe, queue.takes, q);
     END IF;
     IF position('*' IN array_to_string(queue.takes, '')) > 0 THEN
         likes := headwater_private.as_likes(queue.takes);
@@ -62,22 +54,11 @@ BEGIN
         q.frontier := step.first_sequence - 1;
     END IF;
     settled := greatest(q.frontier - (newest.state).frontier, 0);
-    IF cardinality(made) > 0 THEN
-        q.last_visible_at := greatest(q.last_visible_at, moment + interval '1 minute');
-    END IF;
-    IF cardinality(made) > 0
-       OR (q.frontier, q.gaps, q.open, q.skipped)
-          IS DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open, (newest.state).skipped) THEN
-        -- The next claim looks again for what this step has looked for.
+    IF (q.frontier, q.gaps, q.open) IS DISTINCT FROM ((newest.state).frontier, (newest.state).gaps, (newest.state).open) THEN
+        -- The next claim looks again for what has expired or is due.
         q.look_at := '-infinity';
         q.moment := moment;
-        PERFORM headwater_private.save_queue(ns.namespace_id, settle_queue.subscriber_id, newest.number, ended, made, q);
+        PERFORM headwater_private.save_queue(ns.namespace_id, settle_queue.subscriber_id, newest.number, coalesce(newest.done, false), '{}', q);
     END IF;
-    FOREACH claim IN ARRAY made LOOP
-        letters := letters + cardinality(claim.sequences);
-        claim.suspect := false;
-        PERFORM headwater_private.fail_claimed(claim, claim.sequences, moment, 'the queue does not take events of this type any more');
-        PERFORM headwater_private.end_claim(claim);
-    END LOOP;
 END
 $$;

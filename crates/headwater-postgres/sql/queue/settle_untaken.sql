@@ -6,8 +6,10 @@
 -- An event that a worker had before, and that the queue no longer takes, becomes a dead letter. A
 -- letter that is being redriven is dead again. If another session has locked a queue, that queue is
 -- left out, because claims settle everything that they pass. headwater.maintain does the same.
--- Returns one row per queue that does not take all types: how many sequences it passed (about
--- max_scan at most), how many events became dead letters, and whether another call may do more.
+-- Claims wait for the end of the caller's transaction. So a call looks through about max_scan
+-- events, in all queues together (NULL: all), beginning with the queue that is furthest behind.
+-- Returns one row per queue that does not take all types: how many sequences it passed, how many
+-- events became dead letters, and whether another call may do more.
 -- Raises: WH001, WH002, WH006. Locks: the queues. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater.settle_untaken(
     namespace text, only_subscriber text DEFAULT NULL, max_scan bigint DEFAULT 100000, caller headwater.caller DEFAULT current_user

@@ -71,9 +71,8 @@ BEGIN
         END IF;
     END IF;
     -- This is the lock of lock_queue. The next statement has a new snapshot, which shows everything
-    -- that others have claimed.
-    -- tail_after: events after it are in the table of current months. If the namespace has storage
-    -- of its own, none of its events are.
+    -- that others have claimed. tail_after: events after it are in the table of current months. If
+    -- the namespace has storage of its own, none of its events are.
     SELECT n.namespace_id, CASE n.storage WHEN 'own' THEN 9223372036854775807 ELSE n.tail_after END AS tail_after, n.tail_from, s.paused,
            s.letters_epoch > s.letters_checked AS letters INTO queue
       FROM headwater_private.namespaces n
@@ -143,9 +142,9 @@ BEGIN
     visible := moment + take_claims.visibility;
     IF care THEN
         one := headwater_private.new_claim(namespace_id, take_claims.subscriber_id, take_claims.worker, take_claims.max_attempts, visible);
-        room := CASE WHEN queue.paused THEN 0 ELSE least(room, size) END;
+        room := CASE WHEN queue.paused THEN 0 ELSE room END;
         step := headwater_private.tend_queue(take_claims.namespace, one, newest.number, take_claims.acks, queue.letters, take_claims.types,
-                                             take_claims.likes, takes, take_claims.together, moment, q, room);
+                                             take_claims.likes, takes, take_claims.together, size, moment, q, room);
         q := step.q;
         room := step.room;
         made := step.made;

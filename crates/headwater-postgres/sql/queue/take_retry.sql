@@ -1,10 +1,10 @@
 -- headwater_private.take_retry(retry, one, types, likes, room, taken)
 -- Takes up to `room` events of a retry for a claim, which is made like `one` and returned. It takes
 -- events of `types`, or of types like one of `likes` if that is not NULL. Both NULL: of all types.
--- The rest of the retry stays. Events that the log no longer has, and letters that were discarded
--- in the meantime, are dropped. `taken` says whether the claim has events. The caller holds the
--- queue's lock.
--- Raises, locks: nothing. Writes: the retry.
+-- The rest of the retry stays. Events that the log no longer has are dropped, and so are letters
+-- that were discarded, or that failed in another claim, in the meantime. `taken` says whether the
+-- claim has events. The caller holds the queue's lock.
+-- Raises: nothing. Locks: letters. Writes: the retry, letters.
 CREATE OR REPLACE FUNCTION headwater_private.take_retry(
     retry headwater_private.retries, INOUT one headwater_private.claims, types text[], likes text[], room int, OUT taken boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -13,6 +13,11 @@ DECLARE
     left_      bigint[];
     left_types text[];
 BEGIN
+    IF retry.of_letter THEN
+        UPDATE headwater_private.dead_letters d SET queued = false
+         WHERE d.namespace_id = retry.namespace_id AND d.subscriber_id = retry.subscriber_id
+           AND d.global_sequence = ANY (retry.sequences) AND d.queued AND d.state <> 'redriving';
+    END IF;
     WITH present AS (
         SELECT e.global_sequence, e.event_type, w.wanted,
                row_number() OVER (PARTITION BY w.wanted ORDER BY e.global_sequence) <= room AND w.wanted AS is_taken
@@ -23,7 +28,7 @@ BEGIN
          WHERE NOT retry.of_letter OR EXISTS (
                 SELECT FROM headwater_private.dead_letters d
                  WHERE d.namespace_id = retry.namespace_id AND d.subscriber_id = retry.subscriber_id
-                   AND d.global_sequence = e.global_sequence AND d.state = 'redriving')
+                   AND d.global_sequence = e.global_sequence AND d.queued)
     )
     SELECT coalesce(array_agg(p.global_sequence ORDER BY p.global_sequence) FILTER (WHERE p.is_taken), '{}'),
            array_agg(p.global_sequence ORDER BY p.global_sequence) FILTER (WHERE NOT p.is_taken),

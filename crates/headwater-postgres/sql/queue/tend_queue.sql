@@ -1,5 +1,5 @@
 -- headwater_private.tend_queue(namespace, one, newest, acks, letters, types, likes, takes,
--- together, moment, q, room, made, ended)
+-- together, size, moment, q, room, made, ended)
 -- Does what a claim has to do before it takes events from the log. It acks claims. If there is
 -- room, it also takes back what has expired, queues letters, closes gaps, and makes claims, like
 -- `one`, of events that are to be delivered again and are due. It takes events of `types`, or of
@@ -9,16 +9,19 @@
 -- A suspect is an event whose worker was lost. It is handed out alone, and a worker has only one
 -- suspect at a time. If this worker is lost too, we know which event it had begun, and the loss
 -- counts as an attempt only for that event.
+-- An event that is due and has a type that the queue no longer takes becomes a dead letter: no
+-- claim would ever take it.
 --   together  suspects are handed out like all other events, for a caller that does not handle them
 --   takes     the types that the queue takes (NULL: all types): an event of another type that was
 --             in a gap is settled
+--   size      at most how many events one claim holds
 --   newest    the number of the claim that carries the queue's state
 --   ended     nothing of that claim is left to do
 -- The caller holds the queue's lock.
 -- Raises: WH006, WH014. Locks: claims. Writes: claims, retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.tend_queue(
     namespace text, one headwater_private.claims, newest bigint, acks uuid[], letters boolean, types text[], likes text[], takes text[], together boolean,
-    moment timestamptz, INOUT q headwater_private.queue_state, INOUT room int, OUT made headwater_private.claims[], OUT ended boolean
+    size int, moment timestamptz, INOUT q headwater_private.queue_state, INOUT room int, OUT made headwater_private.claims[], OUT ended boolean
 ) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     any_type   constant boolean := types IS NULL AND likes IS NULL;
@@ -27,7 +30,8 @@ DECLARE
     step       record;
     due        record;
     retry      headwater_private.retries;
-    tried      boolean;
+    -- How many retries are still to be tried.
+    untried    int;
     before     bigint[];
     safe       bigint;
 BEGIN
@@ -46,7 +50,7 @@ BEGIN
                  WHERE c.subscriber_id || '/' || c.namespace_id::text = queue_key
                    AND c.visible_at >= q.expired_from AND c.visible_at <= moment
                    AND NOT (c.done AND c.number = tend_queue.newest)
-                 ORDER BY c.visible_at, c.number LIMIT 100) e;
+                 ORDER BY c.visible_at, c.number + 0 LIMIT 100) e;
         -- If the page is full, there may be more.
         IF coalesce(cardinality(candidates), 0) < 100 THEN
             q.expired_from := moment;
@@ -88,7 +92,7 @@ BEGIN
         END IF;
         IF room > 0 AND (due.others OR due.suspects AND together) THEN
             LOOP
-                tried := false;
+                untried := room;
                 FOR retry IN SELECT r.* FROM headwater_private.retries r
                               WHERE r.subscriber_id || '/' || r.namespace_id::text = queue_key
                                 AND r.suspect IN (false, together)
@@ -98,20 +102,24 @@ BEGIN
                               ORDER BY r.due_at, r.number LIMIT room
                 LOOP
                     EXIT WHEN room <= 0;
-                    tried := true;
+                    untried := untried - 1;
                     step := headwater_private.take_retry(retry, one, types, likes, room);
                     CONTINUE WHEN NOT step.taken;
-                    made := made || step.one;
+                    made := made || CASE WHEN cardinality((step.one).sequences) <= size THEN ARRAY[step.one]
+                                         ELSE headwater_private.split_claim(step.one, (step.one).sequences, true, NULL, NULL, NULL, false, size) END;
                     room := room - cardinality((step.one).sequences);
                 END LOOP;
-                -- All of these events are gone. There may be other retries.
-                EXIT WHEN NOT tried OR cardinality(made) > 0;
+                -- Some of these events are gone, so there is room left. There may be other retries.
+                EXIT WHEN room <= 0 OR untried > 0;
             END LOOP;
         END IF;
         -- The same candidates again: somebody has locked them.
         EXIT WHEN cardinality(made) > 0 OR NOT letters AND (q.expired_from >= moment OR candidates IS NOT DISTINCT FROM before);
         before := candidates;
     END LOOP;
+    IF takes IS NOT NULL AND room > 0 AND (due.others OR due.suspects) THEN
+        PERFORM headwater_private.settle_retries(one.namespace_id, one.subscriber_id, tend_queue.takes, q.due_from, moment);
+    END IF;
     IF due.others OR due.suspects THEN
         q.due_from := least(headwater_private.next_due(queue_key, q.due_from), moment);
     ELSE

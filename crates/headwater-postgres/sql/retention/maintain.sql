@@ -6,6 +6,8 @@
 -- remain: trim these months (headwater.trim_month), and run the steps that headwater.drop_steps
 -- returns. Nodes do both, and so does `headwater months maintain`. `at` is for tests. It
 -- decides what is created and sealed only if the caller owns the tables.
+-- Claims from the queues that are settled wait for the end of the caller's transaction. So a call
+-- looks through about 100,000 events, in all queues together, and the next call continues.
 -- Raises: WH001, WH006. Locks, writes: see prepare_months, seal_past.
 CREATE OR REPLACE FUNCTION headwater.maintain(namespace text, at timestamptz DEFAULT clock_timestamp(), caller headwater.caller DEFAULT current_user)
 RETURNS TABLE (starts_at timestamptz, leaf text, due_at timestamptz, held_by text[]) LANGUAGE plpgsql

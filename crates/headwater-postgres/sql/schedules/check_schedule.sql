@@ -41,6 +41,8 @@ BEGIN
             jsonb_build_object('what', 'trigger', 'value', trigger), 'trigger is node or pg_cron');
     END IF;
     PERFORM headwater_private.check_timezone(timezone);
+    -- The clocks of the time zone, too, must show a year that every reader knows.
+    PERFORM headwater_private.check_time('local due_at', due_at AT TIME ZONE timezone AT TIME ZONE 'UTC');
     IF cron_expression IS NOT NULL THEN
         PERFORM headwater_private.cron_fields(cron_expression);
     END IF;

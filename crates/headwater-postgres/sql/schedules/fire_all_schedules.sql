@@ -28,10 +28,14 @@ BEGIN
             fired := fired + r.fired;
             failed := failed + r.failed;
             next_due_in := least(next_due_in, r.next_due_in);
-        EXCEPTION WHEN lock_not_available THEN
-            -- Somebody's open transaction holds up this namespace. The others need not wait with
-            -- it.
-            next_due_in := least(next_due_in, interval '1 second');
+        EXCEPTION
+            WHEN lock_not_available THEN
+                -- Somebody's open transaction holds up this namespace. The others need not wait
+                -- with it.
+                next_due_in := least(next_due_in, interval '1 second');
+            WHEN SQLSTATE 'WH001' THEN
+                -- It was dropped or renamed in the meantime.
+                NULL;
         END;
         PERFORM set_config('lock_timeout', timeout, true);
         -- Everything that was fired waits for the commit. What is left goes out with the next call,

@@ -1,2 +1,2 @@
 -- Lists the next due times of a cron expression, as the clocks of a time zone show them.
-SELECT local_time FROM headwater.next_runs($1, $2, $3, $4)
+SELECT due_at, local_time FROM headwater.next_runs($1, $2, $3, $4)

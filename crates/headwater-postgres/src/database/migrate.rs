@@ -75,8 +75,7 @@ impl Database {
     }
 
     /// Identifies the schema that this build migrates to: builds with the same tables and functions
-    /// have the same
-    /// fingerprint, in hexadecimal digits.
+    /// have the same fingerprint, in hexadecimal digits.
     pub fn schema_fingerprint() -> String {
         checksum(sql::MIGRATIONS.iter().chain(sql::FUNCTIONS).map(|(_, text)| *text))
     }

@@ -57,6 +57,7 @@ pub(super) async fn redriven(
     fence: &Fence,
     global_sequence: u64,
     failure: Option<&Attempt>,
+    of_handler: bool,
 ) -> Result<bool> {
     let failure = failure.map(storable_attempt);
     let error = failure.as_ref().map(|attempt| attempt.errors.first().cloned().unwrap_or_default());
@@ -70,9 +71,11 @@ pub(super) async fn redriven(
         .bind(failure.as_ref().map(|attempt| attempt.node.as_str()))
         .bind(int(fence.partition))
         .bind(fence.history.map(History::id))
-        .fetch_one(&mut *conn)
+        .bind(of_handler)
+        .fetch_optional(&mut *conn)
         .await
         .map_err(subscriber_error)?;
+    let Some(row) = row else { return Ok(false) };
     written(conn, namespace_id, fence, row.get("fenced")).await?;
     Ok(row.get::<i64, _>("tried") > 0)
 }

@@ -75,6 +75,18 @@ pub(super) async fn attend_alone(
     run(conn, statement).await.map(drop)
 }
 
+pub(super) async fn set_event_types(
+    conn: &mut PgConnection,
+    namespace: &str,
+    subscriber_id: &str,
+    event_types: &[String],
+) -> Result<Option<Vec<String>>> {
+    let event_types = (!event_types.is_empty()).then_some(event_types);
+    let statement =
+        sqlx::query_scalar(sql::queue::SET_EVENT_TYPES).bind(namespace).bind(subscriber_id).bind(event_types);
+    statement.fetch_one(conn).await.map_err(subscriber_error)
+}
+
 pub(super) async fn set_paused(
     conn: &mut PgConnection,
     namespace: &str,

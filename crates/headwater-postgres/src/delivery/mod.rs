@@ -86,19 +86,21 @@ impl PgSubscribers {
     }
 
     /// Moves the checkpoint as [`advance`](headwater_core::ProgressStore::advance) does, in a
-    /// transaction of the caller: effects and checkpoint commit together or not at all. It waits
+    /// handler's transaction: effects and checkpoint commit together or not at all. It waits
     /// for a takeover in progress, and is fenced by it. It moves the checkpoint only from
     /// `from_position` and `from_gaps`: the same move a second time is fenced, since the first may
-    /// have been committed after all. After an error, roll back.
+    /// have been committed after all. It is fenced too if the transaction is not the one that
+    /// [`begin`](PgSubscribers::begin) made. After an error, roll back.
     pub async fn advance_in(&self, conn: &mut PgConnection, fence: &Fence, advance: &Advance) -> Result<()> {
         in_time(self.database(), checkpoint::advance_in(conn, self.id(), fence, advance)).await
     }
 
-    /// Notes, in a transaction of the caller, that these events (in order) are settled ahead of the
+    /// Notes, in a handler's transaction, that these events (in order) are settled ahead of the
     /// checkpoint. `from` is the checkpoint's position and ledger. An owner that
     /// [loads](headwater_core::ProgressStore::load) the checkpoint does not handle these events
     /// again. For bundles, when there are too many of them to rewrite the ledger for each. The same
-    /// note a second time is fenced. After an error, roll back.
+    /// note a second time is fenced, and so is one outside the transaction that
+    /// [`begin`](PgSubscribers::begin) made. After an error, roll back.
     pub async fn settle_ahead_in(
         &self,
         conn: &mut PgConnection,
@@ -122,8 +124,9 @@ impl PgSubscribers {
     }
 
     /// Ends a redrive as [`redriven`](headwater_core::ProgressStore::redriven) does, in a
-    /// transaction of the caller. It is fenced if the letter is closed already, for example by an
-    /// earlier transaction that was committed after all. After an error, roll back.
+    /// handler's transaction. It is fenced if the letter is closed already, for example by an
+    /// earlier transaction that was committed after all, and outside the transaction that
+    /// [`begin`](PgSubscribers::begin) made. After an error, roll back.
     pub async fn redriven_in(
         &self,
         conn: &mut PgConnection,
@@ -131,7 +134,8 @@ impl PgSubscribers {
         global_sequence: u64,
         failure: Option<&Attempt>,
     ) -> Result<()> {
-        match in_time(self.database(), dead_letters::redriven(conn, self.id(), fence, global_sequence, failure)).await?
+        match in_time(self.database(), dead_letters::redriven(conn, self.id(), fence, global_sequence, failure, true))
+            .await?
         {
             true => Ok(()),
             false => Err(SubscriberError::Fenced(fence.subscriber_id.clone())),

@@ -28,6 +28,10 @@ impl OperatorStore for PgSubscribers {
         calling!(self.inner.database, conn => groups::resize(conn, self.namespace(), subscriber_id, partitions))
     }
 
+    async fn set_event_types(&self, subscriber_id: &str, event_types: &[String]) -> Result<Option<Vec<String>>> {
+        calling!(self.inner.database, conn => manage::set_event_types(conn, self.namespace(), subscriber_id, event_types))
+    }
+
     async fn set_paused(&self, subscriber_id: &str, paused: bool) -> Result<()> {
         calling!(self.inner.database, conn => manage::set_paused(conn, self.namespace(), subscriber_id, paused))
     }

@@ -39,7 +39,7 @@ impl ProgressStore for PgSubscribers {
 
     async fn redriven(&self, fence: &Fence, global_sequence: u64, failure: Option<Attempt>) -> Result<()> {
         calling!(self.inner.database, conn =>
-            dead_letters::redriven(conn, self.id(), fence, global_sequence, failure.as_ref()))
+            dead_letters::redriven(conn, self.id(), fence, global_sequence, failure.as_ref(), false))
         .map(drop)
     }
 

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use headwater_core::SubscriberError;
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
 use super::{PgSubscribers, Result, no_answer};
-use crate::database::error::subscriber_error;
+use crate::database::error::{fault, subscriber_error};
 use crate::database::transaction_pooler;
 use crate::sql;
 
@@ -52,14 +53,16 @@ impl PgSubscribers {
         _ = tokio::time::timeout(self.inner.database.call_timeout, rollback).await;
     }
 
-    /// Commits. After an error, it is unknown whether the transaction was committed.
+    /// Commits. After an error that may be retried, it is unknown whether the transaction was
+    /// committed. Any other error is one that the server raised, such as that of a deferred
+    /// constraint: then it was not.
     pub async fn commit(&self, mut tx: Transaction<'static, Postgres>) -> Result<()> {
         let commit = async {
             self.inner.database.forget_statements(&mut tx).await?;
             tx.commit().await
         };
         match tokio::time::timeout(self.inner.database.call_timeout, commit).await {
-            Ok(result) => result.map_err(subscriber_error),
+            Ok(result) => result.map_err(|error| SubscriberError::Unavailable(fault(error))),
             Err(_) => Err(no_answer(self.inner.database.call_timeout)),
         }
     }

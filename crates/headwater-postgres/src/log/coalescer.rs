@@ -6,8 +6,7 @@
 //! when that is worth a commit of its own: see [`JOIN_EVENTS`].
 //!
 //! Who has authority: the database. A caller is answered only with what the server said after the
-//! commit.
-//! What failing calls do:
+//! commit. What failing calls do:
 //! - A conflict is part of the server's answer, and fails only its own caller.
 //! - Any other error of a batch (a bad payload, events stored already, a stream whose row another
 //!   transaction holds) sends each of its appends alone, on connections of the pool, so that the

@@ -119,7 +119,19 @@ impl PgQueue {
     /// together or not at all. An event that was settled before is also an error, so that the same
     /// transaction has no effects a second time. After an error, roll back.
     pub async fn ack_in(&self, conn: &mut PgConnection, claim_id: Uuid, sequences: Option<&[u64]>) -> Result<()> {
-        in_time(&self.inner.database, settle::ack_once(conn, &self.inner, claim_id, sequences)).await
+        in_time(&self.inner.database, settle::ack_once(conn, &self.inner, claim_id, sequences, false)).await
+    }
+
+    /// Acks as [`ack_in`](PgQueue::ack_in) does, in the transaction of a handler. If that is not
+    /// the one that [`begin`](crate::PgSubscribers::begin) made, it does nothing, and the claim
+    /// counts as lost.
+    pub async fn ack_handled_in(
+        &self,
+        conn: &mut PgConnection,
+        claim_id: Uuid,
+        sequences: Option<&[u64]>,
+    ) -> Result<()> {
+        in_time(&self.inner.database, settle::ack_once(conn, &self.inner, claim_id, sequences, true)).await
     }
 
     /// Hands back as [`nack`](PgQueue::nack) does, in a transaction of the caller. Nobody else

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use headwater_core::SubscriberError;
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
@@ -22,14 +23,20 @@ pub(super) async fn ack(
     run(conn, statement(sql::queue::ACK_CLAIM, queue, claim_id, transaction).bind(some_of(sequences)?)).await
 }
 
-/// Acks in a transaction of the caller. An event that was settled before is an error.
+/// Acks in a transaction of the caller, or of a handler. An event that was settled before is an
+/// error, and so is an ack of a handler that has ended its transaction.
 pub(super) async fn ack_once(
     conn: &mut PgConnection,
     queue: &Inner,
     claim_id: Uuid,
     sequences: Option<&[u64]>,
+    of_handler: bool,
 ) -> Result<()> {
-    run(conn, of_claim(sqlx::query(sql::queue::ACK_ONCE), queue, claim_id).bind(some_of(sequences)?)).await
+    let statement = of_claim(sqlx::query(sql::queue::ACK_ONCE), queue, claim_id).bind(some_of(sequences)?);
+    match statement.bind(of_handler).execute(conn).await.map_err(subscriber_error)?.rows_affected() {
+        0 => Err(SubscriberError::ClaimLost(format!("claim {claim_id}: its handler ended the transaction"))),
+        _ => Ok(()),
+    }
 }
 
 pub(super) async fn extend(

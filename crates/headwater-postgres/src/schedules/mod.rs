@@ -8,7 +8,7 @@ pub(crate) mod due;
 
 use std::time::Duration;
 
-use chrono::{DateTime, FixedOffset, Utc};
+use chrono::{DateTime, FixedOffset, Offset, Utc};
 use headwater_core::{MissedRuns, RunOutcome, Schedule, ScheduleError, ScheduleRun, ScheduleState, StreamId, Task};
 use sqlx::Row;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
@@ -41,7 +41,7 @@ impl Database {
         let statement =
             || sqlx::query(sql::schedules::NEXT_RUNS).bind(cron).bind(timezone).bind(after).bind(int(count));
         let rows = call(self, RETRY_PREVIEW, statement).await?;
-        read(&rows, |row| zoned(row.try_get("local_time")?))
+        read(&rows, |row| zoned(row, "due_at", "local_time"))
     }
 }
 
@@ -154,8 +154,28 @@ fn read<T>(rows: &[PgRow], one: impl Fn(&PgRow) -> std::result::Result<T, sqlx::
     rows.iter().map(one).collect::<std::result::Result<_, _>>().map_err(schedule_error)
 }
 
-fn zoned(text: &str) -> std::result::Result<DateTime<FixedOffset>, sqlx::Error> {
-    DateTime::parse_from_rfc3339(text).map_err(|error| sqlx::Error::Decode(Box::new(error)))
+/// Reads a moment as the clocks of a time zone show it. `local` is the column with that text, of
+/// which only the offset from UTC is taken: the clocks may show a year that RFC 3339 does not know,
+/// and one schedule must not break the list of all.
+fn zoned(row: &PgRow, moment: &str, local: &str) -> std::result::Result<DateTime<FixedOffset>, sqlx::Error> {
+    Ok(at_offset(row.try_get(moment)?, row.try_get(local)?))
+}
+
+fn zoned_or_null(
+    row: &PgRow,
+    moment: &str,
+    local: &str,
+) -> std::result::Result<Option<DateTime<FixedOffset>>, sqlx::Error> {
+    let (moment, local): (Option<_>, Option<_>) = (row.try_get(moment)?, row.try_get(local)?);
+    Ok(moment.zip(local).map(|(moment, local)| at_offset(moment, local)))
+}
+
+fn at_offset(moment: DateTime<Utc>, local: &str) -> DateTime<FixedOffset> {
+    /// The length of an offset, such as +02:00.
+    const OFFSET: usize = 6;
+    let offset = local.len().checked_sub(OFFSET).and_then(|at| local.get(at..));
+    let offset = offset.and_then(|offset| offset.parse().ok());
+    moment.with_timezone(&offset.unwrap_or_else(|| Utc.fix()))
 }
 
 fn unknown(what: &str, value: &str) -> sqlx::Error {
@@ -191,8 +211,8 @@ fn schedule(row: &PgRow) -> std::result::Result<Schedule, sqlx::Error> {
         },
         pg_cron: row.try_get::<&str, _>("trigger")? == "pg_cron",
         job_id: row.try_get("job_id")?,
-        next_due_at: row.try_get::<Option<&str>, _>("next_due_local")?.map(zoned).transpose()?,
-        last_due_at: row.try_get::<Option<&str>, _>("last_due_local")?.map(zoned).transpose()?,
+        next_due_at: zoned_or_null(row, "next_due_at", "next_due_local")?,
+        last_due_at: zoned_or_null(row, "last_due_at", "last_due_local")?,
         failures: count(row, "failures")?,
         error: row.try_get("error")?,
         created_at: row.try_get("created_at")?,
@@ -202,7 +222,7 @@ fn schedule(row: &PgRow) -> std::result::Result<Schedule, sqlx::Error> {
 
 fn run(row: &PgRow) -> std::result::Result<ScheduleRun, sqlx::Error> {
     Ok(ScheduleRun {
-        due_at: zoned(row.try_get("due_local")?)?,
+        due_at: zoned(row, "due_at", "due_local")?,
         outcome: match row.try_get("outcome")? {
             "fired" => RunOutcome::Fired,
             "skipped" => RunOutcome::Skipped,
@@ -217,4 +237,20 @@ fn run(row: &PgRow) -> std::result::Result<ScheduleRun, sqlx::Error> {
         attempts: count(row, "attempts")?,
         error: row.try_get("error")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_no_other_reader_knows_is_read() {
+        let at = |moment: &str, local| at_offset(moment.parse().unwrap(), local).to_string();
+        assert_eq!(at("2026-03-29T01:00:00Z", "2026-03-29T03:00:00+02:00"), "2026-03-29 03:00:00 +02:00");
+        assert_eq!(at("9999-12-31T23:59:59Z", "10000-01-01T13:59:59+14:00"), "+10000-01-01 13:59:59 +14:00");
+        assert_eq!(at("0001-01-01T00:00:00Z", "0001-12-31T19:00:00-05:00"), "0000-12-31 19:00:00 -05:00");
+        for unknown in ["", "+", "é+2:00", "tomorrow"] {
+            assert_eq!(at("2026-03-29T01:00:00Z", unknown), "2026-03-29 01:00:00 +00:00");
+        }
+    }
 }

@@ -210,17 +210,24 @@ async fn a_new_owner_is_told_of_what_waits() {
     assert_eq!((held.term, held.redrives), (Some(3), true));
 }
 
+/// Begins a transaction as the node does for a handler.
+const HANDLE: &str = "BEGIN; SET LOCAL headwater.handling = 'on'";
+
 #[tokio::test]
 async fn redriven_in_a_transaction_is_undone_with_it() {
     let (db, a, fence) = owner().await;
     a.store.bury(&fence, &[letter(4, "k", Dead, "x")]).await.unwrap();
     a.store.redrive(&all()).await.unwrap();
     let mut session = db.session().await;
-    run(&mut session, "BEGIN").await;
+    run(&mut session, HANDLE).await;
     a.store.redriven_in(&mut session, &fence, 4, None).await.unwrap();
     run(&mut session, "ROLLBACK").await;
     assert_eq!(states(&a).await, [(4, Redriving)]);
-    run(&mut session, "BEGIN").await;
+    // A handler has ended its transaction: this would be written at once.
+    let ended = a.store.redriven_in(&mut session, &fence, 4, None).await;
+    assert!(matches!(ended, Err(SubscriberError::Fenced(_))), "{ended:?}");
+    assert_eq!(states(&a).await, [(4, Redriving)]);
+    run(&mut session, HANDLE).await;
     a.store.redriven_in(&mut session, &fence, 4, None).await.unwrap();
     run(&mut session, "COMMIT").await;
     assert_eq!(states(&a).await, [(4, Redriven)]);
@@ -232,9 +239,9 @@ async fn a_redrive_with_effects_happens_once_however_slow_its_commit() {
     a.store.bury(&fence, &[letter(4, "k", Dead, "x")]).await.unwrap();
     a.store.redrive(&all()).await.unwrap();
     let (mut slow, mut again, mut session) = (db.session().await, db.session().await, db.session().await);
-    run(&mut slow, "BEGIN").await;
+    run(&mut slow, HANDLE).await;
     a.store.redriven_in(&mut slow, &fence, 4, None).await.unwrap();
-    run(&mut again, "BEGIN").await;
+    run(&mut again, HANDLE).await;
     let pid = pid(&mut again).await;
     let second = tokio::spawn({
         let (store, fence) = (a.store.clone(), fence.clone());
@@ -244,8 +251,10 @@ async fn a_redrive_with_effects_happens_once_however_slow_its_commit() {
     run(&mut slow, "COMMIT").await;
     let fenced = |result: Result<(), SubscriberError>| assert!(matches!(result, Err(SubscriberError::Fenced(_))));
     fenced(second.await.unwrap());
+    run(&mut session, HANDLE).await;
     fenced(a.store.redriven_in(&mut session, &fence, 4, Some(&attempt("y"))).await);
     fenced(a.store.redriven_in(&mut session, &fence, 5, None).await);
+    run(&mut session, "ROLLBACK").await;
     // Without effects, the same again is nothing new.
     a.store.redriven(&fence, 4, None).await.unwrap();
     assert_eq!(states(&a).await, [(4, Redriven)]);

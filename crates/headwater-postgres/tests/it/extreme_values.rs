@@ -50,6 +50,10 @@ async fn what_nobody_could_read_is_not_stored() {
         "SELECT headwater.emit_at('shop', 'A', 'infinity')",
         "SELECT headwater.schedule('shop', 'x', 'A', due_at => 'infinity')",
         "SELECT headwater.schedule('shop', 'x', 'A', '0 2 * * *', starts_at => '-infinity')",
+        "SELECT headwater.schedule('shop', 'x', 'A', due_at => '9999-12-31 23:59:59+00', timezone => 'Pacific/Kiritimati')",
+        "SELECT headwater.schedule('shop', 'x', 'A', due_at => '0001-01-01 00:00:00+00', timezone => 'America/New_York')",
+        "SELECT headwater.schedule('shop', 'x', 'A', '@daily', starts_at => '9999-12-31 23:00:00+00', timezone => 'Asia/Tokyo')",
+        "SELECT headwater.schedule('shop', 'x', 'A', '@yearly', starts_at => '9999-12-31 00:00:00+00', timezone => 'Asia/Tokyo')",
         "SELECT headwater.alter_namespace('shop', retention => '178000000 years')",
         "SELECT headwater.alter_namespace('shop', retention => '5800000 years -2087999700 days')",
         "SELECT headwater.create_namespace('other', retention => '1001 years')",
@@ -101,5 +105,7 @@ async fn at_their_limits_all_works() {
     .unwrap();
     // The year 10000 begins in Tokyo before it does in UTC.
     assert_eq!(last, ["9998-01-01T00:00:00+09:00", "9999-01-01T00:00:00+09:00", "10000-01-01T00:00:00+09:00"]);
+    let runs = db.database.next_runs("0 0 1 1 *", "Asia/Tokyo", "9997-06-01T00:00:00Z".parse().ok(), 5).await.unwrap();
+    assert_eq!(runs.last().unwrap().to_string(), "+10000-01-01 00:00:00 +09:00");
     assert!(db.database.diagnose(&DoctorOptions::default()).await.is_ok());
 }

@@ -123,3 +123,25 @@ async fn states_are_listed_and_read_by_who_was_granted_their_namespace() {
         db.drop_role(role).await;
     }
 }
+
+/// What a namespace has in it, from before there was a check or by a server of another version,
+/// must not keep the others from being listed.
+#[tokio::test]
+async fn no_time_of_a_schedule_breaks_the_list_of_all() {
+    let db = two().await;
+    run(
+        &mut db.session().await,
+        "UPDATE headwater_private.schedules
+            SET cron_expression = NULL, due_at = '9999-12-31 23:59:59+00', next_due_at = '9999-12-31 23:59:59+00',
+                last_due_at = '0001-01-01 00:00:00+00', timezone = CASE name WHEN 'x' THEN 'Pacific/Kiritimati' ELSE 'America/New_York' END",
+    )
+    .await;
+    let schedules = db.database.schedules_of_all().await.unwrap();
+    let times = |at: usize| {
+        let (_, schedule) = &schedules[at];
+        (schedule.next_due_at.unwrap().to_string(), schedule.last_due_at.unwrap().to_utc().to_string())
+    };
+    assert_eq!(times(0), ("+10000-01-01 13:59:59 +14:00".into(), "0001-01-01 00:00:00 UTC".into()));
+    assert_eq!(times(1), ("9999-12-31 18:59:59 -05:00".into(), "0001-01-01 00:00:00 UTC".into()));
+    assert_eq!(schedules.len(), 4);
+}

@@ -37,7 +37,7 @@ SELECT headwater.begin_event(1, 'reader', k.reader_term, 0, '01900000-0000-7000-
 SELECT headwater.begin_history();
 SELECT headwater.begin_maintenance(1, '1 minute');
 SELECT headwater.begin_turn(1, 'reader', k.reader_term, 0, true) FROM public.known k;
-SELECT headwater.bury(1, 'reader', k.reader_term, ARRAY(SELECT k.first + i FROM generate_series(1, $n$) i), array_fill(k.claim_id, ARRAY[$n$]), array_fill('A'::text, ARRAY[$n$]), array_fill('k'::text, ARRAY[$n$]), array_fill('dead'::text, ARRAY[$n$]), array_fill(false, ARRAY[$n$]), array_fill('no'::text, ARRAY[$n$]), array_fill('n'::text, ARRAY[$n$]), array_fill('[]'::text, ARRAY[$n$]), array_fill('{}'::text, ARRAY[$n$]), 0) FROM public.known k;
+SELECT headwater.bury(1, 'reader', k.reader_term, ARRAY(SELECT k.first + i FROM generate_series(1, $n$) i), array_fill(k.claim_id, ARRAY[$n$]), array_fill('A'::text, ARRAY[$n$]), array_fill('k'::text, ARRAY[$n$]), array_fill('dead'::text, ARRAY[$n$]), array_fill(false, ARRAY[$n$]), array_fill('no'::text, ARRAY[$n$]), array_fill('n'::text, ARRAY[$n$]), array_fill('[]'::text, ARRAY[$n$]), array_fill('{"id": "01900000-0000-7000-8000-000000000001", "event_type": "A", "schema_version": 1, "global_sequence": 1, "created_at": "2026-01-01T00:00:00Z", "recorded_at": "2026-01-01T00:00:00Z"}'::text, ARRAY[$n$]), 0) FROM public.known k;
 SELECT headwater.cancel_due('shop', '01900000-0000-7000-8000-000000010000');
 SELECT headwater.cdc_begin('shop', k.slot, k.slot_term, '1', 1) FROM public.known k;
 SELECT headwater.cdc_caught_up('shop', k.slot_term, true) FROM public.known k;
@@ -257,8 +257,7 @@ SELECT * FROM headwater.partition_lag;
 SELECT * FROM headwater.queue_metrics;
 SELECT * FROM headwater.subscriber_lag;
 
--- grows: months, beside
--- locks: 128
+-- grows: months, beside locks: 128
 SELECT headwater.faults('shop');
 -- before: UPDATE headwater_private.namespaces SET retention = '28 days' WHERE namespace = 'shop'
 SELECT headwater.trim_month('shop', m.starts_at, allow_loss => true) FROM (SELECT m.starts_at FROM headwater_private.months m WHERE m.namespace_id = 1 ORDER BY 1 LIMIT 1) m;

@@ -9,6 +9,7 @@ use headwater_core::{
     SubscriberError, SubscriberMode,
 };
 use headwater_postgres::PgQueue;
+use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 const NOW: Duration = Duration::ZERO;
@@ -221,6 +222,20 @@ async fn fewer_events_than_were_handed_back_leave_the_rest() {
 }
 
 #[tokio::test]
+async fn a_claim_gets_all_that_it_asks_for_in_small_claims_while_there_are_retries() {
+    let shop = Shop::open(6).await;
+    let first = shop.claim(3).await.remove(0);
+    shop.queue.nack(first.claim_id, None, NOW, "again").await.unwrap();
+    let claims = shop.claim_with(ClaimRequest { max_events: 5, per_claim: Some(2), ..request() }).await;
+    assert_eq!(delivered(&claims), [vec![1, 2], vec![3], vec![4, 5]]);
+    assert_eq!(claims.iter().map(|claim| claim.redelivery_count).collect::<Vec<_>>(), [1, 1, 0]);
+    shop.queue.nack(claims[1].claim_id, None, LATER, "later").await.unwrap();
+    shop.queue.nack(claims[2].claim_id, None, NOW, "again").await.unwrap();
+    let claims = shop.claim_with(ClaimRequest { max_events: 100, per_claim: Some(1), ..request() }).await;
+    assert_eq!(delivered(&claims), [[4], [5], [6]]);
+}
+
+#[tokio::test]
 async fn after_its_last_attempt_an_event_is_a_dead_letter() {
     let mut shop = Shop::open(2).await;
     let twice = || ClaimRequest { max_attempts: 2, ..request() };
@@ -410,6 +425,30 @@ async fn the_status_of_a_queue_is_looked_up() {
     .await
     .unwrap();
     assert_eq!(status, (2, 7, 2, 4, 1));
+}
+
+/// The views add up what all tenants wrote: no value may make that fail for the others.
+#[tokio::test]
+async fn no_rate_and_no_claim_makes_the_views_fail() {
+    let mut shop = Shop::open(4).await;
+    for (node, rate) in
+        [("a", "1.7e308"), ("b", "1.7e308"), ("c", "infinity"), ("d", "NaN"), ("e", "-1"), ("f", "NULL")]
+    {
+        let attend = format!(
+            "SELECT headwater.attend_queues(n.namespace_id, '{node}', gen_random_uuid(), '{{work}}', ARRAY['{rate}']::float8[], 60000)
+               FROM headwater_private.namespaces n"
+        )
+        .replace("'NULL'", "NULL");
+        run(&mut shop.session, &attend).await;
+    }
+    assert_eq!((shop.claim(2).await.len(), shop.claim(2).await.len()), (1, 1));
+    run(&mut shop.session, "UPDATE headwater_private.claims SET last_sequence = 9223372036854775807").await;
+    for view in ["queue_metrics", "subscriber_lag"] {
+        let query = format!("SELECT in_flight, workers, rate FROM headwater.{view}");
+        let found: (i64, i64, f64) =
+            sqlx::query_as(AssertSqlSafe(query)).fetch_one(&mut shop.session).await.expect("the view must answer");
+        assert_eq!(found, (i64::MAX, 7, 3e9), "{view}");
+    }
 }
 
 #[tokio::test]

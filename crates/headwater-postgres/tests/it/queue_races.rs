@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::queue::{Shop, delivered, sequences};
+use crate::common::queue::{Shop, delivered, request, sequences};
 use crate::common::{pid, run, until_it_waits};
 use headwater_core::{DeadLetterQuery, OperatorStore, SubscriberError};
 use sqlx::AssertSqlSafe;
@@ -217,4 +217,26 @@ async fn a_claim_that_waited_for_a_swap_of_names_passes_no_open_gap() {
     got.extend(sqlx::query_scalar::<_, i64>(rest).fetch_all(&mut shop.session).await.unwrap());
     got.sort_unstable();
     assert_eq!(got, [2, 3], "the event that committed late comes too");
+}
+
+/// A claim that is under way while the tests' clock moves does not hide what is due by then.
+#[tokio::test]
+async fn time_that_passes_during_a_claim_passes_for_it_too() {
+    let mut shop = Shop::open(2).await;
+    let claim = shop.claim(1).await.remove(0);
+    shop.queue.nack(claim.claim_id, None, Duration::from_secs(3_600), "later").await.unwrap();
+    let mut claimer = shop.db.session().await;
+    run(&mut claimer, "BEGIN").await;
+    assert_eq!(delivered(&shop.queue.claim_in(&mut claimer, &request()).await.unwrap()), [[2]]);
+    let db = shop.db.clone();
+    let pass = tokio::spawn(async move { db.pass("shop", Duration::from_secs(7_200)).await });
+    while !pass.is_finished() && shop.number("SELECT count(*) FROM pg_locks WHERE NOT granted").await == 0 {
+        tokio::task::yield_now().await;
+    }
+    run(&mut claimer, "COMMIT").await;
+    pass.await.unwrap();
+    // The other claim has expired too, so its event comes alone.
+    let mut all = delivered(&shop.claim_each(1).await);
+    all.sort_unstable();
+    assert_eq!(all, [[1], [2]]);
 }

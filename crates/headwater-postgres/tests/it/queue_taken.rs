@@ -202,9 +202,8 @@ async fn what_is_taken_no_more_is_not_left_behind_and_what_a_worker_had_becomes_
     shop.queue.nack(held[0], None, std::time::Duration::ZERO, "no").await.unwrap();
     shop.queue.ack(held[1], None).await.unwrap();
     assert_eq!(drain(&mut shop).await, [1], "2 is no worker's");
-    assert_eq!(shop.position().await, 1, "but is not settled");
-    assert_eq!(settle(&mut shop).await, (0, 1));
-    assert_eq!(shop.position().await, 4);
+    assert_eq!(shop.position().await, 4, "the claim that found it settled it");
+    assert_eq!(settle(&mut shop).await, (0, 0));
     let letters = shop.store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
     assert_eq!(letters.iter().map(|letter| letter.global_sequence()).collect::<Vec<_>>(), [2]);
     assert!(letters[0].error().contains("does not take events of this type"), "{}", letters[0].error());
@@ -219,12 +218,52 @@ async fn a_letter_that_is_redriven_and_taken_no_more_is_dead_again() {
     let claim = shop.claim(1).await.remove(0);
     shop.queue.reject(claim.claim_id, None, "hopeless").await.unwrap();
     set(&shop, &["a"]).await;
-    assert_eq!(shop.store.redrive(&DeadLetterQuery::default()).await.unwrap(), 1);
-    assert_eq!(shop.claim(9).await, []);
-    assert_eq!(settle(&mut shop).await, (0, 1));
-    let letters = shop.store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
-    assert_eq!((letters.len(), letters[0].state.name()), (1, "dead"));
+    for attempts in 2..4 {
+        assert_eq!(shop.store.redrive(&DeadLetterQuery::default()).await.unwrap(), 1);
+        assert_eq!(shop.claim(9).await, []);
+        let letters = shop.store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
+        assert_eq!((letters.len(), letters[0].state.name(), letters[0].attempts.len()), (1, "dead", attempts));
+        assert!(letters[0].error().contains("does not take events of this type"), "{}", letters[0].error());
+        // If it stayed, the queue would never be idle, and each poll would look for it.
+        assert_eq!(shop.number("SELECT count(*) FROM headwater_private.retries").await, 0);
+    }
+    assert_eq!(settle(&mut shop).await, (0, 0));
     assert_eq!(drain(&mut shop).await, [0; 0]);
+}
+
+/// Without a claim, what a worker handed back is settled by maintenance.
+#[tokio::test]
+async fn maintenance_settles_what_was_handed_back_and_is_taken_no_more() {
+    let mut shop = shop(&["a", "b"]).await;
+    shop.emit(&["b", "a", "b"]).await;
+    let claim = shop.claim(3).await.remove(0);
+    shop.queue.nack(claim.claim_id, None, std::time::Duration::ZERO, "no").await.unwrap();
+    set(&shop, &["a"]).await;
+    assert_eq!(settle(&mut shop).await, (0, 2));
+    assert_eq!(settle(&mut shop).await, (0, 0));
+    let letters = shop.store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
+    assert_eq!(letters.iter().map(|letter| letter.global_sequence()).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(drain(&mut shop).await, [2]);
+    assert_eq!(shop.position().await, 3);
+}
+
+/// A type for which there is only such an event is not given up for its new events.
+#[tokio::test]
+async fn what_is_taken_no_more_is_not_given_up_as_unhandled() {
+    let mut shop = shop(&["a", "b"]).await;
+    shop.emit(&["b"]).await;
+    let claim = shop.claim(1).await.remove(0);
+    shop.queue.nack(claim.claim_id, None, std::time::Duration::ZERO, "no").await.unwrap();
+    set(&shop, &["a"]).await;
+    let producer = "SELECT headwater.emit('shop', 'b', headers => '{\"producer_node_id\": \"n\"}')";
+    run(&mut shop.session, producer).await;
+    let reap = "SELECT letters FROM headwater.reap_unhandled('shop', '0', 'work')";
+    assert_eq!(shop.number(reap).await, 0);
+    assert_eq!(drain(&mut shop).await, [0; 0]);
+    let letters = shop.store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
+    assert_eq!(letters.iter().map(|letter| letter.global_sequence()).collect::<Vec<_>>(), [1]);
+    assert!(letters[0].error().contains("does not take events of this type"), "{}", letters[0].error());
+    assert_eq!(shop.position().await, 2);
 }
 
 #[tokio::test]
@@ -346,6 +385,48 @@ async fn maintenance_leaves_a_queue_that_is_claimed_from_to_the_claim() {
     run(&mut claimer, "ROLLBACK").await;
     assert_eq!(settle(&mut shop).await, (1, 0));
     assert_eq!(drain(&mut shop).await, [2]);
+}
+
+/// A queue that another session is making is locked by it, though its row cannot be seen yet.
+#[tokio::test]
+async fn maintenance_leaves_a_queue_that_is_being_made() {
+    let mut shop = shop(&["a"]).await;
+    shop.emit(&["x"]).await;
+    run(&mut shop.session, "DELETE FROM headwater_private.queues").await;
+    let mut claimer = shop.db.session().await;
+    run(&mut claimer, "BEGIN").await;
+    assert_eq!(shop.queue.claim_in(&mut claimer, &request()).await.unwrap(), []);
+    run(&mut shop.session, "SET statement_timeout = '10s'").await;
+    assert_eq!(shop.number("SELECT count(*) FROM headwater.settle_untaken('shop')").await, 0, "it does not wait");
+    run(&mut claimer, "ROLLBACK").await;
+    assert_eq!(settle(&mut shop).await, (1, 0));
+}
+
+/// Its claims would wait until the call has settled the others.
+#[tokio::test]
+async fn a_step_of_maintenance_that_has_done_enough_locks_no_other_queue() {
+    let mut shop = shop(&["a"]).await;
+    let other = SubscriberConfig { subscriber_id: "other".into(), ..taking(&["a"]) };
+    shop.store.register(&other).await.unwrap();
+    run(&mut shop.session, "SELECT headwater.emit('shop', 'x') FROM generate_series(1, 3000)").await;
+    shop.emit(&["a"]).await;
+    let step = "SELECT subscriber_id, settled > 0, more FROM headwater.settle_untaken('shop', max_scan => 500)";
+    let mut keeper = shop.db.session().await;
+    run(&mut keeper, "BEGIN").await;
+    let done: Vec<(String, bool, bool)> = sqlx::query_as(step).fetch_all(&mut keeper).await.unwrap();
+    assert_eq!(done, [("other".into(), true, true), ("work".into(), false, true)]);
+    let mut claimer = shop.db.session().await;
+    run(&mut claimer, "SET statement_timeout = '10s'").await;
+    assert_eq!(delivered(&shop.queue.claim_in(&mut claimer, &request()).await.unwrap()), [[3001]]);
+    run(&mut keeper, "ROLLBACK").await;
+    // The queue that is furthest behind has its turn, and all is done after some steps.
+    let mut steps = 0;
+    while shop.number("SELECT count(*) FROM headwater.settle_untaken('shop', max_scan => 500) WHERE more").await > 0 {
+        steps += 1;
+        assert!(steps < 20);
+    }
+    let there = "SELECT min(frontier) FROM headwater.queue_status('shop')";
+    assert_eq!((shop.number(there).await, steps > 0), (3000, true));
 }
 
 #[tokio::test]

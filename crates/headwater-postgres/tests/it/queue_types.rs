@@ -345,8 +345,8 @@ async fn a_claim_without_its_events_is_read_later() {
 }
 
 /// A claim that has looked far and found nothing answers a row without a claim, which can be acked,
-/// handed back and extended like any other: so a
-/// call that does both at once is not rolled back, and the next one looks on.
+/// handed back and extended like any other: so a call that does both at once is not rolled back,
+/// and the next one looks on.
 #[tokio::test]
 async fn what_found_nothing_can_be_acked() {
     let mut shop = Shop::open(0).await;

@@ -1,6 +1,5 @@
 //! A process that registers under the id of another one gets what that one had claimed at once, and
-//! whoever was replaced settles nothing of it. Two sessions,
-//! explicit steps.
+//! whoever was replaced settles nothing of it. Two sessions, explicit steps.
 
 use std::time::Duration;
 

@@ -157,6 +157,11 @@ async fn a_transaction_goes_on_from_the_ledger_of_a_reset() {
     a.store.reset("totals", 7).await.unwrap();
     assert_eq!(stands(&a).await, (7, vec![(2, 3), (5, 6)]));
     let late = from(late(7, 2, [(3, 3), (5, 6)]), 7, [(2, 3), (5, 6)]);
+    // Outside the transaction of a handler, nothing is written.
+    let alone = a.store.advance_in(&mut session, &none, &late).await;
+    assert!(matches!(alone, Err(SubscriberError::Fenced(_))), "{alone:?}");
+    run(&mut session, "BEGIN; SET LOCAL headwater.handling = 'on'").await;
     a.store.advance_in(&mut session, &none, &late).await.unwrap();
+    run(&mut session, "COMMIT").await;
     clean(&a, 1).await;
 }

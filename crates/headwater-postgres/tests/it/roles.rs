@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{emit, raw, run, sqlstate_of};
+use crate::common::{emit, pid, raw, run, sqlstate_of, until_it_waits};
 use headwater_core::{
     AdminError, Append, AppendError, EventLog, ExpectedVersion, LogQuery, NamespaceConfig, Ordering, ReadError,
 };
@@ -592,6 +592,66 @@ async fn a_log_is_refused_not_empty_once_the_grant_is_taken_back() {
     db.database.grant("shop", &role.name, GrantKind::Consumer).await.unwrap();
     assert_eq!(log.log_page(&LogQuery::after(0)).await.unwrap().events.len(), 1);
     log.close().await;
+    end(&db, role).await;
+}
+
+/// The role holds the lock of its queue and does nothing more: that must not keep the grant alive,
+/// or hold up grants of others.
+#[tokio::test]
+async fn a_claim_that_is_open_holds_up_no_revocation_and_no_grant() {
+    let db = two().await;
+    let (role, other) = (granted(&db, "shop", GrantKind::Consumer).await, db.role().await);
+    // So that its functions can still be called.
+    db.database.grant("bank", &role.name, GrantKind::Producer).await.unwrap();
+    let mut owner = db.session().await;
+    run(&mut owner, "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared')").await;
+    run(&mut owner, "SELECT headwater.emit('shop', 'A') FROM generate_series(1, 10)").await;
+    let mut session = role.session().await;
+    run(&mut session, "BEGIN").await;
+    run(&mut session, "SELECT headwater.claim('shop', 'work', 5)").await;
+
+    run(&mut owner, "SET statement_timeout = '10s'").await;
+    let revoke = format!("SELECT headwater.revoke_role('shop', '{}')", role.name);
+    let revoked: i64 = sqlx::query_scalar(AssertSqlSafe(revoke)).fetch_one(&mut owner).await.unwrap();
+    assert_eq!(revoked, 1);
+    run(&mut owner, &format!("SELECT headwater.grant_role('bank', '{}', 'producer')", other.name)).await;
+
+    assert_eq!(sqlstate_of(&mut session, "SELECT headwater.claim('shop', 'work', 5)").await, "WH001");
+    run(&mut session, "ROLLBACK").await;
+    // The queue is as it was: each event is claimed, in order.
+    let claim = "SELECT array_agg(global_sequence) FROM headwater.claim('shop', 'work', 20)";
+    let claimed: Vec<i64> = sqlx::query_scalar(claim).fetch_one(&mut owner).await.unwrap();
+    assert_eq!(claimed, (1..=10).collect::<Vec<_>>());
+    end(&db, role).await;
+    end(&db, other).await;
+}
+
+/// A claim that waits for its queue while its grant is taken back gets everything or nothing.
+#[tokio::test]
+async fn a_claim_across_a_revocation_sees_the_whole_log() {
+    let db = two().await;
+    let role = granted(&db, "shop", GrantKind::Consumer).await;
+    // So that its functions can still be called.
+    db.database.grant("bank", &role.name, GrantKind::Producer).await.unwrap();
+    let mut owner = db.session().await;
+    run(&mut owner, "SELECT headwater.register_subscriber('shop', 'work', mode => 'shared')").await;
+    run(&mut owner, "SELECT headwater.emit('shop', 'A') FROM generate_series(1, 10)").await;
+    let mut session = role.session().await;
+    let waiter = pid(&mut session).await;
+    let mut holder = db.session().await;
+    run(&mut holder, "BEGIN").await;
+    run(&mut holder, "SELECT headwater.claim('shop', 'work', 1)").await;
+    let waiting = tokio::spawn(async move {
+        let claim = "SELECT array_agg(global_sequence) FROM headwater.claim('shop', 'work', 20)";
+        sqlx::query_scalar::<_, Option<Vec<i64>>>(claim).fetch_one(&mut session).await
+    });
+    until_it_waits(&mut owner, waiter).await;
+    assert_eq!(db.database.revoke("shop", &role.name, None).await.unwrap(), 1);
+    run(&mut holder, "ROLLBACK").await;
+    match waiting.await.unwrap() {
+        Ok(claimed) => assert_eq!(claimed.unwrap(), (1..=10).collect::<Vec<_>>()),
+        Err(error) => assert_eq!(error.as_database_error().unwrap().code().unwrap(), "WH001"),
+    }
     end(&db, role).await;
 }
 

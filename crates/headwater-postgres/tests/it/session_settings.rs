@@ -140,8 +140,7 @@ async fn new_database(server: &Server, name: &str) -> PgConnection {
 }
 
 /// On a server of its own: a commit that notifies waits for a lock of the whole cluster, and a
-/// `lock_timeout` of 1 ms
-/// ends that wait where other tests notify too.
+/// `lock_timeout` of 1 ms ends that wait where other tests notify too.
 #[tokio::test]
 async fn every_answer_is_the_same_whatever_a_session_has_set_own_server() {
     let statements = statements();

@@ -2,8 +2,8 @@
 //! in one namespace.
 
 use crate::common::{emit, run, sqlstate_of};
-use headwater_core::{Append, EventLog, LogQuery};
-use headwater_postgres::{GrantKind, LogOptions};
+use headwater_core::{Append, DeadLetterQuery, EventLog, LogQuery, OperatorStore};
+use headwater_postgres::{GrantKind, LogOptions, PgSubscribers, SubscribersOptions};
 use headwater_testing::{TestDatabase, TestRole};
 use sqlx::{AssertSqlSafe, PgConnection};
 
@@ -502,13 +502,71 @@ async fn no_letter_of_an_event_beyond_the_head_is_kept() {
     let bury = |sequence: i64| {
         format!(
             "SELECT headwater.bury({id}, 's', NULL, ARRAY[{sequence}], ARRAY[headwater.uuid_v7()], ARRAY['A'], ARRAY['k'], ARRAY['dead'], ARRAY[false],
-                                   ARRAY['e'], ARRAY['n'], ARRAY['[]'], ARRAY['{{}}'], 0)"
+                                   ARRAY['e'], ARRAY['n'], ARRAY['[]'], ARRAY[(SELECT headwater_private.event_json(e)::text
+                                       FROM headwater_private.events e)], 0)"
         )
     };
     for sequence in [2, -1, i64::MAX] {
         assert_eq!(sqlstate_of(&mut session, &bury(sequence)).await, "WH016", "{sequence}");
     }
     run(&mut session, &bury(1)).await;
+}
+
+/// What one role stores is in the lists of all. Whoever lists letters must be able to read each.
+#[tokio::test]
+async fn no_letter_that_cannot_be_read_is_kept() {
+    let db = TestDatabase::create().await;
+    let log = db.log("shop").await;
+    let store = PgSubscribers::new(db.database.clone(), log.info().clone(), SubscribersOptions::default());
+    let mut session = db.session().await;
+    run(&mut session, "SELECT headwater.emit('shop', 'A'); SELECT headwater.register_subscriber('shop', 's')").await;
+    let id = log.info().id;
+    let bury = |attempts: &str, change: &str| {
+        format!(
+            "SELECT headwater.bury({id}, 's', NULL, ARRAY[1], ARRAY[e.event_id], ARRAY['A'], ARRAY['k'], ARRAY['dead'], ARRAY[false], ARRAY['e'],
+                                   ARRAY['n'], ARRAY['{attempts}'], ARRAY[(headwater_private.event_json(e) {change})::text], 0)
+               FROM headwater_private.events e"
+        )
+    };
+    let attempt = r#"{"at": "2026-01-01T00:00:00Z", "node": "n", "errors": ["e"]}"#;
+    for attempts in
+        ["{}", "[1]", r#"[{"at": "infinity", "node": "n", "errors": []}]"#, r#"[{"node": "n", "errors": []}]"#]
+    {
+        assert_eq!(sqlstate_of(&mut session, &bury(attempts, "")).await, "WH002", "{attempts}");
+    }
+    for change in [
+        "- 'id'",
+        "- 'event_type'",
+        "- 'recorded_at'",
+        r#"|| '{"global_sequence": -1}'"#,
+        r#"|| '{"global_sequence": 1.5}'"#,
+        r#"|| '{"schema_version": "1"}'"#,
+        r#"|| '{"created_at": "infinity"}'"#,
+        r#"|| '{"recorded_at": "2026-02-30T00:00:00Z"}'"#,
+        r#"|| '{"correlation_id": "x"}'"#,
+        r#"|| '{"headers": {"a": 1}}'"#,
+        r#"|| '{"key": 1}'"#,
+        r#"|| '{"other": 1}'"#,
+    ] {
+        assert_eq!(sqlstate_of(&mut session, &bury("[]", change)).await, "WH002", "{change}");
+    }
+    run(&mut session, &bury(&format!("[{attempt}]"), r#"|| '{"data": {"a": 1}, "key": "k"}'"#)).await;
+    let redriven = |attempt: &str| format!("SELECT headwater.redriven({id}, 's', NULL, 1, '{attempt}', 'e', 'n', 0)");
+    for attempt in ["1", "{}", r#"{"at": "x", "node": "n", "errors": []}"#] {
+        assert_eq!(sqlstate_of(&mut session, &redriven(attempt)).await, "WH002", "{attempt}");
+    }
+    run(&mut session, &redriven(attempt)).await;
+    let import = |attempts: &str, at: &str| {
+        format!(
+            "SELECT headwater.import_letters({id}, ARRAY['t'], ARRAY[e.event_id], ARRAY['e'], ARRAY['{attempts}'], ARRAY['{at}'::timestamptz],
+                                             ARRAY['{at}'::timestamptz]) FROM headwater_private.events e"
+        )
+    };
+    assert_eq!(sqlstate_of(&mut session, &import("[1]", "2026-01-01")).await, "WH002");
+    assert_eq!(sqlstate_of(&mut session, &import("[]", "infinity")).await, "WH002");
+    run(&mut session, &import(&format!("[{attempt}]"), "2026-01-01")).await;
+    let letters = store.dead_letters(&DeadLetterQuery::default()).await.unwrap();
+    assert_eq!(letters.iter().map(|letter| letter.attempts.len()).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[tokio::test]

@@ -217,6 +217,11 @@ impl NodeBuilder {
         self
     }
 
+    /// The plans of the subscriptions so far.
+    pub(in crate::node) fn plans(&self) -> &[SubscriptionPlan] {
+        &self.plans
+    }
+
     pub(in crate::node) fn add(&mut self, settings: Settings) -> Result<(), SubscriberError> {
         let surroundings = self.surroundings();
         let plan = settings.plan(&surroundings)?;

@@ -4,7 +4,7 @@
 use headwater_core::SubscriberError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Node, NodeBuilder};
+use super::{Life, Node, NodeBuilder};
 
 impl NodeBuilder {
     /// [Starts](NodeBuilder::start) the node and runs it until the process is told to end: see
@@ -20,7 +20,7 @@ impl Node {
     /// process should then end too: it stands by for the other process, and handles nothing as long
     /// as that one lives.
     pub async fn stopped(&self) -> Result<(), SubscriberError> {
-        let mut ended = self.ended.subscribe();
+        let mut life = self.life.subscribe();
         let replaced = async {
             match &self.registered {
                 Some(registered) => registered.heartbeat.until_replaced().await,
@@ -29,7 +29,7 @@ impl Node {
         };
         tokio::select! {
             // The sender is part of this node.
-            _ = ended.wait_for(|ended| *ended) => Ok(()),
+            _ = life.wait_for(|life| *life == Life::Ended) => Ok(()),
             () = replaced => Err(self.replaced()),
         }
     }

@@ -28,7 +28,7 @@ pub use headwater_postgres::PgNodes;
 
 pub use self::builder::{NodeBuilder, WakeUpSource};
 pub(crate) use self::lifecycle::host_name;
-use self::ownership::runners::{OwnedBy, RunnerSlot, Runners};
+use self::ownership::runners::{OwnedBy, RunnerSlot, Runners, until_ended};
 pub use crate::node::delivery::open_transaction::Transaction;
 use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::type_handlers::TypeHandlers;
@@ -61,11 +61,22 @@ pub struct Node {
     registered: Option<Registered>,
     events: Arc<TypeHandlers>,
     broadcasts: Arc<TypeHandlers>,
-    /// The builder, until the node is started.
-    plan: Mutex<Option<NodeBuilder>>,
+    /// The builder, until the node is started. Locked while what the node runs is being changed: by
+    /// [`Node::start`], [`Node::run`] or [`Node::stop`], each of which may take long.
+    plan: Arc<Mutex<Option<NodeBuilder>>>,
     running: OnceLock<Running>,
-    /// Whether the node was shut down.
-    ended: watch::Sender<bool>,
+    life: watch::Sender<Life>,
+    /// Whether the node has released everything and said that it ends. Locked while it does so.
+    retired: Mutex<bool>,
+}
+
+/// How far a node is on the way to its end. It only goes forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Life {
+    Open,
+    /// It is being shut down: it takes nothing more.
+    Ending,
+    Ended,
 }
 
 struct Registered {
@@ -79,7 +90,9 @@ struct Running {
     surroundings: Surroundings,
     listening: Option<WakeUps>,
     by_type: Option<ByType>,
-    tasks: Mutex<Option<Tasks>>,
+    tasks: std::sync::Mutex<Option<Tasks>>,
+    /// The task that stops a subscription: it goes on when its caller has gone away.
+    stopping: std::sync::Mutex<JoinSet<()>>,
     /// Whether the node follows the WAL through an inbox.
     has_inbox: bool,
     stop: watch::Sender<bool>,
@@ -215,19 +228,17 @@ impl Running {
         if let Some((log, interval)) = parts.maintaining {
             others.spawn(background::maintenance::maintain(log, interval));
         }
-        if let Some(interval) = parts.audit_every {
-            let ids: Vec<_> =
-                parts.subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
-            others.spawn(audit(parts.store.clone(), ids, interval));
-        }
         let runners = Arc::new(Runners::new(tail, parts.store, parts.postgres, parts.instance, heartbeat.clone()));
+        if let Some(interval) = parts.audit_every {
+            others.spawn(audit(runners.clone(), interval));
+        }
         if let Some((teller, found)) = telling {
             others.spawn(teller.tell(found, runners.kept.subscribe()));
         }
         if let Some(heartbeat) = heartbeat {
             others.spawn(async move { heartbeat.run().await });
         }
-        parts.subscriptions.into_iter().for_each(|subscription| runners.begin(&Arc::new(subscription)));
+        runners.begin(parts.subscriptions);
         let counted_at = tokio::time::Instant::now();
         let mut keeper = Keeper { runners: runners.clone(), lease: parts.lease, counted_at, lost: Default::default() };
         let keeper = tokio::spawn(async move {
@@ -240,9 +251,9 @@ impl Running {
             prepared,
             registering: std::sync::Mutex::default(),
         });
-        let tasks = Mutex::new(Some(Tasks { keeper, others }));
-        let surroundings = parts.surroundings;
-        Running { runners, surroundings, listening: parts.listening, by_type, tasks, has_inbox, stop }
+        let tasks = std::sync::Mutex::new(Some(Tasks { keeper, others }));
+        let (surroundings, listening) = (parts.surroundings, parts.listening);
+        Running { runners, surroundings, listening, by_type, tasks, stopping: Default::default(), has_inbox, stop }
     }
 
     /// Starts delivery to the handlers that were added by event type.
@@ -283,31 +294,61 @@ impl Node {
             registered: registered.map(|(log, heartbeat)| Registered { log, heartbeat: Arc::new(heartbeat) }),
             events,
             broadcasts,
-            plan: Mutex::new(Some(plan)),
+            plan: Arc::new(Mutex::new(Some(plan))),
             running: OnceLock::new(),
-            ended: watch::Sender::new(false),
+            life: watch::Sender::new(Life::Open),
+            retired: Mutex::new(false),
         }
     }
 
     /// Starts the node's subscribers and handlers, and its heartbeat.
     pub async fn start(&self) -> Result<(), SubscriberError> {
-        let mut plan = self.plan.lock().await;
-        let Some(plan) = plan.take() else {
-            let message = format!("node {:?} was started, or shut down, before", self.instance.node);
-            return Err(SubscriberError::InvalidInput(message));
+        let starting = async {
+            let mut plan = self.plan.lock().await;
+            let Some(plan) = plan.take() else {
+                let message = format!("node {:?} was started before", self.instance.node);
+                return Err(SubscriberError::InvalidInput(message));
+            };
+            let running = self.begin(plan.parts(self.instance.clone()).await?)?;
+            if !self.events.is_empty() {
+                running.handle_events();
+            }
+            if !self.broadcasts.is_empty()
+                && let Some(hearing) = running.hear_broadcasts()
+            {
+                hearing.await;
+            }
+            Ok(())
         };
-        let parts = plan.parts(self.instance.clone()).await?;
+        self.unless_ending(starting).await
+    }
+
+    fn begin(&self, parts: Parts) -> Result<&Running, SubscriberError> {
+        // A shutdown waits for this lock, so it either comes before, or finds what runs.
+        let life = self.life.borrow();
+        if *life > Life::Open {
+            return Err(self.is_over());
+        }
         let heartbeat = self.registered.as_ref().map(|registered| registered.heartbeat.clone());
-        let running = self.running.get_or_init(|| Running::new(parts, heartbeat));
-        if !self.events.is_empty() {
-            running.handle_events();
+        Ok(self.running.get_or_init(|| Running::new(parts, heartbeat)))
+    }
+
+    /// Does something that may take long, unless the node is shut down before or meanwhile.
+    async fn unless_ending<T>(
+        &self,
+        work: impl Future<Output = Result<T, SubscriberError>>,
+    ) -> Result<T, SubscriberError> {
+        let mut life = self.life.subscribe();
+        tokio::select! {
+            biased;
+            // The sender is part of this node.
+            _ = life.wait_for(|life| *life > Life::Open) => Err(self.is_over()),
+            done = work => done,
         }
-        if !self.broadcasts.is_empty()
-            && let Some(hearing) = running.hear_broadcasts()
-        {
-            hearing.await;
-        }
-        Ok(())
+    }
+
+    fn reach(&self, stage: Life) {
+        self.life.send_if_modified(|life| std::mem::replace(life, stage.max(*life)) < stage);
     }
 
     /// Adds a handler for the events of a type. In the type, `*` stands for any characters:
@@ -482,33 +523,38 @@ impl Node {
     /// Finishes the events that are being handled, writes checkpoints, and releases the leases, so
     /// that other instances take over at once. Events that are not done within 30 s are left to the
     /// other instances. If the database does not answer, this takes at most 10 s longer.
+    ///
+    /// A [`start`](Node::start) or [`run`](Node::run) that is under way fails at once. If another
+    /// shutdown is under way, this one waits for it, and ends both at the limit that comes first.
     pub async fn shutdown(&self) -> Result<(), SubscriberError> {
         self.shutdown_within(SHUTDOWN).await
     }
 
     /// Shuts down as [`shutdown`](Node::shutdown) does, with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
-        self.plan.lock().await.take();
-        let running = match self.running.get() {
-            Some(running) => running.tasks.lock().await.take().map(|tasks| (running, tasks)),
-            None => None,
-        };
-        if let Some((running, _)) = &running {
+        self.reach(Life::Ending);
+        let running = self.running.get();
+        if let Some(running) = running {
             running.end_events(limit).await;
         }
         let farewell = async {
-            if let Some((running, tasks)) = running {
-                running.end_the_rest(tasks).await;
+            let mut retired = self.retired.lock().await;
+            if *retired {
+                return;
+            }
+            if let Some(running) = running {
+                running.end_the_rest().await;
                 if running.has_inbox {
                     self.warn_of_slot().await;
                 }
             }
             self.retire().await;
+            *retired = true;
         };
         if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
             tracing::warn!(node = self.instance.node, "the database does not answer: others take over when leases end");
         }
-        self.ended.send_replace(true);
+        self.reach(Life::Ended);
         Ok(())
     }
 
@@ -541,23 +587,23 @@ impl Running {
         if let Some(by_type) = &self.by_type {
             by_type.registering.lock().expect("no holder of this lock panics").abort_all();
         }
-        let mut runners = self.runners.dismiss();
         // The keeper goes on meanwhile, so that nobody takes over in the middle of an event.
-        let ended = async { while runners.join_next().await.is_some() {} };
-        if tokio::time::timeout(limit, ended).await.is_err() {
+        let slots = self.runners.dismiss();
+        if !until_ended(&slots, limit).await {
             tracing::warn!(
                 node = self.runners.instance.node,
                 ?limit,
                 "stopped in the middle of events: they will come again"
             );
-            runners.shutdown().await;
-            self.runners.slots().iter().for_each(|slot| _ = slot.status.reached.send_replace(None));
         }
     }
 
     /// Releases the leases, and ends all tasks, even if this future is dropped.
-    async fn end_the_rest(&self, mut tasks: Tasks) {
+    async fn end_the_rest(&self) {
+        let Some(mut tasks) = self.tasks.lock().expect("no holder of this lock panics").take() else { return };
         self.stop.send_replace(true);
+        let mut stopping = std::mem::take(&mut *self.stopping.lock().expect("no holder of this lock panics"));
+        while stopping.join_next().await.is_some() {}
         if let Ok(keeper) = (&mut tasks.keeper).await {
             keeper.release().await;
         }
@@ -596,10 +642,12 @@ async fn hear(runners: Arc<Runners>, subscription: Arc<SubscriptionPlan>) {
     }
 }
 
-async fn audit(store: Arc<dyn SubscriberStore>, subscriber_ids: Vec<String>, interval: Duration) {
+async fn audit(runners: Arc<Runners>, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
-        match store.audit(&subscriber_ids).await {
+        let subscriptions = runners.subscriptions();
+        let ids: Vec<_> = subscriptions.iter().map(|subscription| subscription.subscriber_id.clone()).collect();
+        match runners.store.audit(&ids).await {
             Ok(report) if report.findings.is_empty() => {
                 tracing::debug!(events = report.events, "the audit found nothing")
             }

@@ -41,8 +41,7 @@ impl Admin {
     }
 
     /// A page of the dead letters of all namespaces, each with the name of its namespace. The next
-    /// page begins after the last one: `after` is its
-    /// namespace, subscriber and sequence.
+    /// page begins after the last one: `after` is its namespace, subscriber and sequence.
     pub async fn dead_letters(
         &self,
         query: &DeadLetterQuery,

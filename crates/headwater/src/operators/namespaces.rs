@@ -14,7 +14,7 @@ impl Admin {
     /// While nodes of it are alive, it fails with [`AdminError::NamespaceInUse`], unless `force` is
     /// set.
     pub async fn drop_namespace(&self, name: &str, force: bool) -> Result<(), AdminError> {
-        self.headwater.open.lock().await.remove(name);
+        self.headwater.open_anew(name).await;
         self.headwater.database.drop_namespace(name, force).await
     }
 
@@ -22,7 +22,7 @@ impl Admin {
     /// open it again.
     pub async fn alter_namespace(&self, name: &str, changes: NamespaceChanges) -> Result<NamespaceInfo, AdminError> {
         let info = self.headwater.database.alter_namespace(name, &changes).await?;
-        self.headwater.open.lock().await.remove(name);
+        self.headwater.open_anew(name).await;
         Ok(info)
     }
 
@@ -37,7 +37,7 @@ impl Admin {
         on_step: impl FnMut(&StorageStep),
     ) -> Result<NamespaceInfo, AdminError> {
         let info = self.headwater.database.set_storage(name, storage, patience, on_step).await?;
-        self.headwater.open.lock().await.remove(name);
+        self.headwater.open_anew(name).await;
         Ok(info)
     }
 
@@ -45,7 +45,7 @@ impl Admin {
     /// programs know the old name, and fail.
     pub async fn rename_namespace(&self, name: &str, new_name: &str, force: bool) -> Result<NamespaceInfo, AdminError> {
         let info = self.headwater.database.rename_namespace(name, new_name, force).await?;
-        self.headwater.open.lock().await.remove(name);
+        self.headwater.open_anew(name).await;
         Ok(info)
     }
 

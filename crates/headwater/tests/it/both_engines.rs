@@ -175,3 +175,22 @@ async fn a_redrive_whose_commit_is_refused_is_a_failed_attempt() {
         node.shutdown().await.unwrap();
     }
 }
+
+/// A deferred trigger may raise anything at the commit, even errors that a call with bad input gets.
+#[tokio::test]
+async fn whatever_a_commit_is_refused_with_is_a_failed_attempt() {
+    for id in BOTH {
+        let shop = with_table().await;
+        let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM 1 / (NEW.event_type <> 'refused')::int; RETURN NULL; END $$;
+            CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION refuse()";
+        sqlx::raw_sql(refuse).execute(shop.headwater.pool()).await.unwrap();
+        let last = shop.emit(&["a", "refused", "c"]).await;
+        let node = start_transactional(&shop, id, &Told::default(), 0).await;
+        until(|| async { shop.info(id).await.position >= last }).await;
+        assert!(letter(&shop).await.0.contains("division by zero"), "{id}: {:?}", letter(&shop).await);
+        assert_eq!(effects(&shop).await, ["a", "c"], "{id}");
+        node.shutdown().await.unwrap();
+    }
+}

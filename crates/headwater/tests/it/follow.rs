@@ -1,13 +1,13 @@
 //! Followers: a live stream of a log's events, in order, with a resume position and no subscriber.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{Shop, soon};
 use async_trait::async_trait;
-use futures::StreamExt;
-use headwater::admin::{GrantKind, NamespaceConfig};
+use futures::{StreamExt, TryStreamExt};
+use headwater::admin::{GrantKind, NamespaceChanges, NamespaceConfig, Storage};
 use headwater::log::{
     Append, AppendError, Appended, EventLog, FollowError, FollowQuery, Followed, Follower, Followers, Horizon, LogPage,
     LogQuery, ReadError, StreamQuery,
@@ -140,6 +140,23 @@ async fn the_next_writer_that_holds_it_is_named_in_its_turn() {
 }
 
 #[tokio::test]
+async fn who_never_wants_to_hear_of_stalls_waits_in_silence() {
+    let shop = Shop::open().await;
+    let mut session = shop.db.session().await;
+    let first = dawdle(&mut session, "first").await;
+    let second = shop.emit(&["second"]).await;
+    let mut told = shop.shop.follow(FollowQuery::after(0).stall_after(Duration::ZERO));
+    let mut silent = shop.shop.follow(FollowQuery::after(0).stall_after(Duration::MAX));
+    // Both have the same reader: what holds the log is known to it from here on.
+    assert!(matches!(next(&mut told).await, Followed::Stalled { .. }));
+    assert!(futures::poll!(silent.next()).is_pending());
+    end(&mut session, "COMMIT").await;
+    for sequence in [first, second] {
+        assert!(matches!(next(&mut silent).await, Followed::Event(event) if event.global_sequence == Some(sequence)));
+    }
+}
+
+#[tokio::test]
 async fn it_resumes_where_it_was() {
     let shop = Shop::open().await;
     shop.emit(&["a", "b", "c", "d", "e"]).await;
@@ -202,6 +219,48 @@ async fn what_retention_took_away_is_an_error_that_says_where_the_log_begins() {
     assert_eq!((u64::from(position), u64::from(resume_after)), (2, 9));
     assert_eq!(up_to(&mut shop.shop.follow(resume_after), 18).await, (10..=18).collect::<Vec<_>>());
     assert_eq!(up_to(&mut shop.shop.follow(0), 18).await, (10..=18).collect::<Vec<_>>(), "from the beginning there is");
+}
+
+/// The position and the beginning of the log that an error about a trimmed log names.
+async fn trimmed(follower: &mut Follower) -> (u64, u64) {
+    match failure(follower).await {
+        FollowError::Trimmed { position, resume_after } => (position.into(), resume_after.into()),
+        other => panic!("it is trimmed: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_retention_took_away_is_trimmed_and_not_of_another_history() {
+    let shop = Shop::open().await;
+    shop.db.past_months("shop", 6, 3).await;
+    let ids: Vec<Uuid> = shop.shop.read_log(LogQuery::after(0)).map_ok(|event| event.id).try_collect().await.unwrap();
+    let after = |sequence: u64| shop.shop.follow(FollowQuery::after_event(sequence, ids[sequence as usize - 1]));
+    assert_eq!(up_to(&mut after(2), 18).await, (3..=18).collect::<Vec<_>>());
+    shop.db.keep_months("shop", 3).await;
+    shop.headwater.admin().maintain("shop", true).await.unwrap();
+    for sequence in [2, 9] {
+        assert_eq!(trimmed(&mut after(sequence)).await, (sequence, 9));
+    }
+    assert_eq!(up_to(&mut after(10), 18).await, (11..=18).collect::<Vec<_>>());
+    let other = failure(&mut shop.shop.follow(FollowQuery::after_event(10, Uuid::now_v7()))).await;
+    assert_eq!(other.code(), Some("WH050"), "what is kept is compared");
+}
+
+#[tokio::test]
+async fn a_crash_after_retention_took_the_last_event_away_is_trimmed_and_not_another_history() {
+    let shop = Shop::open().await;
+    shop.db.past_months("shop", 6, 3).await;
+    let log = Counting::of(&shop);
+    let crashes = log.crashes.clone();
+    let followers = Followers::new(Arc::new(log), Duration::from_millis(10));
+    let mut reader = followers.follow(0);
+    assert_eq!(up_to(&mut reader, 18).await, (1..=18).collect::<Vec<_>>());
+    shop.db.keep_months("shop", 0).await;
+    shop.headwater.admin().maintain("shop", true).await.unwrap();
+    crashes.fetch_add(1, Ordering::Release);
+    assert_eq!(trimmed(&mut reader).await, (18, 18));
+    let last = shop.emit(&["on"]).await;
+    assert_eq!(up_to(&mut followers.follow(18), last).await, [last]);
 }
 
 #[tokio::test]
@@ -282,6 +341,26 @@ async fn shutdown_ends_it() {
     assert!(soon(follower.next()).await.is_none());
 }
 
+/// They keep the handle that they came from, while new callers get another.
+#[tokio::test]
+async fn followers_of_a_namespace_that_was_changed_go_on_until_the_shutdown() {
+    let shop = Shop::open().await;
+    let admin = shop.headwater.admin();
+    let mut followers = vec![shop.shop.follow(0)];
+    admin.alter_namespace("shop", NamespaceChanges::default()).await.unwrap();
+    followers.push(shop.headwater.namespace("shop").await.unwrap().follow(0));
+    admin.set_storage("shop", Storage::Own, Duration::from_secs(30), |_| {}).await.unwrap();
+    followers.push(shop.headwater.namespace("shop").await.unwrap().follow(0));
+    shop.emit(&["a"]).await;
+    for follower in &mut followers {
+        assert_eq!(up_to(follower, 1).await, [1]);
+    }
+    shop.headwater.shutdown().await;
+    for follower in &mut followers {
+        assert!(soon(follower.next()).await.is_none());
+    }
+}
+
 #[tokio::test]
 async fn a_role_needs_a_grant() {
     let shop = Shop::open().await;
@@ -325,16 +404,32 @@ async fn it_follows_a_log_in_memory() {
     assert_eq!(up_to(&mut follower, 2).await, [2]);
 }
 
-/// A log that counts what it is asked.
+/// A log that counts what it is asked. Its server may crash: then it has another history.
+#[derive(Clone)]
 struct Counting {
     log: Arc<dyn EventLog>,
     asked: Arc<AtomicUsize>,
+    crashes: Arc<AtomicU64>,
+    /// The history that it is read in.
+    under: Option<History>,
 }
 
 impl Counting {
-    fn log(&self) -> &dyn EventLog {
+    fn of(shop: &Shop) -> Self {
+        let log = Arc::new(shop.shop.log().clone());
+        Counting { log, asked: Arc::default(), crashes: Arc::default(), under: None }
+    }
+
+    fn log(&self) -> Result<&dyn EventLog, ReadError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        &*self.log
+        match self.under {
+            Some(history) if history != self.now() => Err(ReadError::OtherHistory("the server has crashed".into())),
+            _ => Ok(&*self.log),
+        }
+    }
+
+    fn now(&self) -> History {
+        History::new(Uuid::from_u128(self.crashes.load(Ordering::Acquire).into()))
     }
 }
 
@@ -345,55 +440,56 @@ impl EventLog for Counting {
     }
 
     async fn append(&self, append: Append) -> Result<Appended, AppendError> {
-        self.log().append(append).await
+        self.log.append(append).await
     }
 
     async fn stream_page(&self, query: &StreamQuery) -> Result<Vec<RecordedEvent>, ReadError> {
-        self.log().stream_page(query).await
+        self.log()?.stream_page(query).await
     }
 
     async fn log_page(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
-        self.log().log_page(query).await
+        self.log()?.log_page(query).await
     }
 
     async fn event(&self, id: Uuid) -> Result<Option<RecordedEvent>, ReadError> {
-        self.log().event(id).await
+        self.log()?.event(id).await
     }
 
     async fn correlated(&self, correlation_id: Uuid, after: u64, limit: u32) -> Result<Vec<RecordedEvent>, ReadError> {
-        self.log().correlated(correlation_id, after, limit).await
+        self.log()?.correlated(correlation_id, after, limit).await
     }
 
     async fn causation_chain(&self, id: Uuid, limit: u32) -> Result<Vec<RecordedEvent>, ReadError> {
-        self.log().causation_chain(id, limit).await
+        self.log()?.causation_chain(id, limit).await
     }
 
     async fn horizon(&self) -> Result<Horizon, ReadError> {
-        self.log().horizon().await
+        self.log()?.horizon().await
     }
 
     async fn look_again(&self, look: Look<'_>) -> Result<LookAhead, ReadError> {
-        self.log().look_again(look).await
+        self.log()?.look_again(look).await
     }
 
     async fn in_gaps(&self, gaps: &Gaps, limit: u32) -> Result<LookAhead, ReadError> {
-        self.log().in_gaps(gaps, limit).await
+        self.log()?.in_gaps(gaps, limit).await
     }
 
     async fn visible_page(&self, after: u64, up_to: u64, limit: u32) -> Result<LogPage, ReadError> {
-        self.log().visible_page(after, up_to, limit).await
+        self.log()?.visible_page(after, up_to, limit).await
     }
 
     async fn settled_page(&self, after: u64, settled: u64, limit: u32) -> Result<LogPage, ReadError> {
-        self.log().settled_page(after, settled, limit).await
+        self.log()?.settled_page(after, settled, limit).await
     }
 
     async fn history(&self) -> Result<History, ReadError> {
-        self.log().history().await
+        self.log()?;
+        Ok(self.now())
     }
 
     fn under(&self, history: History) -> Arc<dyn EventLog> {
-        Arc::new(Counting { log: self.log.under(history), asked: self.asked.clone() })
+        Arc::new(Counting { under: Some(history), ..self.clone() })
     }
 }
 
@@ -402,8 +498,8 @@ impl EventLog for Counting {
 async fn asked_by(followers: usize) -> usize {
     let shop = Shop::open().await;
     let backlog = shop.emit_many(5_000).await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let log = Counting { log: Arc::new(shop.shop.log().clone()), asked: asked.clone() };
+    let log = Counting::of(&shop);
+    let asked = log.asked.clone();
     let all = Followers::new(Arc::new(log), Duration::from_millis(50));
     let mut followers: Vec<_> = (0..followers).map(|_| all.follow(1)).collect();
     let read = |last| async move {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Shop, quick, until};
-use headwater::delivery::ReliableDeliveryConfig;
+use headwater::delivery::{OperatorStore, ReliableDeliveryConfig};
 use headwater::node::NodeBuilder;
 use headwater::{Delivery, HandlerError, Queue};
 use tracing::field::{Field, Visit};
@@ -46,6 +46,45 @@ async fn a_queue_takes_the_types_of_its_workers_and_settles_the_rest() {
     assert_eq!((ones.lock().unwrap().len(), twos.lock().unwrap().clone()), (3, vec![last - 2]));
     one.shutdown().await.unwrap();
     two.shutdown().await.unwrap();
+}
+
+/// A worker of all types does not have to say so.
+#[tokio::test]
+async fn a_worker_of_all_types_makes_its_queue_take_all() {
+    let shop = Shop::open().await;
+    let (typed, all) = (Arc::default(), Arc::default());
+    let one = node(&shop, "one", &["A"], &typed).start().await.unwrap();
+    let last = shop.emit(&["A"]).await;
+    until(|| async { shop.info("work").await.position == last }).await;
+    let two = node(&shop, "two", &[], &all).start().await.unwrap();
+    assert_eq!(shop.headwater.admin().queues().await.unwrap()[0].event_types, None);
+    let last = shop.emit(&["B", "C"]).await;
+    until(|| async { shop.info("work").await.position == last }).await;
+    assert_eq!(*all.lock().unwrap(), [last - 1, last]);
+    one.shutdown().await.unwrap();
+    two.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn workers_go_on_when_an_operator_takes_some_of_their_types_from_the_queue() {
+    let shop = Shop::open().await;
+    let handled = Arc::default();
+    let urgent = Queue::new("work").config(quick()).priority(["urgent"]).event_types(["A", "B", "urgent"]).each({
+        let handled: Arc<Mutex<Vec<u64>>> = Arc::clone(&handled);
+        move |event: Delivery| {
+            handled.lock().unwrap().push(event.sequence().get());
+            async { Ok(()) }
+        }
+    });
+    let one = shop.shop.node("one").run(urgent).start().await.unwrap();
+    let last = shop.emit(&["A"]).await;
+    until(|| async { shop.info("work").await.position == last }).await;
+    let before = shop.shop.subscribers().set_event_types("work", &["A".into()]).await.unwrap();
+    assert_eq!(before.unwrap(), ["A", "B", "urgent"]);
+    let last = shop.emit(&["B", "A", "urgent"]).await;
+    until(|| async { shop.info("work").await.position == last }).await;
+    assert_eq!(*handled.lock().unwrap(), [last - 3, last - 1]);
+    one.shutdown().await.unwrap();
 }
 
 /// Errors that were logged, each with its fields.

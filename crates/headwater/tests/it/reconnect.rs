@@ -36,6 +36,13 @@ async fn terminated_backends_cost_no_event() {
     assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
 
+#[tokio::test]
+async fn a_connection_may_be_waited_for_without_end() {
+    let shop = Shop::open().await;
+    let headwater = Headwater::builder().acquire_timeout(Duration::MAX).connect(&shop.db.url).await.unwrap();
+    headwater.namespace("shop").await.unwrap();
+}
+
 async fn on_server(url: &str) -> (Headwater, headwater::Namespace) {
     let headwater = Headwater::connect(url).await.unwrap();
     headwater.migrate().await.unwrap();

@@ -4,13 +4,60 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Recorder, Shop, quick, soon, until};
-use headwater::delivery::{OperatorStore, SubscriberError};
-use headwater::node::NodeOptions;
-use headwater::{Delivery, HandlerError, Queue, Subscription};
+use futures::poll;
+use headwater::delivery::{Each, InstanceMode, OperatorStore, ReliableDeliveryConfig, SubscriberError};
+use headwater::log::EventLog;
+use headwater::node::{NodeBuilder, NodeOptions};
+use headwater::{Delivery, Event, HandlerError, Json, Node, Queue, Subscription};
+use headwater_memory::{MemoryLog, MemorySubscribers};
 use tokio::sync::Semaphore;
 
-fn nothing() -> Subscription<headwater::delivery::Each> {
+fn nothing() -> Subscription<Each> {
     Subscription::of(Recorder::new("nothing")).config(quick())
+}
+
+/// A handler that says when it has begun, and waits until it may end.
+#[derive(Clone)]
+struct Gated {
+    begun: Arc<Semaphore>,
+    gate: Arc<Semaphore>,
+}
+
+impl Gated {
+    fn new() -> Self {
+        Gated { begun: Arc::new(Semaphore::new(0)), gate: Arc::new(Semaphore::new(0)) }
+    }
+
+    fn subscription(&self, id: &str) -> Subscription<Each> {
+        let gated = self.clone();
+        Subscription::new(id).config(quick()).each(move |_: Delivery| {
+            let gated = gated.clone();
+            async move {
+                gated.begun.add_permits(1);
+                gated.gate.acquire().await?.forget();
+                Ok(())
+            }
+        })
+    }
+
+    async fn has_begun(&self) {
+        soon(self.begun.acquire()).await.unwrap().forget();
+    }
+
+    fn open(&self) {
+        self.gate.add_permits(1);
+    }
+}
+
+/// A node in memory that is handling an event.
+async fn busy_node(gated: &Gated) -> Node {
+    let log = MemoryLog::new("shop");
+    let store = MemorySubscribers::new(log.clone());
+    log.append(Event::raw("a", Json::null()).into()).await.unwrap();
+    let builder = NodeBuilder::new("one", Arc::new(log), Arc::new(store));
+    let node = builder.run(gated.subscription("x")).start().await.unwrap();
+    gated.has_begun().await;
+    node
 }
 
 #[tokio::test]
@@ -147,4 +194,144 @@ async fn a_node_that_is_replaced_stops_with_an_error_and_one_that_is_shut_down_w
     });
     waits.shutdown().await.unwrap();
     soon(waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_that_nobody_waits_for_goes_on_to_its_end() {
+    let shop = Shop::open().await;
+    let gated = Gated::new();
+    let node = shop.shop.node("one").run(nothing()).start().await.unwrap();
+    node.run(gated.subscription("x")).await.unwrap();
+    let first = shop.emit(&["a"]).await;
+    gated.has_begun().await;
+    {
+        let mut stopping = std::pin::pin!(node.stop("x"));
+        assert!(poll!(stopping.as_mut()).is_pending(), "an event is at hand");
+    }
+    gated.open();
+    until(|| async { node.status().subscribers.iter().all(|subscriber| subscriber.subscriber_id != "x") }).await;
+    until(|| async { shop.info("x").await.owner.is_none() }).await;
+    assert_eq!(shop.info("x").await.position, first);
+    let again = Recorder::new("x");
+    soon(node.run(Subscription::of(again.clone()).config(quick()))).await.unwrap();
+    let last = shop.emit(&["b"]).await;
+    soon(node.wait_for("x", last)).await.unwrap();
+    assert_eq!(again.types(), ["b"]);
+    node.shutdown().await.unwrap();
+}
+
+/// The stop holds the node's plan for as long as the handler runs.
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_a_stop() {
+    let gated = Gated::new();
+    let node = busy_node(&gated).await;
+    let mut stopping = std::pin::pin!(node.stop("x"));
+    assert!(poll!(stopping.as_mut()).is_pending(), "an event is at hand");
+    soon(node.shutdown_within(Duration::ZERO)).await.unwrap();
+    soon(stopping).await.unwrap();
+    assert!(node.status().subscribers.is_empty(), "{:?}", node.status());
+}
+
+#[tokio::test]
+async fn a_start_or_run_that_waits_for_the_database_ends_with_the_node() {
+    let shop = Shop::open().await;
+    for (started, id) in [(true, "late"), (false, "early")] {
+        let node = Arc::new(shop.shop.register_node(NodeOptions::new("one")).await.unwrap());
+        match started {
+            true => node.start().await.unwrap(),
+            false => node.run(Subscription::of(Recorder::new(id))).await.unwrap(),
+        }
+        let mut session = shop.db.session().await;
+        let lock = "BEGIN; LOCK TABLE headwater_private.subscribers IN EXCLUSIVE MODE";
+        sqlx::raw_sql(lock).execute(&mut session).await.unwrap();
+        let waiting = tokio::spawn({
+            let node = node.clone();
+            async move {
+                match started {
+                    true => node.run(Subscription::of(Recorder::new(id))).await,
+                    false => node.start().await,
+                }
+            }
+        });
+        let registers = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+                             AND wait_event_type = 'Lock' AND query LIKE '%register_subscriber%')";
+        let waits = || async { sqlx::query_scalar::<_, bool>(registers).fetch_one(shop.headwater.pool()).await };
+        until(|| async { waits().await.unwrap() }).await;
+        let ending = tokio::spawn({
+            let node = node.clone();
+            async move { node.shutdown().await }
+        });
+        let refused = soon(waiting).await.unwrap().unwrap_err();
+        assert!(refused.to_string().contains("shut down"), "{refused}");
+        sqlx::raw_sql("ROLLBACK").execute(&mut session).await.unwrap();
+        soon(ending).await.unwrap().unwrap();
+        assert!(node.status().subscribers.is_empty(), "{:?}", node.status());
+    }
+}
+
+#[tokio::test]
+async fn what_a_node_says_that_it_handles_is_what_it_runs() {
+    let shop = Shop::open().await;
+    let of = |id: &str, types: &[&'static str]| Subscription::of(Recorder::new(id)).event_types(types.to_vec());
+    let says = |types: &'static [&'static str]| {
+        let nodes = shop.shop.nodes();
+        until(move || {
+            let nodes = nodes.clone();
+            async move { nodes.list(Some("one")).await.unwrap()[0].event_types == types }
+        })
+    };
+    // No heartbeat comes by itself.
+    let options = NodeOptions::new("one").heartbeat(Duration::from_secs(3600));
+    let node = shop.shop.register_node(options).await.unwrap();
+    node.run(of("early", &["a", "b"])).await.unwrap();
+    node.run(of("dropped", &["d"])).await.unwrap();
+    node.stop("dropped").await.unwrap();
+    node.start().await.unwrap();
+    says(&["a", "b"]).await;
+    node.run(of("late", &["b", "c"])).await.unwrap();
+    says(&["a", "b", "c"]).await;
+    node.stop("early").await.unwrap();
+    says(&["b", "c"]).await;
+    node.stop("late").await.unwrap();
+    says(&[]).await;
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn another_shutdown_waits_for_the_one_that_is_under_way() {
+    let gated = Gated::new();
+    let node = busy_node(&gated).await;
+    let (mut first, mut second) = (std::pin::pin!(node.shutdown()), std::pin::pin!(node.shutdown()));
+    let mut stopped = std::pin::pin!(node.stopped());
+    assert!(poll!(first.as_mut()).is_pending(), "an event is at hand");
+    assert!(poll!(second.as_mut()).is_pending(), "an event is at hand");
+    assert!(poll!(stopped.as_mut()).is_pending(), "an event is at hand");
+    gated.open();
+    soon(async { tokio::try_join!(first, second, stopped) }).await.unwrap();
+    assert_eq!(node.status().subscribers[0].handled, 1);
+}
+
+#[tokio::test]
+async fn another_shutdown_with_less_time_ends_both() {
+    let gated = Gated::new();
+    let node = busy_node(&gated).await;
+    let mut first = std::pin::pin!(node.shutdown_within(Duration::from_secs(3600)));
+    assert!(poll!(first.as_mut()).is_pending(), "an event is at hand");
+    soon(node.shutdown_within(Duration::ZERO)).await.unwrap();
+    soon(first).await.unwrap();
+    assert_eq!(node.status().subscribers[0].handled, 0);
+}
+
+#[tokio::test]
+async fn a_subscription_without_a_lease_begins_at_once() {
+    let log = MemoryLog::new("shop");
+    let store = MemorySubscribers::new(log.clone());
+    let node = NodeBuilder::new("one", Arc::new(log), Arc::new(store)).run(nothing()).start().await.unwrap();
+    // The keeper has looked at such subscribers, and looks again four seconds later or more.
+    until(|| async { node.status().subscribers[0].owned }).await;
+    let config = ReliableDeliveryConfig { instance_mode: InstanceMode::SingleInstance, ..quick() };
+    node.run(Subscription::of(Recorder::new("alone")).config(config)).await.unwrap();
+    let begins = until(|| async { node.status().subscribers[1].owned });
+    tokio::time::timeout(Duration::from_secs(3), begins).await.expect("it begins at once");
+    node.shutdown().await.unwrap();
 }

@@ -9,6 +9,7 @@ use headwater::delivery::{
     DeadLetterQuery, Each, GroupStore, OnExhaustion, OperatorStore, ReliableDeliveryConfig, StartFrom,
     SubscriberConfig, SubscriberError, SubscriberMode,
 };
+use headwater::queue::ClaimRequest;
 use headwater::{Delivery, Event, EventObserver, HandlerError, Queue, Subscription};
 use tokio::sync::{Semaphore, watch};
 
@@ -111,6 +112,30 @@ async fn as_many_run_at_once_as_were_asked_for_and_the_rest_is_for_others() {
     assert_eq!(witness.sequences().len(), 5);
     one.shutdown().await.unwrap();
     two.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_delivery_that_does_not_count_costs_no_pause_of_a_retry() {
+    let shop = Shop::open().await;
+    let config = SubscriberConfig::new("work", StartFrom::Beginning, SubscriberMode::Shared);
+    shop.shop.subscribers().register(&config).await.unwrap();
+    shop.emit(&["A", "B"]).await;
+    // A worker is lost with both events: nobody knows which of them it had begun.
+    let claim = shop.shop.queue("work").claim(&ClaimRequest::new("lost")).await.unwrap().remove(0);
+    assert_eq!(claim.events.len(), 2);
+    let expire = "UPDATE headwater_private.claims SET visible_at = clock_timestamp(), state.look_at = '-infinity' WHERE NOT done";
+    sqlx::query(expire).execute(shop.headwater.pool()).await.unwrap();
+    let hour = Duration::from_secs(3600);
+    let fails = Queue::new("work").retries(1).retry_delays(hour, hour);
+    let fails = fails.each(|_: Delivery| async { Err(HandlerError::message("bad")) });
+    let node = shop.shop.node("one").run(fails).start().await.unwrap();
+    let paused = "SELECT coalesce(array_agg(due_at > clock_timestamp() + interval '30 minutes'), '{}')
+                         FROM headwater_private.retries WHERE attempts = 1";
+    let handed_back =
+        || async { sqlx::query_scalar::<_, Vec<bool>>(paused).fetch_one(shop.headwater.pool()).await.unwrap() };
+    until(|| async { handed_back().await.len() == 2 || shop.info("work").await.dead_letters == 2 }).await;
+    assert_eq!(handed_back().await, [true, true], "each has failed once, and waits for its only retry");
+    node.shutdown().await.unwrap();
 }
 
 #[tokio::test]

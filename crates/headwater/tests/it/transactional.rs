@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::common::{Per, Shop, SlowCommit, effects_per, quick, soon, until};
 use headwater::delivery::{OperatorStore, ReliableDeliveryConfig, StartFrom};
+use headwater::log::Append;
 use headwater::{Delivery, Event, HandlerError, Json, Subscription, Transaction};
 use sqlx::PgConnection;
+use tokio::sync::Semaphore;
 
 async fn with_table() -> Shop {
     with_table_in(Shop::open().await).await
@@ -50,6 +52,46 @@ async fn effects_and_checkpoint_commit_together() {
         assert_eq!(transactions, if matches!(per, Per::Event) { 30 } else { 1 });
         sqlx::raw_sql("TRUNCATE effects").execute(shop.headwater.pool()).await.unwrap();
     }
+    assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_node_that_stops_ends_after_the_transaction_that_it_is_in() {
+    let shop = with_table().await;
+    // Events of one key, so that their partition takes many batches at once.
+    let hot = |append: Append, _| append.event(Event { key: Some("hot".into()), ..Event::raw("E", Json::null()) });
+    let last = shop.shop.append_all((0..100).fold(Append::new(), hot)).await.unwrap().events[99].global_sequence;
+    let (begun, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let node = |name: &str| {
+        let (begun, gate) = (begun.clone(), gate.clone());
+        let handler = move |events: Vec<Delivery>, mut tx: Transaction| {
+            let (begun, gate) = (begun.clone(), gate.clone());
+            async move {
+                begun.add_permits(1);
+                // Closed: all may go on.
+                _ = gate.acquire().await;
+                for event in &events {
+                    effect(event, &mut tx).await?;
+                }
+                Ok(())
+            }
+        };
+        shop.shop
+            .node(name)
+            .run(Subscription::new("group").partitions(16).batch_size(10).transactional_batch(handler).config(quick()))
+    };
+    let one = node("one").start().await.unwrap();
+    soon(begun.acquire()).await.unwrap().forget();
+    let mut shutdown = std::pin::pin!(one.shutdown());
+    // The first poll tells it to stop.
+    assert!(futures::poll!(&mut shutdown).is_pending());
+    gate.close();
+    soon(shutdown).await.unwrap();
+    assert_eq!(effects(&shop).await, (10, 10));
+    let two = node("two").start().await.unwrap();
+    soon(two.wait_for("group", last)).await.unwrap();
+    two.shutdown().await.unwrap();
+    assert_eq!(effects(&shop).await, (100, 100));
     assert_eq!(shop.shop.subscribers().audit(&[]).await.unwrap().findings, []);
 }
 

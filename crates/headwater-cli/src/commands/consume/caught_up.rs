@@ -23,8 +23,8 @@ pub(super) async fn caught_up(
     loop {
         match subscribers.group(subscriber_id).await {
             Ok(group) => {
-                // Read our own progress after the database's answer: a partition that the answer gives
-                // to this process was ours before.
+                // Read our own progress after the database's answer: a partition that the answer
+                // gives to this process was ours before.
                 let here = node.status().subscribers;
                 let is_done = |partition: &PartitionInfo| {
                     is_settled(partition.position, &partition.pending_gaps, end)

@@ -89,7 +89,10 @@ with --partition-id, for these partitions. --count counts the events of this pro
 With --shared, the processes of the pool are workers of one queue. Each event goes to one of
 them, in no particular order. If that worker does not renew its claim within --visibility, the
 event goes to another worker. An event that fails comes again, to any worker. --event-type then
-says which events this worker handles; the others wait for other workers.
+says which events this worker handles. A queue takes what its workers handle, and everything if one
+of them runs without --event-type. Events that it does not take are settled without a worker: if
+others are to wait for a worker that starts later, say so first with `headwater subscribers
+set-types`.
 
 With --config, options come from a TOML file, by their names. Options on the command line and
 environment variables take precedence over the file. An option that may be repeated is a list,

@@ -6,7 +6,6 @@ use chrono::SecondsFormat;
 use clap::Args;
 use headwater::Headwater;
 use headwater::delivery::{DeadLetter, DeadLetterQuery, DeadLetterState, OperatorStore};
-use serde_json::json;
 
 use super::select::{FilterArgs, Pages, PagesOfAll};
 use crate::failure::Failure;
@@ -99,9 +98,7 @@ impl<'o> Listed<'o> {
     fn add<'l>(&mut self, page: impl Iterator<Item = (&'l str, &'l DeadLetter)>) -> Result<(), Failure> {
         for (namespace, letter) in page.take(usize::try_from(self.left).unwrap_or(usize::MAX)) {
             if self.json {
-                let mut json = json!(letter);
-                json["namespace"] = namespace.into();
-                self.output.json(&json)?;
+                self.output.json_of(namespace, letter)?;
             } else {
                 if self.letters == 0 {
                     self.output.line(heading())?;

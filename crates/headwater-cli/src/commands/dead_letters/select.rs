@@ -68,8 +68,8 @@ impl ChosenArgs {
         Ok(DeadLetterQuery { global_sequence: self.sequence, ..self.filter.query(Some(&self.subscriber)) })
     }
 
-    /// Fails if a single letter was named, which was not found. It is not a failure that a filter
-    /// finds no letter.
+    /// Fails if a single letter was named and not found. A filter that finds no letter is not a
+    /// failure.
     pub(super) fn none(&self) -> Result<(), Failure> {
         match self.sequence {
             Some(sequence) => Err(not_found(&self.subscriber, sequence, "open dead letter")),

@@ -11,8 +11,7 @@ use crate::failure::Failure;
 use crate::held;
 use crate::output::{Output, grouped, plural, printable};
 
-/// Show a group: who owns each partition, how far each is, and what a change of their number waits
-/// for
+/// Show a group: who owns each partition, how far each is, and what a resize waits for
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -3,7 +3,6 @@
 use clap::Args;
 use headwater::Headwater;
 use headwater::schedule::Schedule;
-use serde_json::json;
 
 use super::view;
 use crate::failure::Failure;
@@ -36,11 +35,7 @@ impl List {
             None => headwater.admin().schedules().await?,
         };
         if self.json {
-            return schedules.iter().try_for_each(|(namespace, schedule)| {
-                let mut json = json!(schedule);
-                json["namespace"] = namespace.as_str().into();
-                output.json(&json)
-            });
+            return schedules.iter().try_for_each(|(namespace, schedule)| output.json_of(namespace, schedule));
         }
         if schedules.is_empty() {
             return output.line("no schedules");

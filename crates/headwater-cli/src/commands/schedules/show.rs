@@ -1,8 +1,10 @@
 //! `headwater schedules show`
 
+use chrono::{DateTime, FixedOffset};
 use clap::Args;
 use headwater::Headwater;
 use headwater::schedule::{Schedule, ScheduleRun, ScheduleState};
+use serde::Serialize;
 
 use super::{Target, view};
 use crate::failure::Failure;
@@ -30,6 +32,15 @@ pub(crate) struct Show {
     json: bool,
 }
 
+/// A schedule as JSON. Its payload goes to the output as it is.
+#[derive(Serialize)]
+struct Shown<'s> {
+    #[serde(flatten)]
+    schedule: &'s Schedule,
+    next_runs: &'s [DateTime<FixedOffset>],
+    runs: &'s [ScheduleRun],
+}
+
 impl Show {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let namespace = self.target.namespace(headwater).await?;
@@ -43,10 +54,7 @@ impl Show {
             next.extend(more.into_iter().filter(|due| schedule.ends_at.is_none_or(|end| due.to_utc() <= end)));
         }
         if self.json {
-            let mut shown = serde_json::to_value(&schedule).map_err(Failure::unexpected)?;
-            shown["next_runs"] = serde_json::to_value(&next).map_err(Failure::unexpected)?;
-            shown["runs"] = serde_json::to_value(&runs).map_err(Failure::unexpected)?;
-            return output.json(&shown);
+            return output.json(&Shown { schedule: &schedule, next_runs: &next, runs: &runs });
         }
         output.table(&described(&schedule))?;
         output.line("\nnext")?;

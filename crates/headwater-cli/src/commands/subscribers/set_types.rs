@@ -1,15 +1,12 @@
 //! `headwater subscribers set-types`
 
 use clap::{ArgGroup, Args};
+use headwater::Headwater;
 use headwater::delivery::{OperatorStore, SubscriberError, SubscriberMode};
-use headwater::{Headwater, Namespace, sqlx};
 
 use super::Target;
 use crate::failure::Failure;
 use crate::output::{Output, printable};
-
-/// The stores have no call for this: it is the function that `docs/sql.md` describes.
-const SET_EVENT_TYPES: &str = "SELECT headwater.set_event_types($1, $2, $3)";
 
 /// Change which event types a queue (a shared subscriber) takes
 ///
@@ -42,35 +39,18 @@ pub(crate) struct SetTypes {
 impl SetTypes {
     pub(super) async fn run(self, headwater: &Headwater, output: &mut Output) -> Result<(), Failure> {
         let id = &self.target.subscriber;
-        let namespace = self.target.namespace(headwater).await?;
-        let info = namespace.subscribers().subscriber(id).await?;
+        let store = self.target.store(headwater).await?;
+        let info = store.subscriber(id).await?;
         if info.mode != SubscriberMode::Shared {
             return Err(no_queue(id, info.mode));
         }
         let takes_all = self.all_types || self.types.iter().any(|event_type| event_type == "*");
-        let types = (!takes_all).then_some(&*self.types);
-        let before = set_event_types(&namespace, id, types).await?;
+        let types = if takes_all { &[] } else { &*self.types };
+        let before = store.set_event_types(id, types).await?;
+        let types = (!takes_all).then_some(types);
         let (now, before) = (described(types), described(before.as_deref()));
         output.line(format_args!("subscriber {} takes {now} (before: {before})", printable(id)))
     }
-}
-
-/// Sets what a queue takes, and returns what it took before. `None` means all types.
-async fn set_event_types(
-    namespace: &Namespace,
-    subscriber_id: &str,
-    types: Option<&[String]>,
-) -> Result<Option<Vec<String>>, Failure> {
-    let statement = sqlx::query_scalar(SET_EVENT_TYPES).bind(&namespace.info().name).bind(subscriber_id).bind(types);
-    statement.fetch_one(namespace.pool()).await.map_err(|error| {
-        let Some(raised) = error.as_database_error() else { return Failure::unexpected(error) };
-        let message = raised.message().to_owned();
-        match raised.code().as_deref() {
-            Some("WH002") => SubscriberError::InvalidInput(message).into(),
-            Some("WH015") => SubscriberError::NotGranted(message).into(),
-            _ => Failure::unexpected(error),
-        }
-    })
 }
 
 fn described(types: Option<&[String]>) -> String {

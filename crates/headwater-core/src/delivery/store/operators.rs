@@ -38,6 +38,14 @@ pub trait OperatorStore: Send + Sync {
     /// Pauses or resumes a subscriber. Its owner finishes the event at hand first.
     async fn set_paused(&self, subscriber_id: &str, paused: bool) -> Result<()>;
 
+    /// Sets which event types a queue takes, as patterns. None: all types. Events of other types are
+    /// settled without a worker. An event that a worker handed back or lost becomes a dead letter
+    /// if the queue no longer takes its type. Registering only adds types; this call can also take
+    /// types away. Returns what the queue took before. `None`: all types.
+    ///
+    /// A subscriber that is not shared is [`SubscriberError::InUse`](crate::SubscriberError::InUse).
+    async fn set_event_types(&self, subscriber_id: &str, event_types: &[String]) -> Result<Option<Vec<String>>>;
+
     /// Moves a subscriber to just after `position`, forwards or back, in a new term. What its
     /// ledger holds up to the position stays there. The claims of a queue are lost.
     async fn reset(&self, subscriber_id: &str, position: u64) -> Result<()>;

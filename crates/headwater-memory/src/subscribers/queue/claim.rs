@@ -96,9 +96,13 @@ impl QueueCall<'_> {
         let mut room = request.max_events as usize;
         let mut taken = Vec::new();
         for number in self.due(false) {
-            if let Some(retry) = self.take_retry(number, room.min(per_claim), request) {
-                room -= retry.sequences.len();
-                taken.push(retry);
+            if room == 0 {
+                break;
+            }
+            if let Some(Taken { sequences, past }) = self.take_retry(number, room, request) {
+                room -= sequences.len();
+                let claims = sequences.chunks(per_claim);
+                taken.extend(claims.map(|sequences| Taken { sequences: sequences.to_vec(), past: past.clone() }));
             }
         }
         let left_behind = self.take_left_behind(room, request);
@@ -112,13 +116,13 @@ impl QueueCall<'_> {
     /// Takes the wanted events of a retry. The others stay in it.
     fn take_retry(&mut self, number: u64, room: usize, request: &ClaimRequest) -> Option<Taken> {
         let retry = self.queue.retries.get_mut(&number)?;
-        let is_given_up = |sequence: &u64| !self.letters.redriving().any(|it| it.global_sequence() == *sequence);
-        if retry.past.is_letter && retry.sequences.iter().all(is_given_up) {
+        let is_wanted = |sequence: &u64| self.log.at(*sequence).is_some_and(|it| is_wanted(request, &it.event_type));
+        let sequences: Vec<u64> = retry.sequences.iter().copied().filter(is_wanted).take(room).collect();
+        // A letter that was discarded, or that failed in another claim, in the meantime is dropped.
+        if retry.past.is_letter && sequences.iter().any(|sequence| !self.letters.is_redriving(*sequence)) {
             self.queue.retries.remove(&number);
             return None;
         }
-        let is_wanted = |sequence: &u64| self.log.at(*sequence).is_some_and(|it| is_wanted(request, &it.event_type));
-        let sequences: Vec<u64> = retry.sequences.iter().copied().filter(is_wanted).take(room).collect();
         retry.sequences.retain(|sequence| !sequences.contains(sequence));
         let past = Deliveries { attempts: retry.past.attempts + 1, ..retry.past.clone() };
         if retry.sequences.is_empty() {

@@ -62,7 +62,7 @@ impl QueueCall<'_> {
         let Some(claim) = self.queue.claims.remove(&claim_id) else { return };
         if claim.past.is_letter {
             // The claim of a dead letter has one event.
-            self.letters.redriven(claim.range.0, None, self.term, self.now);
+            self.letters.redelivered(claim.range.0, None, self.term, self.now);
         }
     }
 
@@ -94,7 +94,7 @@ impl QueueCall<'_> {
             HandedBack::Untouched => {
                 failed.past.attempts -= 1;
                 match failed.past.is_letter {
-                    true => self.queue.retry(self.now, failed.sequences, failed.past),
+                    true => self.requeue_letter(failed),
                     false => self.fail(failed, self.now, "handed back untouched"),
                 }
             }
@@ -113,10 +113,18 @@ impl QueueCall<'_> {
         claim.past.attempts -= 1;
         claim.past.uncounted += 1;
         if claim.past.is_letter {
-            return self.queue.retry(self.now, claim.sequences, claim.past);
+            return self.requeue_letter(claim);
         }
         claim.max_attempts = claim.past.attempts + 1;
         self.fail(claim, self.now, &format!("{error}; with other events, so it does not count"));
+    }
+
+    /// Puts the redriven letter of a claim back, unless it was discarded, or failed in another claim,
+    /// in the meantime.
+    fn requeue_letter(&mut self, claim: HeldClaim) {
+        if claim.sequences.iter().all(|sequence| self.letters.is_redriving(*sequence)) {
+            self.queue.retry(self.now, claim.sequences, claim.past);
+        }
     }
 
     /// Handles the failure of a claim's events: they are delivered again, or become dead letters if
@@ -126,7 +134,7 @@ impl QueueCall<'_> {
         let failure = Attempt { at: self.now, node: worker, errors: vec![error.to_owned()] };
         if past.is_letter {
             for sequence in sequences {
-                self.letters.redriven(sequence, Some(failure.clone()), self.term, self.now);
+                self.letters.redelivered(sequence, Some(failure.clone()), self.term, self.now);
             }
             return;
         }
@@ -148,6 +156,22 @@ impl QueueCall<'_> {
             };
             self.letters.bury(self.subscriber_id, &letter, self.term, self.now);
         }
+    }
+
+    /// Makes dead letters of events that are not delivered any more.
+    pub(super) fn give_up(&mut self, sequences: Vec<u64>, past: Deliveries, error: &str) {
+        let range = (sequences.first().copied().unwrap_or(0), sequences.last().copied().unwrap_or(0));
+        let claim = HeldClaim {
+            number: 0,
+            worker: String::new(),
+            visible_at: self.now,
+            range,
+            sequences,
+            is_single: false,
+            max_attempts: past.attempts,
+            past,
+        };
+        self.fail(claim, self.now, error);
     }
 
     pub(in crate::subscribers) fn extend(&mut self, claim_id: Uuid, visibility: Duration) -> Result<DateTime<Utc>> {

@@ -3,6 +3,7 @@
 use headwater_core::{SubscriberError, matches_pattern};
 
 use super::super::Result;
+use super::QueueCall;
 
 /// The event types that a queue takes, as patterns. `None`: all types.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +41,11 @@ impl Takes {
         event_types.iter().filter(|event_type| !self.includes(event_type))
     }
 
+    /// Returns what is taken, as patterns. `None`: all types.
+    fn into_types(self) -> Option<Vec<String>> {
+        self.0
+    }
+
     /// Whether the queue takes an event type.
     pub(super) fn includes(&self, event_type: &str) -> bool {
         self.0.as_ref().is_none_or(|takes| matches_any(event_type, takes))
@@ -59,5 +65,32 @@ impl Takes {
             ))),
             _ => Ok(()),
         }
+    }
+}
+
+impl QueueCall<'_> {
+    /// Sets what the queue takes, and returns what it took before. Events that were left behind and
+    /// that the queue no longer takes are settled. Events that are to be delivered again become
+    /// dead letters.
+    pub(in crate::subscribers) fn set_types(&mut self, event_types: &[String]) -> Option<Vec<String>> {
+        let before = std::mem::replace(&mut self.queue.takes, Takes::new(event_types));
+        let log = self.log;
+        let takes = self.queue.takes.clone();
+        let is_taken = |sequence: &u64| log.at(*sequence).is_some_and(|event| takes.includes(&event.event_type));
+        let left_behind: Vec<u64> = self.queue.left_behind.iter().flat_map(|(first, last)| first..=last).collect();
+        for sequence in left_behind.into_iter().filter(|sequence| !is_taken(sequence)) {
+            self.queue.left_behind.remove(sequence, sequence);
+        }
+        let mut given_up = Vec::new();
+        for retry in self.queue.retries.values_mut() {
+            let (kept, untaken) = retry.sequences.iter().partition(|sequence| is_taken(sequence));
+            retry.sequences = kept;
+            given_up.push((untaken, retry.past.clone()));
+        }
+        self.queue.retries.retain(|_, retry| !retry.sequences.is_empty());
+        for (sequences, past) in given_up {
+            self.give_up(sequences, past, "the queue does not take events of this type any more");
+        }
+        before.into_types()
     }
 }

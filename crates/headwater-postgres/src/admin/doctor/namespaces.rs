@@ -34,10 +34,14 @@ impl Database {
         let mut found = Vec::new();
         for row in &rows {
             let name: &str = row.get("namespace");
-            let holders = self.holders(Some(name)).await?;
+            let (holders, faults) = match (self.holders(Some(name)).await, self.faults(name).await) {
+                // It was dropped or renamed in the meantime.
+                (Err(AdminError::NamespaceNotFound(_)), _) | (_, Err(AdminError::NamespaceNotFound(_))) => continue,
+                (holders, faults) => (holders?, faults?),
+            };
             let old = |holder: &&Holder| holder.is_lasting(options.old_writer);
             found.extend(holders.iter().filter(old).map(|holder| held_back(holder).of(name)));
-            found.extend(self.faults(name).await?.into_iter().map(|finding| finding.of(name)));
+            found.extend(faults.into_iter().map(|finding| finding.of(name)));
             found.extend(of_row(row, name).into_iter().map(|finding| finding.of(name)));
         }
         Ok(found)

@@ -1,6 +1,5 @@
 //! The laws for PostgreSQL, as roles that own nothing: an admin of the namespace appends and reads,
-//! a consumer has the
-//! subscribers. The roles stay until the server ends.
+//! a consumer has the subscribers. The roles stay until the server ends.
 
 use std::sync::Arc;
 use std::time::Duration;

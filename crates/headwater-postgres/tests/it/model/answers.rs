@@ -8,8 +8,7 @@ use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 
 /// Which of PostgreSQL's sequences is which of the model's. A gapless log has the same; a sequence
-/// may leave some out, but
-/// keeps the order.
+/// may leave some out, but keeps the order.
 #[derive(Debug)]
 pub(crate) struct Places {
     ordering: Ordering,

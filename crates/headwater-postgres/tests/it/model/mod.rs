@@ -1,8 +1,7 @@
 //! The same random commands for the log in memory and for PostgreSQL: the answers must be the same.
 //!
 //! `PROPTEST_CASES` sets the number of cases. What fails is shrunk, printed, and kept beside this
-//! file in
-//! `regressions-….txt`, which later runs try first: commit it with the fix.
+//! file in `regressions-….txt`, which later runs try first: commit it with the fix.
 
 mod answers;
 mod command;

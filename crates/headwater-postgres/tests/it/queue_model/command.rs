@@ -19,7 +19,15 @@ pub(crate) type Hours = u64;
 #[derive(Debug, Clone)]
 pub(crate) enum Command {
     Append(Vec<usize>),
-    Claim { worker: usize, max_events: u32, wanted: usize, max_attempts: u32, visibility: Hours, acks: Vec<Earlier> },
+    Claim {
+        worker: usize,
+        max_events: u32,
+        per_claim: Option<u32>,
+        wanted: usize,
+        max_attempts: u32,
+        visibility: Hours,
+        acks: Vec<Earlier>,
+    },
     Ack(Earlier, Some_),
     Nack(Earlier, Some_, Hours),
     Reject(Earlier, Some_),
@@ -38,10 +46,11 @@ fn some() -> impl Strategy<Value = Some_> {
 
 fn claim() -> impl Strategy<Value = Command> {
     let acks = prop_oneof![4 => Just(Vec::new()), 1 => vec(0..50usize, 1..3)];
-    (0..3usize, 1..7u32, 0..WANTED.len(), 1..4u32, 1..5u64, acks).prop_map(
-        |(worker, max_events, wanted, max_attempts, visibility, acks)| Command::Claim {
+    (0..3usize, 1..7u32, option::of(1..4u32), 0..WANTED.len(), 1..4u32, 1..5u64, acks).prop_map(
+        |(worker, max_events, per_claim, wanted, max_attempts, visibility, acks)| Command::Claim {
             worker,
             max_events,
+            per_claim,
             wanted,
             max_attempts,
             visibility,

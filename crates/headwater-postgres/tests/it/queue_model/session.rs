@@ -110,10 +110,11 @@ impl<'a> Session<'a> {
                 }
                 Ok(())
             }
-            Command::Claim { worker, max_events, wanted, max_attempts, visibility, acks } => {
+            Command::Claim { worker, max_events, per_claim, wanted, max_attempts, visibility, acks } => {
                 let acks: Vec<[Uuid; 2]> = acks.iter().filter_map(|ack| self.claim(*ack)).map(|(ids, _)| ids).collect();
                 let request = ClaimRequest {
                     max_events: *max_events,
+                    per_claim: *per_claim,
                     visibility: hours(*visibility),
                     event_types: WANTED[*wanted].iter().map(|event_type| (*event_type).to_owned()).collect(),
                     max_attempts: *max_attempts,

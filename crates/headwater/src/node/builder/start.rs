@@ -24,7 +24,7 @@ use crate::node::delivery::key_hashes::KeyHashes;
 use crate::node::delivery::limiter::Limiter;
 use crate::node::delivery::plan::{Claims, Filter, SubscriptionPlan};
 use crate::node::delivery::type_handlers::{HANDLERS, TypeHandlers};
-use crate::node::ownership::heartbeat::Heartbeat;
+use crate::node::ownership::heartbeat::{Heartbeat, named_types};
 #[cfg(feature = "cdc")]
 use crate::node::reading::live_report::LiveReporter;
 use crate::node::reading::poison::Teller;
@@ -100,17 +100,12 @@ impl NodeBuilder {
         let connections = log.database().pool().options().get_max_connections();
         self.handling(connections).validate()?;
         let nodes = PgNodes::new(log.database().clone(), log.info());
-        let registration = nodes.register(&self.options, &self.subscribed()).await?;
+        let subscribed = named_types(&self.plans);
+        let registration = nodes.register(&self.options, &subscribed).await?;
         let instance = Instance { node: registration.node_id.clone(), incarnation: registration.instance_id };
-        let heartbeat =
-            Heartbeat::new(nodes, registration, self.options.clone(), self.events.clone(), self.subscribed());
+        let heartbeat = Heartbeat::new(nodes, registration, self.options.clone(), self.events.clone(), subscribed);
         let log = log.clone();
         Ok(Node::new(self, instance, Some((log, heartbeat))))
-    }
-
-    /// The event types that the subscribers name. A subscriber of all types names none.
-    fn subscribed(&self) -> Vec<String> {
-        self.plans.iter().flat_map(|subscription| subscription.filter.event_types.iter().cloned()).collect()
     }
 
     pub(in crate::node) fn handlers(&self) -> (Arc<TypeHandlers>, Arc<TypeHandlers>) {

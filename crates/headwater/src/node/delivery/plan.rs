@@ -93,8 +93,11 @@ impl SubscriptionPlan {
     /// The configuration that the store registers.
     pub(in crate::node) fn registered_as(&self) -> SubscriberConfig {
         let event_types = match (self.mode, self.filter.types()) {
+            // A worker of all types widens a queue that took only some. If it did not say so, the
+            // queue would settle the others without it.
+            (SubscriberMode::Shared, []) => vec!["*".to_owned()],
             // What it claims before others is part of what it takes.
-            (SubscriberMode::Shared, types @ [_, ..]) => [types, &self.claims.priority].concat(),
+            (SubscriberMode::Shared, types) => [types, &self.claims.priority].concat(),
             _ => Vec::new(),
         };
         SubscriberConfig {

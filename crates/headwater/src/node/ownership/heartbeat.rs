@@ -20,6 +20,7 @@ use headwater_postgres::PgNodes;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::type_handlers::{HANDLERS, TypeHandlers};
 
 /// Heartbeats between searches for nodes to forget.
@@ -35,8 +36,13 @@ pub(in crate::node) struct Heartbeat {
     doubted: Notify,
     pub(in crate::node) options: NodeOptions,
     pub(in crate::node) handlers: Arc<TypeHandlers>,
-    /// Event types that the node's subscribers name.
-    subscribed: Mutex<Vec<String>>,
+    /// Event types that the node's subscribers name: what runs decides.
+    subscribed: watch::Sender<Vec<String>>,
+}
+
+/// The event types that subscribers name. A subscriber of all types names none.
+pub(in crate::node) fn named_types<'p>(plans: impl IntoIterator<Item = &'p SubscriptionPlan>) -> Vec<String> {
+    plans.into_iter().flat_map(|plan| plan.filter.event_types.iter().cloned()).collect()
 }
 
 impl Heartbeat {
@@ -47,7 +53,7 @@ impl Heartbeat {
         handlers: Arc<TypeHandlers>,
         subscribed: Vec<String>,
     ) -> Self {
-        let subscribed = Mutex::new(subscribed);
+        let subscribed = watch::Sender::new(subscribed);
         let (registration, replaced) = (Mutex::new(registration), watch::Sender::new(false));
         Heartbeat { nodes, registration, replaced, doubted: Notify::new(), options, handlers, subscribed }
     }
@@ -55,9 +61,11 @@ impl Heartbeat {
     /// Sends heartbeats until this future is dropped.
     pub(in crate::node) async fn run(&self) {
         let mut changes = self.handlers.changes();
+        let mut subscribed = self.subscribed.subscribe();
         let every = self.options.heartbeat;
         for beat in 0_u64.. {
             changes.borrow_and_update();
+            subscribed.borrow_and_update();
             if let Err(error) = self.beat().await
                 && !self.return_if_gone().await
             {
@@ -75,6 +83,7 @@ impl Heartbeat {
                 () = sleep(jittered(every, 0.1, rand::random())) => {}
                 () = self.doubted.notified() => {}
                 _ = changes.changed() => {}
+                _ = subscribed.changed() => {}
             }
         }
     }
@@ -84,10 +93,11 @@ impl Heartbeat {
         self.doubted.notify_one();
     }
 
-    /// Adds event types that a subscriber of the node names, and sends a heartbeat at once.
-    pub(in crate::node) fn subscribe(&self, event_types: &[String]) {
-        self.subscribed.lock().expect("no holder of this lock panics").extend(event_types.iter().cloned());
-        self.doubt();
+    /// Says which subscribers the node has from now on. If the event types that they name have
+    /// changed, the next heartbeat is sent at once.
+    pub(in crate::node) fn advertise<'p>(&self, plans: impl IntoIterator<Item = &'p SubscriptionPlan>) {
+        let named = named_types(plans);
+        self.subscribed.send_if_modified(|present| std::mem::replace(present, named) != *present);
     }
 
     /// The registration of this process.
@@ -147,7 +157,7 @@ impl Heartbeat {
     /// The event types that this node handles.
     pub(in crate::node) fn event_types(&self) -> Vec<String> {
         let mut types = self.handlers.patterns();
-        types.extend(self.subscribed.lock().expect("no holder of this lock panics").iter().cloned());
+        types.extend(self.subscribed.borrow().iter().cloned());
         types.sort_unstable();
         types.dedup();
         types

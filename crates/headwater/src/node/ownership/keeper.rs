@@ -56,6 +56,7 @@ impl Keeper {
         let mut said = false;
         // In another history, other instances may own what this one did.
         let mut histories = self.runners.tail.generations();
+        // Whether to look at subscribers without a lease before their turn.
         let mut anew = false;
         for tick in 0.. {
             let begun = Instant::now();
@@ -82,6 +83,7 @@ impl Keeper {
             self.note_rates();
             tokio::select! {
                 () = tokio::time::sleep(jittered(TICK, 0.2, rand::random())) => {}
+                () = self.runners.added.notified() => anew = true,
                 Ok(()) = histories.changed() => anew = true,
                 _ = stop.wait_for(|stop| *stop) => break,
             }
@@ -121,7 +123,7 @@ impl Keeper {
         subscriptions.iter().filter(is_group).map(|subscription| subscription.subscriber_id.clone()).collect()
     }
 
-    async fn keep(&self) -> Result<(), SubscriberError> {
+    pub(super) async fn keep(&self) -> Result<(), SubscriberError> {
         let _keeping = self.runners.keeping.lock().await;
         let groups = self.groups();
         let views = match groups.is_empty() {
@@ -152,7 +154,7 @@ impl Keeper {
                 (None, _, InstanceMode::SingleInstance) => {}
             }
         }
-        wishes.retain(|wish| wish.slot.term().is_some() || !self.runners.is_dismissed());
+        wishes.retain(|wish| wish.slot.term().is_some() || !wish.slot.is_stopping());
         self.give_up_yielded().await?;
         let ask = |wish: &Wish| LeaseRequest {
             subscriber_id: wish.slot.id.subscriber_id.clone(),

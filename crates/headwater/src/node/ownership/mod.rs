@@ -3,3 +3,6 @@
 pub(in crate::node) mod heartbeat;
 pub(in crate::node) mod keeper;
 pub(in crate::node) mod runners;
+
+#[cfg(test)]
+mod tests;

@@ -4,14 +4,16 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use headwater_core::{
     Fence, History, Instance, InstanceMode, PartitionId, Registration, SubscriberConfig, SubscriberError,
     SubscriberMode, SubscriberStore,
 };
 use headwater_postgres::PgSubscribers;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
 use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::runner::{Control, Runner};
@@ -35,7 +37,11 @@ pub(in crate::node) struct Runners {
     ending: Mutex<HashSet<String>>,
     /// Held while leases are renewed or released for good.
     pub(in crate::node) keeping: tokio::sync::Mutex<()>,
+    /// Notified when a subscription was added to the running node: the keeper need not wait for its
+    /// next tick.
+    pub(in crate::node) added: Notify,
     slots: Mutex<Vec<Arc<RunnerSlot>>>,
+    /// The runners, which end when this is dropped.
     tasks: Mutex<JoinSet<()>>,
     dismissed: AtomicBool,
     /// Whether the database has answered a lease request since the node started. From then on, it
@@ -98,6 +104,7 @@ impl Runners {
             subscriptions: Mutex::default(),
             ending: Mutex::default(),
             keeping: tokio::sync::Mutex::default(),
+            added: Notify::new(),
             slots: Mutex::default(),
             tasks: Mutex::default(),
             dismissed: AtomicBool::new(false),
@@ -138,22 +145,38 @@ impl Runners {
 
     fn spawn(&self, slot: &Arc<RunnerSlot>, run: impl Future<Output = ()> + Send + 'static) {
         let ends = Ends(slot.clone());
-        let task = self.tasks.lock().expect("no holder of this lock panics").spawn(async move {
+        let mut tasks = self.tasks.lock().expect("no holder of this lock panics");
+        // Those that have ended are not needed any more.
+        while tasks.try_join_next().is_some() {}
+        let task = tasks.spawn(async move {
             let _ends = ends;
             run.await;
         });
         _ = slot.task.set(task);
     }
 
-    /// Starts the runners of a registered subscription.
-    pub(in crate::node) fn begin(&self, subscription: &Arc<SubscriptionPlan>) {
-        self.ending.lock().expect("no holder of this lock panics").remove(&subscription.subscriber_id);
-        self.subscriptions.lock().expect("no holder of this lock panics").push(subscription.clone());
-        if subscription.mode == SubscriberMode::Shared {
-            return self.start_worker(subscription);
+    /// Starts the runners of registered subscriptions.
+    pub(in crate::node) fn begin(&self, subscriptions: impl IntoIterator<Item = SubscriptionPlan>) {
+        let new: Vec<_> = subscriptions.into_iter().map(Arc::new).collect();
+        self.change_subscriptions(|subscriptions| subscriptions.extend(new.iter().cloned()));
+        for subscription in &new {
+            match (subscription.mode, &subscription.assigned) {
+                (SubscriberMode::Shared, _) => self.start_worker(subscription),
+                (_, Some(assigned)) => {
+                    assigned.iter().for_each(|partition| _ = self.slot(subscription, *partition));
+                }
+                (_, None) => _ = self.slot(subscription, 0),
+            }
         }
-        let (first, assigned) = ([0], subscription.assigned.as_deref());
-        assigned.unwrap_or(&first).iter().for_each(|partition| _ = self.slot(subscription, *partition));
+    }
+
+    /// Changes what the node runs, and advertises that.
+    fn change_subscriptions(&self, change: impl FnOnce(&mut Vec<Arc<SubscriptionPlan>>)) {
+        let mut subscriptions = self.subscriptions.lock().expect("no holder of this lock panics");
+        change(&mut subscriptions);
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.advertise(subscriptions.iter().map(|plan| &**plan));
+        }
     }
 
     /// The subscriptions that the node runs at present.
@@ -161,22 +184,41 @@ impl Runners {
         self.subscriptions.lock().expect("no holder of this lock panics").clone()
     }
 
-    /// Tells the runners of a subscriber to end, if the node runs it. Returns its plan.
-    pub(in crate::node) fn end(&self, subscriber_id: &str) -> Option<Arc<SubscriptionPlan>> {
-        let subscription = self.subscriptions().into_iter().find(|plan| plan.subscriber_id == subscriber_id)?;
+    /// Ends a subscription: tells its runners to end, waits for them, and gives up its leases.
+    /// Returns whether the node ran it.
+    pub(in crate::node) async fn end(&self, subscriber_id: &str, limit: Duration) -> Result<bool, SubscriberError> {
+        let is_it = |plan: &Arc<SubscriptionPlan>| plan.subscriber_id == subscriber_id;
+        let Some(subscription) = self.subscriptions().into_iter().find(is_it) else { return Ok(false) };
         self.ending.lock().expect("no holder of this lock panics").insert(subscriber_id.to_owned());
-        for slot in self.slots().iter().filter(|slot| slot.id.subscriber_id == subscriber_id) {
-            slot.control.send_modify(|control| control.stopping = true);
+        let mut slots = self.slots();
+        slots.retain(|slot| slot.id.subscriber_id == subscriber_id);
+        slots.iter().for_each(|slot| slot.stop());
+        if !until_ended(&slots, limit).await {
+            tracing::warn!(subscriber_id, ?limit, "stopped in the middle of events: they will come again");
         }
-        Some(subscription)
+        // The keeper renews no lease meanwhile, and finds none to renew afterwards.
+        let _keeping = self.keeping.lock().await;
+        self.forget(subscriber_id);
+        let is_group =
+            matches!(subscription.mode, SubscriberMode::Partitioned { .. }) && subscription.assigned.is_none();
+        let left = match is_group {
+            true => self.store.leave(&self.instance, &[subscriber_id.to_owned()]).await,
+            false => Ok(()),
+        };
+        slots.retain(|slot| slot.owned_by == OwnedBy::Lease);
+        if !slots.is_empty() {
+            let ids: Vec<PartitionId> = slots.iter().map(|slot| slot.id.clone()).collect();
+            self.store.release(&self.instance, &ids).await?;
+        }
+        left.and(Ok(true))
     }
 
     /// Forgets a subscriber whose runners have ended.
-    pub(in crate::node) fn forget(&self, subscriber_id: &str) {
-        let mut subscriptions = self.subscriptions.lock().expect("no holder of this lock panics");
-        subscriptions.retain(|plan| plan.subscriber_id != subscriber_id);
+    fn forget(&self, subscriber_id: &str) {
+        self.change_subscriptions(|subscriptions| subscriptions.retain(|plan| plan.subscriber_id != subscriber_id));
         let mut slots = self.slots.lock().expect("no holder of this lock panics");
         slots.retain(|slot| slot.id.subscriber_id != subscriber_id);
+        self.ending.lock().expect("no holder of this lock panics").remove(subscriber_id);
     }
 
     fn is_ending(&self, subscriber_id: &str) -> bool {
@@ -185,8 +227,9 @@ impl Runners {
 
     /// Starts a worker that claims events of a shared subscriber.
     pub(in crate::node) fn start_worker(&self, subscription: &Arc<SubscriptionPlan>) {
+        let mut slots = self.slots.lock().expect("no holder of this lock panics");
         let (slot, told) = self.new_slot(subscription, 0, OwnedBy::Claims);
-        self.slots.lock().expect("no holder of this lock panics").push(slot.clone());
+        slots.push(slot.clone());
         let transactions = self.postgres.as_ref().map(|postgres| Transactions::new(postgres, subscription));
         let worker = Worker {
             subscription: subscription.clone(),
@@ -248,27 +291,47 @@ impl Runners {
         self.dismissed.load(Ordering::Acquire)
     }
 
-    /// Tells all runners to end. Returns their tasks.
-    pub(in crate::node) fn dismiss(&self) -> JoinSet<()> {
+    /// Tells all runners to end. Runners that begin later end at once.
+    pub(in crate::node) fn dismiss(&self) -> Vec<Arc<RunnerSlot>> {
         self.dismissed.store(true, Ordering::Release);
-        self.slots().iter().for_each(|slot| slot.control.send_modify(|control| control.stopping = true));
-        std::mem::take(&mut *self.tasks.lock().expect("no holder of this lock panics"))
+        let slots = self.slots();
+        slots.iter().for_each(|slot| slot.stop());
+        slots
     }
 }
 
+/// Waits until these runners have ended. At the limit, it stops them in the middle of events, and
+/// waits until they have let go of their events. Returns whether they ended by themselves.
+pub(in crate::node) async fn until_ended(slots: &[Arc<RunnerSlot>], limit: Duration) -> bool {
+    let ended = || async {
+        for slot in slots {
+            slot.until_ended().await;
+        }
+    };
+    if timeout(limit, ended()).await.is_ok() {
+        return true;
+    }
+    slots.iter().filter_map(|slot| slot.task.get()).for_each(AbortHandle::abort);
+    ended().await;
+    slots.iter().for_each(|slot| _ = slot.status.reached.send_replace(None));
+    false
+}
+
 impl RunnerSlot {
-    /// Waits until its runner has ended.
-    pub(in crate::node) async fn until_ended(&self) {
-        // The sender is part of this value.
-        _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    /// Tells its runner to end.
+    fn stop(&self) {
+        self.control.send_modify(|control| control.stopping = true);
     }
 
-    /// Stops its runner in the middle of events.
-    pub(in crate::node) fn abort(&self) {
-        if let Some(task) = self.task.get() {
-            task.abort();
-        }
-        self.status.reached.send_replace(None);
+    /// Whether its runner was told to end. It then needs no lease that it does not have.
+    pub(in crate::node) fn is_stopping(&self) -> bool {
+        self.control.borrow().stopping
+    }
+
+    /// Waits until its runner has ended.
+    async fn until_ended(&self) {
+        // The sender is part of this value.
+        _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     /// The term in which this instance owns the partition.

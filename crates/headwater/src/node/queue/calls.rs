@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Worker;
 use super::in_flight::{ClaimedEvent, InFlight};
 use crate::node::delivery::executor::answered::until_answered;
-use crate::node::delivery::executor::failure::{AfterFailure, after_failure};
+use crate::node::delivery::executor::failure::{AfterFailure, after_failure, retry_pause};
 
 pub(super) enum Answer {
     Claimed {
@@ -86,6 +86,8 @@ impl Worker {
             request.event_types = self.subscription.claims.priority.clone();
             match self.claim_and_ack(&mut request, &mut unacked).await {
                 Ok(claims) => first = claims,
+                // The queue takes none of these types any more.
+                Err(SubscriberError::InvalidInput(_)) => {}
                 error => return Answer::Claimed { begun, asked: events, urgent: first, claims: error, unacked },
             }
         }
@@ -114,12 +116,44 @@ impl Worker {
                 unacked.extend(self.ack_each(acks).await);
                 self.ask(request).await
             }
+            // An operator took some of these types from the queue. The others are still claimed.
+            Err(SubscriberError::InvalidInput(_)) if request.event_types.len() > 1 => {
+                unacked.extend(self.ack_each(acks).await);
+                self.claim_by_type(request).await
+            }
             Err(error) => {
                 unacked.extend(acks);
                 Err(error)
             }
             claims => claims,
         }
+    }
+
+    /// Claims events of each type alone, and leaves out types that the queue does not take. If it
+    /// takes none of them, the claim is refused.
+    async fn claim_by_type(&self, request: &ClaimRequest) -> Result<Vec<Claim>, SubscriberError> {
+        let (mut claims, mut left) = (Vec::new(), request.max_events);
+        let mut outcome = Err(SubscriberError::InvalidInput(String::new()));
+        for event_type in &request.event_types {
+            if left == 0 {
+                break;
+            }
+            let event_types = vec![event_type.clone()];
+            match self.queue.claim(&ClaimRequest { max_events: left, event_types, ..request.clone() }).await {
+                Ok(claimed) => {
+                    left = left.saturating_sub(claimed.iter().map(|claim| claim.events.len() as u32).sum());
+                    claims.extend(claimed);
+                    outcome = Ok(());
+                }
+                Err(SubscriberError::InvalidInput(refusal)) => {
+                    outcome = outcome.map_err(|_| SubscriberError::InvalidInput(refusal));
+                }
+                // Events that are claimed already must not wait for their visibility to end.
+                Err(_) if !claims.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        outcome.map(|()| claims)
     }
 
     /// Claims events. The subscriber of handlers by event type is created when it is first needed.
@@ -186,17 +220,22 @@ impl Worker {
         }
     }
 
-    /// Hands back an event that failed. The database knows how often an event was tried: after the
-    /// last try, it keeps a dead letter.
+    /// Hands back an event that failed. Only the database knows how often an event was tried: after
+    /// the last try, it keeps a dead letter. Deliveries whose worker was lost may not count, so a
+    /// failure that looks like the last one here may not be it. It gets the pause of a retry too.
     pub(super) fn hand_back(self: &Arc<Self>, in_flight: &mut InFlight, job: ClaimedEvent, error: HandlerError) {
         let config = &self.subscription.config;
-        let after = after_failure(config, &error, job.redelivery_count, rand::random());
+        let dice = rand::random();
+        let after = after_failure(config, &error, job.redelivery_count, dice);
         let text = || error.chain().join(": ");
         let (due_in, how) = match after {
             AfterFailure::Untouched(pause) => (pause, Return::Untouched),
             AfterFailure::Again(pause) => (pause, Return::Again(pause, text())),
             AfterFailure::GiveUp if error.is_permanent() => (Duration::ZERO, Return::GiveUp(text())),
-            AfterFailure::GiveUp => (Duration::ZERO, Return::Again(Duration::ZERO, text())),
+            AfterFailure::GiveUp => {
+                let pause = retry_pause(config, job.redelivery_count, dice);
+                (pause, Return::Again(pause, text()))
+            }
         };
         let worker = self.clone();
         in_flight.calls.spawn(async move {

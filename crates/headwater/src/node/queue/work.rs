@@ -63,7 +63,7 @@ struct SettleClaimed<'a> {
 impl Settle for SettleClaimed<'_> {
     async fn settle_in(&self, conn: &mut PgConnection) -> Result<(), SubscriberError> {
         match self.queue {
-            Some(queue) => queue.ack_in(conn, self.claim_id, self.sequences.as_deref()).await,
+            Some(queue) => queue.ack_handled_in(conn, self.claim_id, self.sequences.as_deref()).await,
             None => Err(SubscriberError::InvalidInput("a transactional handler needs PostgreSQL".into())),
         }
     }

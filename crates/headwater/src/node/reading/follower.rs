@@ -9,8 +9,9 @@
 //! same sequences there. So the follower remembers the last event at or below its position. If the
 //! new history has that very event at its place, the server has handed out all sequences up to
 //! there, and the follower has given every event that the server still has of them. It goes on
-//! behind that event. If the event is not there, the follower ends with
-//! [`FollowError::OtherHistory`].
+//! behind that event. If another event is there, or none, the follower ends with
+//! [`FollowError::OtherHistory`]; if retention has dropped that part of the log, nobody can tell,
+//! and it ends with [`FollowError::Trimmed`].
 //!
 //! States: beginning (nobody knows yet whether the position is in the log), reading, stalled (an
 //! open transaction holds the log), and at the end. Memory: at most [`BATCH`] events or
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use headwater_core::{LogQuery, ReadError, RecordedEvent, Sequence, Writer, jittered};
+use headwater_core::{GapState, LogQuery, ReadError, RecordedEvent, Sequence, Writer, jittered};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -242,7 +243,7 @@ impl Following {
                     stall.said = Some(writers.iter().map(name).collect());
                     return Step::Give(Followed::Stalled { from: as_sequence(from), to: as_sequence(to), writers });
                 }
-                let due = (stall.since + self.query.stall_after).saturating_duration_since(now);
+                let due = self.query.stall_after.saturating_sub(now.duration_since(stall.since));
                 let longest = if stall.said.is_some() { LOOK_AT_WRITERS } else { due.max(LOOK_FOR_WRITERS) };
                 wait = Some(longest.min(LOOK_AT_WRITERS));
             }
@@ -337,10 +338,8 @@ impl Following {
         }
         self.anchor = match self.query.after_event {
             Some(id) => {
-                let asked = Anchor { sequence: self.position, id };
-                if !self.is_there(asked).await? {
-                    return Err(self.lost(format!("event {id} is not at its place")));
-                }
+                let (asked, settled) = (Anchor { sequence: self.position, id }, self.reader.tail.settled());
+                self.find(self.position, Some(asked), settled, &format!("event {id} is not at its place")).await?;
                 Some(asked)
             }
             None => self.look_up(generation).await?,
@@ -354,18 +353,17 @@ impl Following {
             return Ok(());
         }
         let reason = "the server has another history, in which the last event at or below it is not at its place";
-        let Some(anchor) = self.anchor else { return Err(self.lost(reason.into())) };
-        if !self.is_there(anchor).await? {
-            return Err(self.lost(reason.into()));
-        }
+        let horizon = self.reader.tail.log().horizon().await?.horizon;
+        let place = self.anchor.map_or(self.position, |anchor| anchor.sequence);
+        self.find(place, self.anchor, horizon, reason).await?;
         // A prepared transaction outlives a server. The events that it may still commit could lie
         // before the position.
-        if self.reader.tail.log().horizon().await?.horizon < anchor.sequence {
+        if horizon < place {
             return Err(self.lost("the server has another history, in which events before it may still come".into()));
         }
         // In the old history, no event lay between this event and the position. In the new one,
         // there may be some.
-        self.position = anchor.sequence;
+        self.position = place;
         self.shown.store(self.position, Ordering::Release);
         self.told.0 = self.told.0.min(self.position);
         Ok(())
@@ -388,9 +386,21 @@ impl Following {
         Ok(anchor)
     }
 
-    async fn is_there(&self, anchor: Anchor) -> Result<bool, ReadError> {
-        let page = self.reader.tail.log().visible_page(anchor.sequence - 1, anchor.sequence, 1).await?;
-        Ok(page.events.first().is_some_and(|event| event.id == anchor.id))
+    /// Checks that the event that was at a place is still there, in a log that is settled up to
+    /// `settled`. `expected`: that event; `None`: it is not known, so nothing can be found. Fails
+    /// with `reason` if it is not there, or because the place is trimmed.
+    async fn find(&self, place: u64, expected: Option<Anchor>, settled: u64, reason: &str) -> Result<(), FollowError> {
+        let page = self.reader.tail.log().settled_page(place - 1, settled.max(place), 1).await?;
+        if page.events.first().map(anchor).is_some_and(|there| Some(there) == expected) {
+            return Ok(());
+        }
+        // The page begins at the place. So does what is trimmed of it, since retention drops the
+        // beginning of the log.
+        let trimmed = page.gaps.iter().find(|gap| gap.state == GapState::Trimmed);
+        Err(match trimmed {
+            Some(gap) => FollowError::Trimmed { position: as_sequence(place), resume_after: as_sequence(gap.last) },
+            None => self.lost(reason.into()),
+        })
     }
 
     fn lost(&self, reason: String) -> FollowError {
@@ -403,7 +413,7 @@ impl Stall {
     /// named yet.
     fn is_due(&self, writers: &[Writer], now: Instant, stall_after: Duration) -> bool {
         let lasting = now.duration_since(self.since);
-        let known = !writers.is_empty() || lasting >= stall_after + SAY_ANYWAY;
+        let known = !writers.is_empty() || lasting >= stall_after.saturating_add(SAY_ANYWAY);
         let others = |said: &Vec<_>| !writers.is_empty() && !writers.iter().map(name).eq(said.iter().cloned());
         let is_news = self.said.as_ref().is_none_or(others);
         lasting >= stall_after && known && is_news

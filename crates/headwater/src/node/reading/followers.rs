@@ -70,26 +70,22 @@ pub(in crate::node) struct LookedUp {
 impl Followers {
     /// The followers of any log. New events are found by polling.
     pub fn new(log: Arc<dyn EventLog>, poll: Duration) -> Self {
-        Followers::of(log, None, poll)
+        Followers::of(log, None, poll, watch::Sender::new(false))
     }
 
-    pub(crate) fn on_postgres(log: PgLog) -> Self {
-        Followers::of(Arc::new(log.clone()), Some(log), POLL)
+    /// All followers, including later ones, end when `closed` says so.
+    pub(crate) fn on_postgres(log: PgLog, closed: watch::Sender<bool>) -> Self {
+        Followers::of(Arc::new(log.clone()), Some(log), POLL, closed)
     }
 
-    fn of(log: Arc<dyn EventLog>, postgres: Option<PgLog>, poll: Duration) -> Self {
-        let (reader, closed) = (Mutex::default(), watch::Sender::new(false));
+    fn of(log: Arc<dyn EventLog>, postgres: Option<PgLog>, poll: Duration, closed: watch::Sender<bool>) -> Self {
+        let reader = Mutex::default();
         Followers { shared: Arc::new(Shared { log, postgres, poll, reader, closed }) }
     }
 
     /// Follows the log: see [`Namespace::follow`](crate::Namespace::follow).
     pub fn follow(&self, query: impl Into<FollowQuery>) -> Follower {
         Following::begin(self.clone(), query.into())
-    }
-
-    /// Ends all followers, including later ones.
-    pub(crate) fn close(&self) {
-        self.shared.closed.send_replace(true);
     }
 
     pub(in crate::node) fn closed(&self) -> watch::Receiver<bool> {

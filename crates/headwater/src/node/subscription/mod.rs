@@ -117,8 +117,8 @@ impl Subscription<NoHandler> {
         self.becomes(|settings| settings.plain::<D, _>(adapters::Each(handler), Work::Each))
     }
 
-    /// Gives a handler as many events at once as are there, up to the
-    /// [batch size](Subscription::batch_size), in order. If it fails, it is given them one by one.
+    /// Gives a handler as many events at once as are there, up to the [batch
+    /// size](Subscription::batch_size), in order. If it fails, it is given them one by one.
     pub fn batch<D, F, R>(self, handler: F) -> Subscription<Batch>
     where
         D: Observed,
@@ -179,8 +179,7 @@ impl Subscription<Bundled> {
     }
 
     /// Gives a handler the events of a bundle together, in order, in one transaction that also
-    /// moves
-    /// the checkpoint.
+    /// moves the checkpoint.
     pub fn transactional_batch<D, F, R>(self, handler: F) -> Subscription<Transactional>
     where
         D: Observed,
@@ -212,6 +211,12 @@ impl Subscription<Each> {
     /// [`Namespace::state_store`](crate::Namespace::state_store) of the same name; an event that
     /// comes again changes nothing. For other state ids and for errors, implement
     /// [`Projection`](crate::Projection).
+    ///
+    /// The events of a stream change its state in order. There is one exception: with
+    /// [`concurrency`](Subscription::concurrency) or [`partitions`](Subscription::partitions), only
+    /// events of the same key are in order. Events of one stream that have different keys may then
+    /// change the state in any order. So use these two only if all events of a stream have the same
+    /// key, or if none of them has one.
     pub fn project<D, S, F>(subscriber_id: impl Into<String>, change: F) -> Self
     where
         D: Observed,
@@ -261,8 +266,7 @@ impl<H> Subscription<H> {
 
     /// Shares the events out by key: each instance owns its share of the partitions, and each key
     /// stays in order. The key is the event's, else its stream, else its id. The number is that of
-    /// a
-    /// new group; see [`SubscriberStore::resize`](crate::delivery::SubscriberStore) to change it.
+    /// a new group; see [`SubscriberStore::resize`](crate::delivery::SubscriberStore) to change it.
     pub fn partitions(mut self, partitions: impl Into<Partitions>) -> Self {
         let Partitions { count, assigned } = partitions.into();
         self.settings.mode = SubscriberMode::Partitioned { partitions: count };
@@ -316,10 +320,8 @@ macro_rules! counted {
     ($type:ident: $($state:ident),*) => { $(
         impl $type<$state> {
             /// Handles this many events on this node, and then no more: the first ones in order of
-            /// the
-            /// log, of each partition, or of the claims of a queue. An event that is given up does
-            /// not
-            /// count.
+            /// the log, of each partition, or of the claims of a queue. An event that is given up
+            /// does not count.
             pub fn at_most(mut self, events: u32) -> Self {
                 self.settings.at_most = Some(events);
                 self

@@ -17,10 +17,10 @@ use crate::node::delivery::open_transaction::Transaction;
 /// A work queue: each event goes to exactly one worker of all nodes that run the queue, in no
 /// particular order. [`NodeBuilder::run`](crate::node::NodeBuilder::run) runs it.
 ///
-/// An event stays with its worker while that handles it, and for the
-/// [visibility timeout](Queue::visibility) after the worker was last heard of. One that fails is
-/// tried again, by any worker, and becomes a dead letter after the last retry. Work of one key that
-/// must stay in order is for a [`Subscription`](crate::Subscription) with
+/// An event stays with its worker while that handles it, and for the [visibility
+/// timeout](Queue::visibility) after the worker was last heard of. One that fails is tried again,
+/// by any worker, and becomes a dead letter after the last retry. Work of one key that must stay in
+/// order is for a [`Subscription`](crate::Subscription) with
 /// [`partitions`](crate::Subscription::partitions).
 ///
 /// ```no_run
@@ -66,9 +66,8 @@ impl Queue<NoHandler> {
     }
 
     /// Gives a worker as many events at once as are there, up to the [batch
-    /// size](Queue::batch_size).
-    /// All are acked when the handler returns. If it fails, it is given them one by one, and those
-    /// that fail then are tried again later, by any worker.
+    /// size](Queue::batch_size). All are acked when the handler returns. If it fails, it is given
+    /// them one by one, and those that fail then are tried again later, by any worker.
     pub fn batch<D, F, R>(self, handler: F) -> Queue<Batch>
     where
         D: Observed,
@@ -82,9 +81,8 @@ impl Queue<NoHandler> {
     /// transaction happens exactly once, however often the event comes.
     ///
     /// For speed, a transaction holds up to 10 events ([`batch_size`](Queue::batch_size)). If one
-    /// of
-    /// them fails, all are rolled back, and each gets a transaction of its own. Each worker holds a
-    /// connection of the pool.
+    /// of them fails, all are rolled back, and each gets a transaction of its own. Each worker
+    /// holds a connection of the pool.
     pub fn transactional<D, F, R>(self, handler: F) -> Queue<Transactional>
     where
         D: Observed,
@@ -159,8 +157,7 @@ macro_rules! batch_size {
         impl Queue<$state> {
             /// How many events a batch or a transaction holds at most. Default: the
             /// [`catch_up_batch_size`](ReliableDeliveryConfig::catch_up_batch_size) of a batch, 10
-            /// of a
-            /// transaction.
+            /// of a transaction.
             pub fn batch_size(mut self, events: u32) -> Self {
                 self.settings.claims.batch_size = Some(events);
                 self

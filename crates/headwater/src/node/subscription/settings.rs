@@ -214,8 +214,7 @@ macro_rules! shared_settings {
     ($type:ident) => {
         impl<H> $type<H> {
             /// All settings of delivery at once. A setting that has a method of its own below goes
-            /// before
-            /// this one's, whichever comes first. Default: the node's
+            /// before this one's, whichever comes first. Default: the node's
             /// [`default_config`](crate::node::NodeBuilder::default_config).
             pub fn config(mut self, config: ReliableDeliveryConfig) -> Self {
                 self.settings.config(config);

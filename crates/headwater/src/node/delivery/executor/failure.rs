@@ -30,7 +30,13 @@ pub(in crate::node) fn after_failure(
     if error.is_permanent() || failed_before >= config.max_retries {
         return AfterFailure::GiveUp;
     }
-    AfterFailure::Again(jittered(retry_delay(config, failed_before), config.retry_jitter, dice))
+    AfterFailure::Again(retry_pause(config, failed_before, dice))
+}
+
+/// The pause before another try of events that failed `failed_before` times before the last
+/// failure. `dice` is a random number from 0 to 1.
+pub(in crate::node) fn retry_pause(config: &ReliableDeliveryConfig, failed_before: u32, dice: f64) -> Duration {
+    jittered(retry_delay(config, failed_before), config.retry_jitter, dice)
 }
 
 impl AfterFailure {

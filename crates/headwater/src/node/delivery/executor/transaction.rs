@@ -2,7 +2,8 @@
 //! together.
 //!
 //! The settle step is the last statement before the commit. It carries the owner's term, or names
-//! the claim. If the events belong to somebody else by now, it fails, and everything is rolled
+//! the claim, and does nothing outside the transaction that was begun. If the events belong to
+//! somebody else by now, or a handler has ended the transaction, it fails, and everything is rolled
 //! back. So effects happen once. A process that hangs in the middle is ended by the server
 //! (`idle_in_transaction_session_timeout`), so it cannot hold its locks, nor the horizon, for ever.
 
@@ -42,8 +43,12 @@ impl Executor<'_> {
             Err(outcome) => return outcome,
         };
         if let Err(error) = settle.settle_in(&mut tx).await {
+            let outcome = match is_ended(postgres, &mut tx, &error).await {
+                true => Outcome::failed(ended()),
+                false => Outcome::of_database(error),
+            };
             postgres.rollback(tx).await;
-            return Outcome::of_database(error);
+            return outcome;
         }
         match postgres.commit(tx).await {
             Ok(()) => Outcome::Committed,
@@ -72,29 +77,26 @@ impl Executor<'_> {
                 return Err(Outcome::Failed(Failure { at: part.only(), error }));
             }
         }
-        let kept = || Outcome::failed(HandlerError::message("the handler kept its transaction"));
-        let tx = open.into_inner().ok_or_else(kept)?;
-        still_open(postgres, tx).await
+        let tx = match open.into_inner() {
+            Some(tx) => tx,
+            None => return Err(Outcome::failed(HandlerError::message("the handler kept its transaction"))),
+        };
+        // The driver knows at once that it was ended: a savepoint was about to be made when the
+        // handler dropped its future.
+        if !tx.is_in_transaction() {
+            postgres.rollback(tx).await;
+            return Err(Outcome::failed(ended()));
+        }
+        Ok(tx)
     }
 }
 
-/// A handler that ended its transaction by itself has failed. In a batch, the effects of other
-/// events may be gone. Alone, the settle step would be written whether or not the effects were
-/// committed.
-async fn still_open(postgres: &PgSubscribers, mut tx: Owned) -> Result<Owned, Outcome> {
-    // The driver knows at once that it was ended: a savepoint was about to be made when the handler
-    // dropped its future.
-    let open = match tx.is_in_transaction() {
-        true => postgres.is_open(&mut tx).await,
-        false => Ok(false),
-    };
-    let outcome = match open {
-        Ok(true) => return Ok(tx),
-        Ok(false) => Outcome::failed(ended()),
-        Err(error) => Outcome::of_database(error),
-    };
-    postgres.rollback(tx).await;
-    Err(outcome)
+/// Whether a settle step was refused because a handler has ended the transaction by itself. Such a
+/// handler has failed: the effects of other events may be gone. The step does nothing then, so only
+/// a refusal needs the question.
+async fn is_ended(postgres: &PgSubscribers, tx: &mut Owned, refusal: &SubscriberError) -> bool {
+    matches!(refusal, SubscriberError::Fenced(_) | SubscriberError::ClaimLost(_))
+        && matches!(postgres.is_open(tx).await, Ok(false))
 }
 
 impl<'a> Run<'a> {

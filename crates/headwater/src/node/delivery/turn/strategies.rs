@@ -140,6 +140,7 @@ impl Turn {
         let most = self.owner.plan().limiter.burst().unwrap_or(events.len()).max(1);
         for events in events.chunks(most) {
             together_or_alone(&mut TransactionBatch { turn: self }, events.to_vec()).await?;
+            self.owner.may_go_on()?;
         }
         Ok(())
     }

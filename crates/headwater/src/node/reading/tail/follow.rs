@@ -124,9 +124,7 @@ impl Tail {
             };
             if !self.connected.swap(true, Ordering::AcqRel) {
                 tracing::info!(namespace = self.log.namespace(), "reading the log again");
-                if !self.gone.load(Ordering::Acquire) {
-                    *self.failure() = None;
-                }
+                *self.failure() = None;
             }
             pauses.reset();
             if step == Step::Read || looked.news {

@@ -40,7 +40,7 @@ mod wake_ups;
 pub(in crate::node) use self::wake_ups::any;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use headwater_cdc::{Feed, LiveStatus};
@@ -76,8 +76,9 @@ pub(in crate::node) struct Tail {
     connected: AtomicBool,
     /// Why the last read failed, if it did.
     failure: Mutex<Option<ReadError>>,
-    /// Whether the namespace is gone. A read that succeeds then proves nothing.
-    gone: AtomicBool,
+    /// Why the reading has ended for good: the namespace is gone. No read changes that, whether it
+    /// fails or succeeds.
+    gone: OnceLock<ReadError>,
     /// Whether somebody takes from the ring. Workers that claim events only want to know that there
     /// may be some.
     is_read: AtomicBool,
@@ -168,7 +169,7 @@ impl Tail {
             writers: Mutex::default(),
             connected: AtomicBool::new(true),
             failure: Mutex::default(),
-            gone: AtomicBool::new(false),
+            gone: OnceLock::new(),
             is_read: AtomicBool::new(false),
             generation: watch::Sender::new(0),
             doubted: AtomicBool::new(false),
@@ -256,28 +257,31 @@ impl Tail {
     /// Why nothing can be read until an operator acts: the namespace is gone, or the role may not
     /// read it. `None`: all is well, or will be.
     pub(in crate::node) fn refusal(&self) -> Option<ReadError> {
-        match &*self.failure() {
+        match self.gone.get().or(self.failure().as_ref()) {
             Some(ReadError::NamespaceNotFound(name)) => Some(ReadError::NamespaceNotFound(name.clone())),
             Some(ReadError::NotGranted(reason)) => Some(ReadError::NotGranted(reason.clone())),
             _ => None,
         }
     }
 
-    /// Records why the log cannot be read. If nothing new will come because of that, wakes those
-    /// who wait for it.
+    /// Records why a read of the log failed.
     fn failed(&self, error: ReadError) {
-        if !self.gone.load(Ordering::Acquire) || self.failure().is_none() {
-            *self.failure() = Some(error);
-        }
-        if self.refusal().is_some() {
-            self.changed.send_modify(|version| *version += 1);
-        }
+        *self.failure() = Some(error);
+        self.tell_of_refusal();
     }
 
     /// Ends the reading for good: the namespace is gone.
     pub(in crate::node) fn refuse(&self, error: ReadError) {
-        self.gone.store(true, Ordering::Release);
-        self.failed(error);
+        // The first reason stays.
+        _ = self.gone.set(error);
+        self.tell_of_refusal();
+    }
+
+    /// If nothing new will come, wakes those who wait for it.
+    fn tell_of_refusal(&self) {
+        if self.refusal().is_some() {
+            self.changed.send_modify(|version| *version += 1);
+        }
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<ReadError>> {
@@ -369,5 +373,33 @@ async fn timed<T>(read: impl Future<Output = Result<T, ReadError>>) -> Result<T,
             retryable: true,
             source: None,
         })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_memory::MemoryLog;
+
+    use super::*;
+
+    fn unavailable() -> ReadError {
+        ReadError::Unavailable(Fault { message: "relation does not exist".into(), retryable: true, source: None })
+    }
+
+    #[test]
+    fn a_namespace_that_is_gone_is_the_news_whatever_reads_say() {
+        let tail = Tail::reader(Arc::new(MemoryLog::new("orders")), Duration::from_secs(1));
+        let mut changes = tail.changes();
+        tail.failed(unavailable());
+        assert!(tail.refusal().is_none() && !changes.has_changed().unwrap());
+        tail.refuse(ReadError::NamespaceNotFound("orders".into()));
+        assert!(changes.has_changed().unwrap(), "those who wait for events are woken");
+        changes.mark_unchanged();
+        for failure in [None, Some(unavailable())] {
+            assert!(matches!(tail.refusal(), Some(ReadError::NamespaceNotFound(name)) if name == "orders"));
+            *tail.failure() = failure;
+        }
+        tail.failed(unavailable());
+        assert!(matches!(tail.refusal(), Some(ReadError::NamespaceNotFound(name)) if name == "orders"));
     }
 }
