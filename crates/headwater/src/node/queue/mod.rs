@@ -17,7 +17,6 @@
 //!   its own;
 //! - a claim, an ack or an extension that the database did not answer: it is tried again with
 //!   growing pauses; claims that expire meanwhile come again.
-//!   pauses; what expires meanwhile comes again.
 
 mod answers;
 mod calls;
