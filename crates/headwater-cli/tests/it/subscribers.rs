@@ -177,11 +177,16 @@ async fn the_types_that_a_queue_takes_are_changed() {
     assert_eq!(cli.show("work")["event_types"], json!(["Order*", "UserCreated"]));
     emit("OrderShipped");
     emit("Tick");
-    let handled = cli.consume_all("work", &["--shared"]).ok();
+    let handled = cli.consume_all("work", &["--shared", "--event-type", "Order*"]).ok();
     assert_eq!(handled.sequences(), [3], "what was settled before stays settled");
 
     let said = set("work", &["--all-types"]).ok().out;
     assert_eq!(said, "subscriber work takes all event types (before: Order*, UserCreated)\n");
+    assert_eq!(cli.show("work")["event_types"], json!(null));
+    // A worker of all types adds all.
+    set("work", &["--types", "Order*"]).ok();
+    emit("Tick");
+    assert_eq!(cli.consume_all("work", &["--shared"]).ok().sequences(), [5]);
     assert_eq!(cli.show("work")["event_types"], json!(null));
     let said = set("work", &["--types", "*"]).ok().out;
     assert_eq!(said, "subscriber work takes all event types (before: all event types)\n");

@@ -15,7 +15,8 @@ use crate::output::{Output, printable};
 /// `headwater subscribers reset` goes back to them. Claims that workers hold go on. An event that a
 /// worker handed back or lost becomes a dead letter if the queue no longer takes its type.
 ///
-/// A program that registers with the queue later adds its own types again.
+/// A program that registers with the queue later adds its own types again, and a worker of all types
+/// adds all.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("taken").required(true))]
 #[command(after_help = "\
