@@ -1,6 +1,6 @@
 //! Dead letters and states.
 
-use crate::common::subscribers::{LONG, Process, attempt, fence, letter};
+use crate::common::subscribers::{HANDLE, LONG, Process, attempt, fence, letter};
 use crate::common::{pid, run, until_it_waits};
 use headwater_core::DeadLetterState::{Dead, Discarded, Parked, Redriven, Redriving};
 use headwater_core::{
@@ -209,9 +209,6 @@ async fn a_new_owner_is_told_of_what_waits() {
     let held = a.keep("totals", None, LONG).await;
     assert_eq!((held.term, held.redrives), (Some(3), true));
 }
-
-/// Begins a transaction as the node does for a handler.
-const HANDLE: &str = "BEGIN; SET LOCAL headwater.handling = 'on'";
 
 #[tokio::test]
 async fn redriven_in_a_transaction_is_undone_with_it() {

@@ -76,7 +76,7 @@ async fn bad_settings_are_refused_in_rust_and_in_sql() {
         "ordering => 'random'",
         "retention => interval '-1 day'",
         "retention => interval '27 days'",
-        "partitions => 'mine'",
+        "months_made_by => 'mine'",
         "max_payload_bytes => 0",
         "metadata => '3'",
     ] {

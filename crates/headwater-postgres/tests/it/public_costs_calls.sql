@@ -257,7 +257,8 @@ SELECT * FROM headwater.partition_lag;
 SELECT * FROM headwater.queue_metrics;
 SELECT * FROM headwater.subscriber_lag;
 
--- grows: months, beside locks: 128
+-- grows: months, beside
+-- locks: 128
 SELECT headwater.faults('shop');
 -- before: UPDATE headwater_private.namespaces SET retention = '28 days' WHERE namespace = 'shop'
 SELECT headwater.trim_month('shop', m.starts_at, allow_loss => true) FROM (SELECT m.starts_at FROM headwater_private.months m WHERE m.namespace_id = 1 ORDER BY 1 LIMIT 1) m;

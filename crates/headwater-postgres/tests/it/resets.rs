@@ -1,6 +1,6 @@
 //! Where a subscriber is put, and what is in flight there. Open transactions, explicit steps.
 
-use crate::common::subscribers::{Process, advance, fence, from, with_ledger};
+use crate::common::subscribers::{HANDLE, Process, advance, fence, from, with_ledger};
 use crate::common::{emit, run, sqlstate_of};
 use headwater_core::{
     Advance, GroupStore, OperatorStore, ProgressStore, StartFrom, SubscriberConfig, SubscriberError, SubscriberMode,
@@ -160,7 +160,7 @@ async fn a_transaction_goes_on_from_the_ledger_of_a_reset() {
     // Outside the transaction of a handler, nothing is written.
     let alone = a.store.advance_in(&mut session, &none, &late).await;
     assert!(matches!(alone, Err(SubscriberError::Fenced(_))), "{alone:?}");
-    run(&mut session, "BEGIN; SET LOCAL headwater.handling = 'on'").await;
+    run(&mut session, HANDLE).await;
     a.store.advance_in(&mut session, &none, &late).await.unwrap();
     run(&mut session, "COMMIT").await;
     clean(&a, 1).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::subscribers::{LONG, Process, advance, ask, fence, from, with_ledger};
+use crate::common::subscribers::{HANDLE, LONG, Process, advance, ask, fence, from, with_ledger};
 use crate::common::{emit, pid, raw, run, sqlstate_of, until_it_waits};
 use headwater_core::{
     Append, EventLog, GapState, GroupStore, OperatorStore, ProgressStore, Report, RunnerState, StartFrom,
@@ -283,7 +283,7 @@ async fn without_session_locks_the_lease_alone_decides() {
 async fn keeping_does_not_wait_for_an_owner_that_commits() {
     let (db, mut session, a, b) = owned().await;
     let mut transaction = db.session().await;
-    run(&mut transaction, "BEGIN").await;
+    run(&mut transaction, HANDLE).await;
     a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut session, "SET lock_timeout = '100ms'").await;
     let report = Report { state: RunnerState::Live, rate: 5.0, ..Report::default() };
@@ -365,11 +365,11 @@ async fn the_ledger_comes_back_as_it_was() {
 async fn what_is_rolled_back_leaves_nothing() {
     let (db, _session, a, _b) = owned().await;
     let mut transaction = db.session().await;
-    run(&mut transaction, "BEGIN").await;
+    run(&mut transaction, HANDLE).await;
     a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut transaction, "ROLLBACK").await;
     assert_eq!(a.store.position("totals").await.unwrap().position, 0);
-    run(&mut transaction, "BEGIN").await;
+    run(&mut transaction, HANDLE).await;
     a.store.advance_in(&mut transaction, &fence("totals", Some(2)), &advance(3, &[3])).await.unwrap();
     run(&mut transaction, "COMMIT").await;
     assert_eq!(a.store.position("totals").await.unwrap().position, 3);
@@ -382,7 +382,7 @@ async fn a_zombies_transaction_waits_for_the_takeover_and_is_fenced() {
     run(&mut session, "BEGIN; UPDATE headwater_private.subscribers SET term = nextval('headwater_private.terms')")
         .await;
     let mut transaction = db.session().await;
-    run(&mut transaction, "BEGIN").await;
+    run(&mut transaction, HANDLE).await;
     let pid = pid(&mut transaction).await;
     let zombie = tokio::spawn({
         let store = a.store.clone();
@@ -401,9 +401,9 @@ async fn a_move_with_effects_happens_once_however_slow_its_commit() {
     let moved = advance(3, &[3]);
     // The answer to the COMMIT is late: the owner tries again in another transaction.
     let (mut slow, mut again) = (db.session().await, db.session().await);
-    run(&mut slow, "BEGIN").await;
+    run(&mut slow, HANDLE).await;
     a.store.advance_in(&mut slow, &fence, &moved).await.unwrap();
-    run(&mut again, "BEGIN").await;
+    run(&mut again, HANDLE).await;
     let pid = pid(&mut again).await;
     let second = tokio::spawn({
         let (store, fence, moved) = (a.store.clone(), fence.clone(), moved.clone());
@@ -412,7 +412,9 @@ async fn a_move_with_effects_happens_once_however_slow_its_commit() {
     until_it_waits(&mut session, pid).await;
     run(&mut slow, "COMMIT").await;
     is_fenced(second.await.unwrap());
+    run(&mut slow, HANDLE).await;
     is_fenced(a.store.advance_in(&mut slow, &fence, &moved).await);
+    run(&mut slow, "ROLLBACK").await;
     // Without effects, the same again is nothing new.
     a.store.advance(&fence, &moved).await.unwrap();
     assert_eq!(a.store.position("totals").await.unwrap().position, 3);
@@ -421,6 +423,8 @@ async fn a_move_with_effects_happens_once_however_slow_its_commit() {
 #[tokio::test]
 async fn a_move_with_effects_begins_where_the_checkpoint_is() {
     let (_db, mut session, a, _b) = owned().await;
+    // Each statement counts as one of a handler's transaction.
+    run(&mut session, "SET headwater.handling = 'on'").await;
     for term in [Some(2), None] {
         let fence = fence("totals", term);
         a.store.reset("totals", 0).await.unwrap();
@@ -454,7 +458,7 @@ async fn an_owner_that_gets_on_keeps_its_lease() {
     // Keeping never found the row unlocked, and the lease ended meanwhile.
     run(&mut session, end).await;
     let mut transaction = db.session().await;
-    run(&mut transaction, "BEGIN").await;
+    run(&mut transaction, HANDLE).await;
     a.store.advance_in(&mut transaction, &fence, &advance(3, &[3])).await.unwrap();
     assert_eq!(b.take("totals").await, None, "the row is locked");
     run(&mut transaction, "COMMIT").await;

@@ -9,6 +9,9 @@ use headwater_core::{
 use headwater_postgres::{Database, DatabaseOptions, PgLog, PgSubscribers, SubscribersOptions};
 use headwater_testing::TestDatabase;
 
+/// Begins a transaction as a node does for a handler.
+pub(crate) const HANDLE: &str = "BEGIN; SET LOCAL headwater.handling = 'on'";
+
 /// Longer than any test runs.
 pub(crate) const LONG: Duration = Duration::from_secs(3_600);
 
