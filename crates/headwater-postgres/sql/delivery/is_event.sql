@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     IF jsonb_typeof(event) IS DISTINCT FROM 'object' OR jsonb_typeof(event -> 'event_type') IS DISTINCT FROM 'string'
        OR (event ->> 'id' ~ uuid_ AND event ->> 'created_at' ~ time_ AND event ->> 'recorded_at' ~ time_
-           AND event ->> 'global_sequence' ~ '^[0-9]{1,18}$' AND event ->> 'schema_version' ~ '^[0-9]{1,9}$') IS NOT TRUE
+           AND event ->> 'global_sequence' ~ '^[0-9]{1,19}$' AND event ->> 'schema_version' ~ '^[0-9]{1,10}$') IS NOT TRUE
        OR jsonb_typeof(coalesce(event -> 'headers', '{}')) <> 'object'
        OR EXISTS (SELECT FROM jsonb_each(coalesce(event -> 'headers', '{}')) h WHERE jsonb_typeof(h.value) <> 'string') THEN
         RETURN false;
@@ -26,11 +26,12 @@ BEGIN
         END IF;
     END LOOP;
     FOREACH name IN ARRAY ARRAY['global_sequence', 'schema_version', 'stream_version', 'transaction_id'] LOOP
-        IF jsonb_typeof(coalesce(event -> name, '1')) <> 'number' OR coalesce(event ->> name, '1') !~ '^[0-9]{1,18}$' THEN
+        IF jsonb_typeof(coalesce(event -> name, '1')) <> 'number' OR coalesce(event ->> name, '1') !~ '^[0-9]{1,19}$' THEN
             RETURN false;
         END IF;
     END LOOP;
-    PERFORM (event ->> 'created_at')::timestamptz, (event ->> 'recorded_at')::timestamptz;
+    PERFORM (event ->> 'schema_version')::int, (event ->> 'global_sequence')::bigint, (event ->> 'stream_version')::bigint,
+            (event ->> 'transaction_id')::bigint, (event ->> 'created_at')::timestamptz, (event ->> 'recorded_at')::timestamptz;
     RETURN (event ->> 'correlation_id' ~ uuid_) IS NOT FALSE AND (event ->> 'causation_id' ~ uuid_) IS NOT FALSE;
 EXCEPTION WHEN data_exception THEN
     RETURN false;

@@ -35,7 +35,7 @@ BEGIN
     q := newest.state;
     moment := greatest(clock_timestamp(), q.moment, q.expired_from, q.due_from);
     SELECT r.letters, r.more INTO letters, more
-      FROM headwater_private.settle_retries(ns.namespace_id, settle_queue.subscriber_id, queue.takes, '-infinity', moment) r;
+      FROM headwater_private.settle_retries(ns.namespace_id, settle_queue.subscriber_id, queue.takes, '-infinity', moment, NULL) r;
     IF q.gaps <> '{}' THEN
         -- Two statements, in this order: the second shows everything that committed before the
         -- horizon was read.

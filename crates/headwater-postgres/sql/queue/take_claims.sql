@@ -99,15 +99,20 @@ BEGIN
     namespace_id := queue.namespace_id;
     -- This is what the view queue_states returns, if there is a claim. Read the namespace again
     -- too: it may have moved to other storage while the lock was waited for, and the statement
-    -- above then has its old row.
+    -- above then has its old row. And the caller's grant may be gone by now.
     SELECT c.number, c.done, c.state, CASE s.storage WHEN 'own' THEN 9223372036854775807 ELSE s.tail_after END AS tail_after, s.tail_from,
-           t.event_types AS takes INTO newest
+           t.event_types AS takes,
+           pg_has_role(take_claims.caller, current_user, 'USAGE')
+               OR headwater_private.is_granted(s.namespace_id, take_claims.caller, 'consumer') AS granted INTO newest
       FROM headwater_private.namespaces s
       LEFT JOIN headwater_private.subscribers t ON t.namespace_id = s.namespace_id AND t.subscriber_id = take_claims.subscriber_id AND t.partition = 0
       LEFT JOIN LATERAL (SELECT c.number, c.done, c.state FROM headwater_private.claims c
                           WHERE c.namespace_id = s.namespace_id AND c.subscriber_id = take_claims.subscriber_id
                           ORDER BY c.number DESC LIMIT 1) c ON true
      WHERE s.namespace_id = queue.namespace_id;
+    IF newest.granted IS NOT TRUE THEN
+        PERFORM headwater_private.open_namespace(take_claims.namespace, caller, 'consumer');
+    END IF;
     queue.tail_after := newest.tail_after;
     queue.tail_from := newest.tail_from;
     takes := newest.takes;

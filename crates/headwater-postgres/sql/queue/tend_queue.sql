@@ -118,7 +118,7 @@ BEGIN
         before := candidates;
     END LOOP;
     IF takes IS NOT NULL AND room > 0 AND (due.others OR due.suspects) THEN
-        PERFORM headwater_private.settle_retries(one.namespace_id, one.subscriber_id, tend_queue.takes, q.due_from, moment);
+        PERFORM headwater_private.settle_retries(one.namespace_id, one.subscriber_id, tend_queue.takes, q.due_from, moment, 100);
     END IF;
     IF due.others OR due.suspects THEN
         q.due_from := least(headwater_private.next_due(queue_key, q.due_from), moment);

@@ -541,6 +541,8 @@ async fn no_letter_that_cannot_be_read_is_kept() {
         r#"|| '{"global_sequence": -1}'"#,
         r#"|| '{"global_sequence": 1.5}'"#,
         r#"|| '{"schema_version": "1"}'"#,
+        r#"|| '{"schema_version": 2147483648}'"#,
+        r#"|| '{"stream_version": 9223372036854775808}'"#,
         r#"|| '{"created_at": "infinity"}'"#,
         r#"|| '{"recorded_at": "2026-02-30T00:00:00Z"}'"#,
         r#"|| '{"correlation_id": "x"}'"#,
@@ -550,7 +552,11 @@ async fn no_letter_that_cannot_be_read_is_kept() {
     ] {
         assert_eq!(sqlstate_of(&mut session, &bury("[]", change)).await, "WH002", "{change}");
     }
-    run(&mut session, &bury(&format!("[{attempt}]"), r#"|| '{"data": {"a": 1}, "key": "k"}'"#)).await;
+    run(
+        &mut session,
+        &bury(&format!("[{attempt}]"), r#"|| '{"data": {"a": 1}, "key": "k", "schema_version": 2147483647}'"#),
+    )
+    .await;
     let redriven = |attempt: &str| format!("SELECT headwater.redriven({id}, 's', NULL, 1, '{attempt}', 'e', 'n', 0)");
     for attempt in ["1", "{}", r#"{"at": "x", "node": "n", "errors": []}"#] {
         assert_eq!(sqlstate_of(&mut session, &redriven(attempt)).await, "WH002", "{attempt}");

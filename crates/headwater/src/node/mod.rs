@@ -11,6 +11,7 @@ pub(crate) mod reading;
 pub(crate) mod subscription;
 mod subscriptions;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -66,8 +67,36 @@ pub struct Node {
     plan: Arc<Mutex<Option<NodeBuilder>>>,
     running: OnceLock<Running>,
     life: watch::Sender<Life>,
+    /// Shutdowns under way.
+    shutdowns: AtomicUsize,
     /// Whether the node has released everything and said that it ends. Locked while it does so.
     retired: Mutex<bool>,
+}
+
+/// A shutdown that is under way. If the last of them is given up before its end, the node ends at
+/// once, as in a crash: nobody would release its leases any more, so nobody may renew them.
+struct ShuttingDown<'n> {
+    node: &'n Node,
+}
+
+impl<'n> ShuttingDown<'n> {
+    fn begin(node: &'n Node) -> Self {
+        node.shutdowns.fetch_add(1, Ordering::AcqRel);
+        ShuttingDown { node }
+    }
+}
+
+impl Drop for ShuttingDown<'_> {
+    fn drop(&mut self) {
+        let is_last = self.node.shutdowns.fetch_sub(1, Ordering::AcqRel) == 1;
+        if !is_last || *self.node.life.borrow() == Life::Ended {
+            return;
+        }
+        if let Some(running) = self.node.running.get() {
+            drop(running.tasks.lock().expect("no holder of this lock panics").take());
+        }
+        self.node.reach(Life::Ended);
+    }
 }
 
 /// How far a node is on the way to its end. It only goes forward.
@@ -297,6 +326,7 @@ impl Node {
             plan: Arc::new(Mutex::new(Some(plan))),
             running: OnceLock::new(),
             life: watch::Sender::new(Life::Open),
+            shutdowns: AtomicUsize::new(0),
             retired: Mutex::new(false),
         }
     }
@@ -525,13 +555,16 @@ impl Node {
     /// other instances. If the database does not answer, this takes at most 10 s longer.
     ///
     /// A [`start`](Node::start) or [`run`](Node::run) that is under way fails at once. If another
-    /// shutdown is under way, this one waits for it, and ends both at the limit that comes first.
+    /// shutdown is under way, this one waits for it, and ends both at the limit that comes first. If
+    /// this future is dropped before it is done, the node ends at once, and others take over when
+    /// its leases end.
     pub async fn shutdown(&self) -> Result<(), SubscriberError> {
         self.shutdown_within(SHUTDOWN).await
     }
 
     /// Shuts down as [`shutdown`](Node::shutdown) does, with another limit.
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), SubscriberError> {
+        let _under_way = ShuttingDown::begin(self);
         self.reach(Life::Ending);
         let running = self.running.get();
         if let Some(running) = running {

@@ -45,8 +45,8 @@ impl Admin {
         self.headwater.database.fire_all_due(max_events).await
     }
 
-    /// What following the WAL ([`Live::Cdc`]) needs from the server and the role, and whether they
-    /// have it now.
+    /// What following the WAL ([`Live::Cdc`](crate::cdc::Live::Cdc)) needs from the server and the
+    /// role, and whether they have it now.
     pub async fn replication_settings(&self) -> Result<ReplicationSettings, AdminError> {
         self.headwater.database.replication_settings().await
     }

@@ -84,6 +84,9 @@ async fn workers_go_on_when_an_operator_takes_some_of_their_types_from_the_queue
     let last = shop.emit(&["B", "A", "urgent"]).await;
     until(|| async { shop.info("work").await.position == last }).await;
     assert_eq!(*handled.lock().unwrap(), [last - 3, last - 1]);
+    let last = shop.emit(&["A", "A"]).await;
+    until(|| async { shop.info("work").await.position == last }).await;
+    assert_eq!(handled.lock().unwrap().len(), 4);
     one.shutdown().await.unwrap();
 }
 

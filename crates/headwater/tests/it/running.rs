@@ -322,6 +322,22 @@ async fn another_shutdown_with_less_time_ends_both() {
     assert_eq!(node.status().subscribers[0].handled, 0);
 }
 
+/// Otherwise its keeper would renew the leases for ever, and nobody would handle anything.
+#[tokio::test]
+async fn a_node_whose_shutdown_is_given_up_ends() {
+    let gated = Gated::new();
+    let node = busy_node(&gated).await;
+    {
+        let mut first = std::pin::pin!(node.shutdown_within(Duration::from_secs(3600)));
+        assert!(poll!(first.as_mut()).is_pending(), "an event is at hand");
+        let mut second = Box::pin(node.shutdown_within(Duration::from_secs(3600)));
+        assert!(poll!(second.as_mut()).is_pending(), "it waits for the first");
+        drop(second);
+        assert!(poll!(std::pin::pin!(node.stopped())).is_pending(), "the first is under way");
+    }
+    soon(node.stopped()).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_subscription_without_a_lease_begins_at_once() {
     let log = MemoryLog::new("shop");

@@ -19,7 +19,7 @@ use crate::node::delivery::plan::SubscriptionPlan;
 use crate::node::delivery::runner::{Control, Runner};
 use crate::node::delivery::status::Status;
 use crate::node::ownership::heartbeat::Heartbeat;
-use crate::node::queue::{Calls, Transactions, Worker};
+use crate::node::queue::{Calls, Refused, Transactions, Worker};
 use crate::node::reading::tail::Tail;
 
 pub(in crate::node) struct Runners {
@@ -241,6 +241,7 @@ impl Runners {
             control: told,
             status: slot.status.clone(),
             calls: Calls::default(),
+            refused: Refused::default(),
         };
         self.spawn(&slot, Arc::new(worker).run());
     }

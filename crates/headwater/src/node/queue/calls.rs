@@ -1,6 +1,6 @@
 //! A worker's calls to the database. Each is a task, and the worker's loop takes its answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater_core::{Backoff, Claim, ClaimRequest, DeadLetterQuery, HandlerError, SubscriberError};
@@ -11,6 +11,9 @@ use super::Worker;
 use super::in_flight::{ClaimedEvent, InFlight};
 use crate::node::delivery::executor::answered::until_answered;
 use crate::node::delivery::executor::failure::{AfterFailure, after_failure, retry_pause};
+
+/// How long claims leave out types that the queue refused.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
 
 pub(super) enum Answer {
     Claimed {
@@ -48,6 +51,27 @@ pub(super) enum Answer {
         claim_id: Uuid,
         error: SubscriberError,
     },
+}
+
+/// Types that the queue does not take any more, although the worker handles them. Claims leave them
+/// out, and ask for them again now and then.
+#[derive(Default)]
+pub(in crate::node) struct Refused(Mutex<Option<(Instant, Vec<String>)>>);
+
+impl Refused {
+    fn note(&self, event_types: Vec<String>) {
+        *self.0.lock().expect("no holder of this lock panics") = Some((Instant::now(), event_types));
+    }
+
+    /// The types to ask for: all of them, if all were refused.
+    fn left_of(&self, event_types: &[String]) -> Vec<String> {
+        let refused = self.0.lock().expect("no holder of this lock panics");
+        let Some((_, refused)) = refused.as_ref().filter(|(at, _)| at.elapsed() < ASK_AGAIN) else {
+            return event_types.to_vec();
+        };
+        let left: Vec<_> = event_types.iter().filter(|event_type| !refused.contains(event_type)).cloned().collect();
+        if left.is_empty() { event_types.to_vec() } else { left }
+    }
 }
 
 /// How events are handed back.
@@ -95,7 +119,7 @@ impl Worker {
         let mut claims = Ok(Vec::new());
         if left > 0 {
             request.max_events = left as u32;
-            request.event_types = self.subscription.filter.event_types.clone();
+            request.event_types = self.refused.left_of(&self.subscription.filter.event_types);
             claims = self.claim_and_ack(&mut request, &mut unacked).await;
         }
         Answer::Claimed { begun, asked: events, urgent: first, claims, unacked }
@@ -129,17 +153,17 @@ impl Worker {
         }
     }
 
-    /// Claims events of each type alone, and leaves out types that the queue does not take. If it
-    /// takes none of them, the claim is refused.
+    /// Claims events of each type alone, and notes the types that the queue does not take: later
+    /// claims leave them out for a while. If it takes none of them, the claim is refused.
     async fn claim_by_type(&self, request: &ClaimRequest) -> Result<Vec<Claim>, SubscriberError> {
         let (mut claims, mut left) = (Vec::new(), request.max_events);
         let mut outcome = Err(SubscriberError::InvalidInput(String::new()));
+        let mut refused = Vec::new();
         for event_type in &request.event_types {
-            if left == 0 {
-                break;
-            }
             let event_types = vec![event_type.clone()];
-            match self.queue.claim(&ClaimRequest { max_events: left, event_types, ..request.clone() }).await {
+            // Each type is tried, also if there is no room left for its events.
+            let max_events = left.max(1);
+            match self.queue.claim(&ClaimRequest { max_events, event_types, ..request.clone() }).await {
                 Ok(claimed) => {
                     left = left.saturating_sub(claimed.iter().map(|claim| claim.events.len() as u32).sum());
                     claims.extend(claimed);
@@ -147,12 +171,19 @@ impl Worker {
                 }
                 Err(SubscriberError::InvalidInput(refusal)) => {
                     outcome = outcome.map_err(|_| SubscriberError::InvalidInput(refusal));
+                    refused.push(event_type.clone());
                 }
                 // Events that are claimed already must not wait for their visibility to end.
                 Err(_) if !claims.is_empty() => break,
                 Err(error) => return Err(error),
             }
         }
+        tracing::warn!(
+            subscriber_id = self.id(),
+            event_types = refused.join(", "),
+            "the queue does not take these types, although this worker handles them: they are not claimed"
+        );
+        self.refused.note(refused);
         outcome.map(|()| claims)
     }
 

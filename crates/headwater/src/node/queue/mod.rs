@@ -33,6 +33,7 @@ use headwater_postgres::{PgQueue, PgSubscribers};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
+pub(in crate::node) use self::calls::Refused;
 use self::in_flight::InFlight;
 use self::room::Room;
 use crate::node::delivery::plan::SubscriptionPlan;
@@ -61,6 +62,7 @@ pub(in crate::node) struct Worker {
     pub(in crate::node) control: watch::Receiver<Control>,
     pub(in crate::node) status: Arc<Status>,
     pub(in crate::node) calls: Calls,
+    pub(in crate::node) refused: Refused,
 }
 
 /// What transactional handlers need in addition to the queue.
