@@ -1,8 +1,8 @@
 -- headwater_private.fail_claimed(claim, failed, due_at, error)
 -- Records that events of a claim failed. They are delivered again from due_at on. If this was the
 -- last attempt, they become dead letters. A redriven letter is dead again, unless something else
--- happened to it in the meantime. Events that the log no longer has are left out. The caller holds the queue's lock, and takes the events out of the
--- claim.
+-- happened to it in the meantime. Events that the log no longer has are left out. The caller holds
+-- the queue's lock, and takes the events out of the claim.
 -- Raises: nothing. Locks: letters. Writes: retries, dead letters.
 CREATE OR REPLACE FUNCTION headwater_private.fail_claimed(claim headwater_private.claims, failed bigint[], due_at timestamptz, error text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$

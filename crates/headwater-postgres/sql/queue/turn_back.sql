@@ -1,7 +1,8 @@
 -- headwater_private.turn_back(namespace_id, subscriber_id, at, q)
 -- Adapts a queue to a clock that went back to `at`. What was to happen some time after the last
 -- recorded moment now happens the same time after `at`, what was due by that moment is due at once,
--- and everything is searched again. A claim that somebody has locked keeps its time. The caller holds the queue's lock.
+-- and everything is searched again. A claim that somebody has locked keeps its time. The caller
+-- holds the queue's lock.
 -- Raises: nothing. Locks: claims. Writes: claims, retries.
 CREATE OR REPLACE FUNCTION headwater_private.turn_back(namespace_id int, subscriber_id text, at timestamptz, INOUT q headwater_private.queue_state)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

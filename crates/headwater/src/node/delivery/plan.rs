@@ -151,7 +151,7 @@ impl SubscriptionPlan {
             let known = &self.filter.event_types;
             let covers = |pattern: &String| pattern == event_type || matches_pattern(event_type, pattern);
             if !known.is_empty() && !known.iter().any(covers) {
-                return invalid(format!("event type {event_type:?} has priority, and is none that it handles"));
+                return invalid(format!("event type {event_type:?} has priority, but it does not handle this type"));
             }
         }
         if self.config.on_exhaustion != OnExhaustion::DeadLetter {
